@@ -75,7 +75,7 @@ def stage_of(text: str, matrix: Any) -> Stage:
         raise SimflError(f"--noise {text}: {'; '.join(said)}") from None
     (stage,) = scenario.privacy.stages
     if not stage.observer:
-        noises = ", ".join(name for name, cls in STAGES.items() if cls.observer)
+        noises = ", ".join(name for name, cls in STAGES.items() if cls.adds_noise)
         raise SimflError(f"--noise {text}: adds no noise; one of {noises} does")
     by_name: Stage = stage
     return by_name

@@ -99,7 +99,10 @@ def compression_place(stages: "Sequence[Stage]") -> int:
     compression has made of the update, so that its sensitivity holds. Noise that protects each update by itself stands
     before the compression, which then only processes what is private already.
     """
-    return next((i for i, stage in enumerate(stages) if stage.observer and not stage.at_client), len(stages))
+    in_sum = (
+        i for i, stage in enumerate(stages) if stage.adds_noise is not None and stage.adds_noise.where != "client"
+    )
+    return next(in_sum, len(stages))
 
 
 def changing_lengths(setting: ScenarioView) -> str:
@@ -110,7 +113,13 @@ def changing_lengths(setting: ScenarioView) -> str:
     """
     stages = setting.privacy.stages
     after = stages[compression_place(stages) :] if setting.compression.subsamples else ()
-    return next((stage.name for stage in (*after, *(stage for stage in stages if stage.moves_norm))), "")
+    moving = (stage for stage in stages if not all(link.stays for link in stage.links))
+    return next((stage.name for stage in (*after, *moving)), "")
+
+
+def _at_client(stage: "Stage") -> bool:
+    """Whether each client adds noise that protects its update by itself."""
+    return stage.adds_noise is not None and stage.adds_noise.where == "client"
 
 
 def reports_for_selection(setting: ScenarioView) -> tuple[PayloadPart, ...]:
@@ -143,7 +152,7 @@ def exposing(setting: ScenarioView) -> tuple[PayloadPart, ...]:
 def forms(setting: ScenarioView) -> dict[str, str]:
     """In which form each part reaches the server: ``masked``, ``noisy`` or ``clear``, by the part's name."""
     protocol, hidden = setting.secagg, frozenset[str]()
-    noisy = frozenset[str]().union(*(stage.covers for stage in setting.privacy.stages if stage.at_client))
+    noisy = frozenset[str]().union(*(stage.covers for stage in setting.privacy.stages if _at_client(stage)))
     if noisy:  # what compression tells is of the noisy update
         noisy |= {part.kind for part in setting.compression.exposes(setting)}
     if not protocol.shows_updates:
@@ -221,7 +230,7 @@ def compression_problems(setting: ScenarioView) -> list[str]:
         instead = exposed[0].instead if exposed else "compression: random_k"
         problems.append(f"{why}; use {instead} or compression: none")
     for stage in stages[place:]:
-        if exposed and not stage.only_scales:
+        if exposed and not all(link.sparse for link in stage.links):
             why = f"comes before privacy.stages: {stage.name}, which then changes every coordinate"
             problems.append(f"{why}; use compression: none or no such stage")
     return problems

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
-from simfl.privacy.stage import Facts, Stage
+from simfl.privacy.certify.maps import Facts
+from simfl.privacy.stage import Stage
 
 
 def any_number(summed: int) -> float:
@@ -44,6 +45,7 @@ class History:
             add, scipy CSR (rounds, clients); None = there were none.
         uncounted: nobody has counted them.
         shown: whoever aggregates sees every single update.
+        recoded: updates are compressed.
     """
 
     participation: Mapping[int, Any]
@@ -60,6 +62,7 @@ class History:
     uncounted: bool = False
     recorded: NDArray[np.float64] | None = None
     shown: bool = False
+    recoded: bool = False
 
     def fewest_tolerated(self) -> NDArray[np.float64]:
         """The fewest colluders tolerated by any session of each round, (rounds,); infinite where none was held."""

@@ -12,6 +12,7 @@ from simfl.core.payload import SUMMABLE
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant
+from simfl.privacy.certify.chain import candidates, is_known, noise_where
 from simfl.privacy.stage import STAGES
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
@@ -60,22 +61,26 @@ class Privacy:
         """Stages in an order in which they cannot work, or at clients who do not know what is summed."""
         early = [i for i, stage in enumerate(self.stages[:-1]) if stage.whole]
         problems = [(f"stages.{i}", "sends whole numbers; only the last stage can") for i in early]
-        problems += self._changed_noise()
+        problems += self._changed_noise(setting)
         if problem := blind_noise(setting):
-            problems += [(f"stages.{i}", problem) for i, stage in enumerate(self.stages) if stage.at_client]
+            problems += [
+                (f"stages.{i}", problem) for i, stage in enumerate(self.stages) if noise_where(stage) == "client"
+            ]
         return problems
 
-    def _changed_noise(self) -> Iterator[tuple[str, str]]:
-        """Stages that come after noise in the sum, and change its shares or what it is made for.
+    def _changed_noise(self, setting: ScenarioView) -> Iterator[tuple[str, str]]:
+        """Stages for which the noise of another one protects nothing that is known.
 
-        Shares of noise are what they say only where they are summed as they are. Where the server adds the noise, to
-        sums of updates that are bounded, these must not become longer. Noise that covers each update by itself does so
-        whatever becomes of it.
+        Shares of noise are what they say only where they are summed as they are. Where the server adds noise, what it
+        adds it to must have a bound. Noise that covers each update by itself does so whatever becomes of it.
         """
-        for i, noise in enumerate(self.stages):
-            if noise.at_client or not (noise.observer or noise.certificate):
+        stages = self.stages
+        known = {i for i, _ in candidates(stages, [{}] * len(stages), setting.compression.codes)}
+        for i, noise in enumerate(stages):
+            if not noise.certificate and (noise.adds_noise is None or known):
                 continue
-            for j, stage in enumerate(self.stages[i + 1 :], i + 1):
-                if not (noise.at_server and stage.shortens):
-                    why = f"changes what the noise of privacy.stages: {noise.name} is made for"
-                    yield f"stages.{j}", f"{why}; put stage {stage.name} before {noise.name}, or leave it out"
+            ends = noise.certificate or noise.adds_noise.where == "share"
+            unknown = [j for j in range(len(stages)) if j != i and not is_known(stages[j])]
+            for j in range(i + 1, len(stages)) if ends else unknown:
+                why = f"changes what the noise of privacy.stages: {noise.name} is made for"
+                yield f"stages.{j}", f"{why}; put stage {stages[j].name} before {noise.name}, or leave it out"

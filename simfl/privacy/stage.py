@@ -1,6 +1,6 @@
 """What a privacy stage is: a mechanism that changes what is summed, e.g. clipping or noise."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf, sqrt
 from typing import Any, Literal, NamedTuple, Protocol
@@ -13,10 +13,7 @@ from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
-
-Facts = Mapping[str, NDArray[np.float64]]
-"""What a stage said of every round, by name: float64 (rounds,), NaN where it said nothing."""
-
+from simfl.privacy.certify.maps import Bound, Facts, Map, Noise
 
 EQUAL = 1e-9
 """So much two weights may differ, relatively, and count as the same: less than any rule distinguishes."""
@@ -126,6 +123,8 @@ class Loss:
         span: what was noised in a round is the sum of so many of the last aggregates that there were, (rounds,); None
             = its own alone.
         unsummed: how many updates of each client were noised that are in no sum, CSR (rounds, clients); None = none.
+        opened: from which round on shares of the noise may be known to those against whom it protects, bool (rounds,);
+            None = never.
     """
 
     mu: NDArray[np.float64] | None = None
@@ -134,6 +133,7 @@ class Loss:
     weighted: bool = False
     span: NDArray[np.int64] | None = None
     unsummed: Any = None
+    opened: NDArray[np.bool_] | None = None
 
 
 class Stage(Plugin, Protocol):
@@ -163,23 +163,10 @@ class Stage(Plugin, Protocol):
 
     Attributes:
         columns: the facts that are columns of rounds.csv, too.
-        observer: against whom it protects: ``server`` = also against the server, which sees who takes part; ``outside``
-            = those who see the models only; empty = nobody, it adds no noise.
-        gaussian: its loss is that of Gaussian noise, ``mu``.
-        moves_norm: what it makes of an update that stays the same may be of another length in each aggregate, noise
-            aside, as where the norm to which it clips moves; a stage has to say that it is not.
-        amplifies: the noise of each aggregate is its own, so that a client may hide in whether it is there at all.
-        only_scales: its client's part multiplies the whole update by one factor and changes nothing else of it, so that
-            an update that was compressed before stays as short.
-        contracts: its client's part brings no two updates further apart in the Euclidean norm, as the projection to a
-            ball does.
-        shortens: what its client's and its server's part together make of an update is larger in no coordinate, but for
-            noise and rounding of its own; else no noise of a stage before it is as large as it says.
+        adds_noise: where it adds noise, and of what kind; None = it adds none.
         whole: its clients send whole numbers, int64, to be added up in a protocol's field as they are; the server's
             part gets what the sum is there, divided as any other. Only the last stage can.
         seeds: secrets that each client shares with others so that they can be opened after the upload.
-        at_client: each client adds noise that protects its update by itself; shares of noise do not.
-        at_server: the server's part adds the noise, to sums of what the client's part has bounded.
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it changes; those that
             it does not cover pass it as they are.
         certificate: its column that holds an epsilon of its own; empty = none does.
@@ -188,17 +175,9 @@ class Stage(Plugin, Protocol):
     """
 
     columns: tuple[Column, ...] = ()
-    observer: Literal["", "server", "outside"] = ""
-    gaussian: bool = False
-    moves_norm: bool = True
-    amplifies: bool = False
-    only_scales: bool = False
-    contracts: bool = False
-    shortens: bool = False
+    adds_noise: Noise | None = None
     whole: bool = False
     seeds: int = 0
-    at_client: bool = False
-    at_server: bool = False
     covers: frozenset[str] = frozenset({"update"})
     certificate: str = ""
     of_samples: bool = False
@@ -237,10 +216,43 @@ class Stage(Plugin, Protocol):
         """What accountants need to know of this aggregation, e.g. the noise multiplier and who shared it."""
         return {}
 
-    def loss(self, facts: Facts) -> Loss | None:
-        """What its facts mean for a client; None = nothing is protected."""
-        return None
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        """What its client's part does, noise aside, link by link; anything, of a stage that does not say so."""
+        return (Map(),)
 
+    @property
+    def links(self) -> tuple[Map, ...]:
+        """The maps, if they speak of what it does: a class that changes anything of the one that gives them has to give
+        them anew.
+        """
+        for cls in type(self).__mro__:
+            if "maps" in vars(cls):
+                return self.maps
+            own = {name for name in vars(cls) if not name.startswith("__")}
+            if own - HARMLESS - type(self).__dataclass_fields__.keys():
+                break
+        return (Map(),)
+
+    @property
+    def observer(self) -> Literal["", "server", "outside"]:
+        """Against whom it protects: ``server`` = also against the server, which sees who takes part; ``outside`` =
+        those who see the models only; empty = nobody, it adds no noise.
+        """
+        return "" if self.adds_noise is None else self.adds_noise.observer
+
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
+        """What its noise leaves to be learned of a client, by what it said of each round.
+
+        Args:
+            facts: of :meth:`facts`.
+            bound: how long what it noises can be.
+        """
+        return Loss(mu=np.full(len(next(iter(facts.values()))), inf))
+
+
+HARMLESS = frozenset({"name", "columns", "example", "check", "cautions", "resolve", "_abc_impl", "_is_protocol"})
+"""What a subclass of a stage may change without changing what it does to updates."""
 
 DRAWING = ("client", "server", "secrets")
 """The methods of a stage that are given streams."""
@@ -261,6 +273,7 @@ def stage_streams(stages: Sequence[Stage], streams: Streams) -> tuple[Streams, .
 STAGES = Registry[Stage](
     "stage",
     protocol=Stage,
+    derived=("links", "observer"),
     modules=modules_of(
         "simfl.privacy.dp.stages",
         "adaptive_gaussian",

@@ -76,7 +76,7 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     silent, recorded = not sent(scenario), _fewest_tolerated(folder / "phases.csv", rounds)
     return History(
         participation, facts, single, weighing, stages, exposed, silent, codes, tolerated, lengths, unsummed, uncounted,
-        recorded, scenario.secagg.shows_updates,
+        recorded, scenario.secagg.shows_updates, scenario.compression.codes,
     )  # fmt: skip
 
 

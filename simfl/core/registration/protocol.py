@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import Field, fields
-from inspect import getsourcefile
+from inspect import getattr_static, getsourcefile
 from typing import Any, ClassVar, Protocol, Self, TypeGuard, get_type_hints
 from weakref import WeakSet
 
@@ -67,6 +67,16 @@ def add_protocol_defaults(cls: type, protocol: type, what: str) -> None:
         raise TypeError(f"{what} lacks {', '.join(lacking)}; {said} says what that is")
     for name in optional.keys() - needed - known:
         setattr(cls, name, optional[name])
+
+
+def refuse_derived(cls: type, protocol: type, names: tuple[str, ...], what: str) -> None:
+    """
+    Raises:
+        TypeError: the class says itself what the protocol makes of the rest of it.
+    """
+    for name in names:
+        if name in dir(cls) and getattr_static(cls, name) is not vars(protocol)[name]:
+            raise TypeError(f"{what}: '{name}' follows from what else it says, and cannot be given")
 
 
 def resolve_annotations(cls: type) -> None:

@@ -32,6 +32,7 @@ from simfl.core.registration.protocol import (
     add_protocol_defaults,
     is_plugin,
     origin,
+    refuse_derived,
     registered,
     resolve_annotations,
     same_place,
@@ -65,6 +66,7 @@ class Registry(Mapping[str, type[P_co]]):
         protocol: what a plugin of the family offers; what it gives a value or a body is optional, and what it marks
             as abstract or only annotates is required.
         modules: the module that registers each of simfl's own plugins, imported when the plugin is asked for.
+        derived: what the protocol makes of the rest of a plugin, so that no plugin may say it itself.
         shorthand: the mapping that some texts other than names are short for; None where a text is a name.
 
     Attributes:
@@ -79,12 +81,13 @@ class Registry(Mapping[str, type[P_co]]):
         protocol: type = Plugin,
         modules: Mapping[str, str] | None = None,
         shorthand: Callable[[str], JsonObject | None] | None = None,
+        derived: tuple[str, ...] = (),
     ) -> None:
         self.family = family
         self.modules = modules or {}
         self.protocol = protocol
         self.number = number
-        self.shorthand = shorthand
+        self.shorthand, self.derived = shorthand, derived
         self.default = default
         self.broken: dict[str, Broken] = {}
         self._plugins: dict[str, type[P_co]] = {}
@@ -114,6 +117,7 @@ class Registry(Mapping[str, type[P_co]]):
             if any(f.name == "name" for f in fields(cls)):
                 raise TypeError(f"{self.family} '{name}' has a field 'name': that key chooses the plugin")
             resolve_annotations(cls)
+            refuse_derived(cls, self.protocol, self.derived, f"{self.family} '{name}'")
             for wanted in (self.protocol, Plugin):
                 add_protocol_defaults(cls, wanted, f"{self.family} '{name}'")
             marks = {"name": name, "__pydantic_config__": ConfigDict(extra="forbid", strict=True)}

@@ -8,7 +8,6 @@ add up and are turned into an epsilon by Canonne, Kamath and Steinke, "The discr
 privacy", 2020, Proposition 12.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.types import SERVER
-from simfl.privacy.accountant import History, any_number
+from simfl.privacy.accountant import History
+from simfl.privacy.certify.chain import candidates, noise_where
+from simfl.privacy.certify.maps import Facts
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.multiround.participation_matrix import with_samples
-from simfl.privacy.stage import Facts, Loss
+from simfl.privacy.stage import Loss
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -38,11 +39,20 @@ class EpsilonTimeline(NamedTuple):
     last: NDArray[np.float64]
 
 
-def losses(history: History) -> Iterator[Loss]:
-    """What each stage that adds noise leaves."""
-    for stage, facts in zip(history.stages, history.facts, strict=True):
-        if facts and (loss := stage.loss(facts)) is not None:
-            yield _with_unsummed(loss, facts, history) if stage.observer == "server" else loss
+def losses(history: History) -> list[Loss]:
+    """What each stage leaves whose noise protects, by itself: each of them holds, whatever the others add."""
+    found = []
+    for i, bound in candidates(history.stages, history.facts, history.recoded):
+        stage, facts = history.stages[i], history.facts[i]
+        if not facts:
+            continue
+        loss = stage.loss(facts, bound)
+        if stage.observer == "server":
+            loss = _with_unsummed(loss, facts, history)
+        if noise_where(stage) == "share":
+            loss = replace(loss, opened=history.open_to(stage.colluders))
+        found.append(loss)
+    return found
 
 
 def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:
@@ -77,15 +87,6 @@ def noised(history: History, loss: Loss) -> "csr_array":
     return weights if loss.unsummed is None else (weights + loss.unsummed).tocsr().sqrt()
 
 
-def opened_noise(history: History) -> NDArray[np.bool_]:
-    """From which round on shares of noise may be open to the server and the colluders that a stage allows for, whose
-    epsilon against them is infinite then, bool (rounds,).
-    """
-    shared = [stage for stage in history.stages if stage.observer == "server" and not stage.at_client]
-    opened = [history.open_to(stage.colluders) for stage in shared]
-    return np.logical_or.reduce([np.zeros(history.shape[0], dtype=bool), *opened])
-
-
 def noised_weights(history: History, loss: Loss) -> "csr_array":
     """The weight with which each client is in what each round noised, scipy CSR (rounds, clients)."""
     from scipy.sparse import csr_array
@@ -110,18 +111,24 @@ def epsilon_timeline(history: History, delta: float) -> EpsilonTimeline:
         return EpsilonTimeline(np.zeros(rounds), np.zeros(rounds), np.zeros(clients))
     if history.exposing:
         return EpsilonTimeline(np.full(rounds, np.inf), np.full(rounds, np.inf), np.full(clients, np.inf))
-    opened = opened_noise(history)
-    if opened.any():
-        kept = epsilon_timeline(replace(history, tolerated=any_number, recorded=None), delta)
-        most, median = (np.where(opened, np.inf, values) for values in kept[:2])
-        return EpsilonTimeline(most, median, np.full(clients, np.inf))
-    parts, orders = _composable(history)
-    if not parts:  # what is not noised tells everything of whoever took part
+    each = [_timeline(history, loss, delta) for loss in losses(history)]
+    if not each:  # what is not noised tells everything of whoever took part
         everybody = history.seen.tocoo()
         row, column = everybody.row.astype(np.int64), everybody.col.astype(np.int64)
         return _over_rounds(row, column, np.full(len(row), np.inf), rounds, clients)
-    places, where = np.unique(np.concatenate([part.places for part in parts]), return_inverse=True)
-    client, round = np.divmod(places, rounds)
+    return EpsilonTimeline(*(np.minimum.reduce(values) for values in zip(*each, strict=True)))
+
+
+def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
+    """What one loss alone leaves."""
+    rounds, clients = history.shape
+    weights = noised(history, loss).tocoo()
+    order = np.lexsort((weights.row, weights.col))
+    round, client, weight = (
+        weights.row[order].astype(np.int64),
+        weights.col[order].astype(np.int64),
+        weights.data[order],
+    )
 
     def so_far(values: NDArray[np.number]) -> NDArray[np.float64]:
         """Summed up over each client's rounds."""
@@ -130,52 +137,23 @@ def epsilon_timeline(history: History, delta: float) -> EpsilonTimeline:
         total: NDArray[np.float64] = pandas.Series(values).groupby(client).cumsum().to_numpy()
         return total
 
-    columns = ([part.squares for part in parts], [part.pure for part in parts], [part.renyi for part in parts])
-    each = [np.bincount(where, np.concatenate(values), len(places)) for values in columns]
-    squares, epsilon, noised = so_far(each[0]), so_far(each[1]), each[2] > 0
-    if orders.size:
-        least = np.full(len(places), np.inf)
+    mu = np.zeros(rounds) if loss.mu is None else loss.mu
+    squares, epsilon = so_far((mu[round] * weight) ** 2), np.zeros(len(round))
+    if loss.pure is not None:
+        epsilon = so_far(loss.pure[round] * (1.0 if loss.weighted else weight**2))
+    if loss.rdp is not None:
+        least = np.full(len(round), np.inf)
         for i, alpha in enumerate(ORDERS):
-            divergence = so_far(np.where(noised, orders[round, i], 0.0)) + alpha * squares / 2
-            least = np.minimum(least, rdp_epsilon(divergence, alpha, delta))
+            least = np.minimum(least, rdp_epsilon(so_far(loss.rdp[round, i]) + alpha * squares / 2, alpha, delta))
         epsilon = epsilon + least
     else:
         distinct, which = np.unique(squares, return_inverse=True)
         epsilon = epsilon + gaussian.epsilon(np.sqrt(distinct), delta)[which]
-    return _over_rounds(round, client, epsilon, rounds, clients)
-
-
-class _Composable(NamedTuple):
-    """One stage's losses, an entry for each client of each round that it noised.
-
-    Attributes:
-        places: client * rounds + round.
-        squares: of mu, times the weight where that counts.
-        pure: epsilons.
-        renyi: whether the stage's loss is given by Renyi divergences.
-    """
-
-    places: NDArray[np.int64]
-    squares: NDArray[np.float64]
-    pure: NDArray[np.float64]
-    renyi: NDArray[np.bool_]
-
-
-def _composable(history: History) -> tuple[list[_Composable], NDArray[np.float64]]:
-    """The losses of all stages that add noise, and the sum of their Renyi divergences, (rounds, orders or 0)."""
-    rounds, _ = history.shape
-    parts, orders = [], np.zeros((rounds, 0))
-    for loss in losses(history):
-        weights = noised(history, loss).tocoo()
-        row, column, weight = weights.row.astype(np.int64), weights.col.astype(np.int64), weights.data
-        mu = np.zeros(rounds) if loss.mu is None else loss.mu
-        pure = np.zeros(rounds) if loss.pure is None else loss.pure
-        renyi = np.full(len(row), loss.rdp is not None)
-        updates = 1.0 if loss.weighted else weight**2
-        parts.append(_Composable(column * rounds + row, (mu[row] * weight) ** 2, pure[row] * updates, renyi))
-        if loss.rdp is not None:
-            orders = loss.rdp if not orders.size else orders + loss.rdp
-    return parts, orders
+    timeline = _over_rounds(round, client, epsilon, rounds, clients)
+    if loss.opened is None or not loss.opened.any():
+        return timeline
+    most, median = (np.where(loss.opened, np.inf, values) for values in timeline[:2])
+    return EpsilonTimeline(most, median, np.full(clients, np.inf))
 
 
 def rdp_epsilon(divergence: NDArray[np.float64], alpha: float, delta: float) -> NDArray[np.float64]:

@@ -31,4 +31,5 @@ def is_covered(stage: Stage) -> bool:
     A norm that moves clips updates that stay to other ones in each sum, so that who always take part together are told
     apart.
     """
-    return not stage.observer or (stage.gaussian and stage.at_server and not stage.moves_norm)
+    noise = stage.adds_noise
+    return noise is None or (noise.gaussian and noise.where == "server" and all(link.stays for link in stage.links))

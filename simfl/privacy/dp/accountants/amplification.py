@@ -62,8 +62,8 @@ class Accounting(Accountant):
         """
         if find_spec("dp_accounting") is None:
             raise MissingError(f'the accountant {self.name} needs the extra "dp": pip install "simfl[dp]"')
-        noisy = [stage for stage in setting.privacy.stages if stage.observer]
-        others = [stage for stage in noisy if not stage.gaussian]
+        noisy = [stage for stage in setting.privacy.stages if stage.adds_noise is not None]
+        others = [stage for stage in noisy if not (stage.adds_noise and stage.adds_noise.gaussian)]
         if others:
             return [("", f"accounts Gaussian noise, but stage {others[0].name} adds another; use zero_out")]
         if self.amplification == "none":
@@ -85,25 +85,27 @@ class Accounting(Accountant):
 
     def epsilons(self, history: History) -> Iterable[float | None]:
         """Epsilon at the rounds that are due."""
-        wanted, noise = evaluation_rounds(history.shape[0], self.every), list(losses(history))
+        wanted, noise = evaluation_rounds(history.shape[0], self.every), losses(history)
         if history.exposing:
             return [None] * len(wanted)
         if not noise:  # what is not noised tells everything of whoever took part
             took_part = np.diff(history.seen.tocsr().indptr)
             nobody = (np.cumsum(took_part) == 0) | history.silent
             return [0.0 if it and none else None for it, none in zip(wanted, nobody, strict=True)]
-        worst = _Worst(history, noise)
-        values = [self._epsilon(history, noise, worst, t) if it else None for t, it in enumerate(wanted.tolist())]
-        return [None if value is None or not np.isfinite(value) else float(value) for value in values]
+        least = np.full(len(wanted), np.inf)
+        for loss in noise:
+            worst = _Worst(history, loss)
+            values = [self._epsilon(history, loss, worst, t) if it else np.inf for t, it in enumerate(wanted.tolist())]
+            least = np.minimum(least, values)
+        return [float(value) if np.isfinite(value) else None for value in least]
 
-    def _epsilon(self, history: History, noise: list[Loss], worst: "_Worst", t: int) -> float:
+    def _epsilon(self, history: History, loss: Loss, worst: "_Worst", t: int) -> float:
         if self.amplification == "none":
             mus = worst.mus(t)
             return self.of_events(*np.unique(mus, return_counts=True)) if len(mus) else 0.0
-        if any(noised(history, loss).max() > 1 for loss in noise if loss.weighted):
+        if loss.mu is None or (loss.weighted and noised(history, loss).max() > 1):
             return np.inf  # nobody knows what those who did not come would have counted
-        mu = max(float(loss.mu.max()) for loss in noise if loss.mu is not None)
-        return self.of_sample(mu, t + 1, history.shape[1])
+        return self.of_sample(float(loss.mu.max()), t + 1, history.shape[1])
 
     def of_events(self, mus: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
         """Epsilon of so many Gaussian mechanisms of each mu."""
@@ -128,20 +130,17 @@ class Accounting(Accountant):
 class _Worst:
     """The client of largest loss after a round, and its losses until then."""
 
-    def __init__(self, history: History, noise: list[Loss]) -> None:
-        self.parts = []
-        for loss in noise:
-            weights = noised(history, loss)
-            mu = np.zeros(history.shape[0]) if loss.mu is None else loss.mu
-            scaled = weights.copy()
-            scaled.data = mu[weights.nonzero()[0]] * weights.data
-            self.parts.append(scaled)
+    def __init__(self, history: History, loss: Loss) -> None:
+        weights = noised(history, loss)
+        mu = np.full(history.shape[0], np.inf) if loss.mu is None else loss.mu
+        self.scaled = weights.copy()
+        self.scaled.data = mu[weights.nonzero()[0]] * weights.data
 
     def mus(self, t: int) -> NDArray[np.float64]:
         """That client's, of the rounds up to t that it is in."""
-        squares = sum(part[: t + 1].power(2).sum(axis=0) for part in self.parts)
-        worst = int(np.argmax(np.asarray(squares).ravel()))
-        mus = np.concatenate([part[: t + 1, [worst]].toarray().ravel() for part in self.parts])
+        so_far = self.scaled[: t + 1]
+        worst = int(np.argmax(np.asarray(so_far.power(2).sum(axis=0)).ravel()))
+        mus: NDArray[np.float64] = so_far[:, [worst]].toarray().ravel()
         return mus[mus > 0]
 
 
@@ -165,7 +164,7 @@ def _unsound(setting: ScenarioView, noisy: list[Stage], claimed: str) -> Iterabl
         if stage.observer != "outside":
             why = f"stage {stage.name} protects against the server, which sees who takes part"
             yield f"is {claimed}, but {why}; {instead}"
-        elif not stage.amplifies:
+        elif not (stage.adds_noise and stage.adds_noise.fresh):
             yield f"is {claimed}, but the noise of stage {stage.name} lasts over rounds; {instead}"
     weights = rule.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64))
     if weights[0] != weights[1]:

@@ -12,15 +12,26 @@ from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.maps import Bound, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.dp.stages.central_gaussian import NOISE, MaxWeight, Multiplier, gaussian_loss
 from simfl.privacy.dp.stages.clip import clip_norms, norms, of_sums, participants
-from simfl.privacy.stage import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
+from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
 LEAST, LARGEST = 1e-30, 1e30
 """Norms between which C stays: updates and noise of these sizes are numbers of float32, and what they cost is known."""
 STEEPEST = 500.0
 """The logarithm of a factor that leads from any such C to the largest; beyond 709 there is no number for it."""
+
+
+@dataclass(frozen=True)
+class ClippedWithBit(Map):
+    """Clipped to the norm of the moment, a bit beside it: together as long as the stage says, whatever goes in."""
+
+    sparse = True
+
+    def bound(self, before: Bound, facts: Facts) -> Bound:
+        return Bound(l2=facts.get("sensitivity", 1.0))
 
 
 @STAGES("adaptive_gaussian")
@@ -49,13 +60,7 @@ class AdaptiveGaussian(Stage):
     ] = None
     max_weight: MaxWeight = None
 
-    observer = "outside"
-    gaussian = True
-    at_server = True
-    moves_norm = True
-    amplifies = True
-    only_scales = True
-    shortens = True
+    adds_noise = Noise("server", gaussian=True, fresh=True)
     columns = (
         NOISE, NOT_FINITE,
         Column("clip_norm", "Clip norm", "number", "Norm to which updates are clipped.", 0, shown=False),
@@ -82,6 +87,10 @@ class AdaptiveGaussian(Stage):
 
     def start(self, dimension: int) -> Arrays:
         return {"since": np.zeros(1, dtype=np.int64), "norm": np.full(1, self.initial_norm)}
+
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (ClippedWithBit(),)
 
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
@@ -112,8 +121,8 @@ class AdaptiveGaussian(Stage):
         sensitivity = norm if not (members.step and std) else std * self._mu(members, norm)
         return {"sensitivity": sensitivity, "std": std, "noise_std": added, "clip_norm": float(state["norm"][-1])}
 
-    def loss(self, facts: Facts) -> Loss:
-        return gaussian_loss(facts)
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
+        return gaussian_loss(bound.l2, facts["std"])
 
     def _mu(self, members: Members, norm: float) -> float:
         """What a rounded update of weight 1 and its rounded bit move, each in units of its noise, together."""

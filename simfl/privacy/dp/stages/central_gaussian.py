@@ -1,7 +1,7 @@
 """Gaussian noise that the server adds to the sum."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,10 @@ from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.dp.stages.clip import clip_norms, of_sums
-from simfl.privacy.stage import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
+from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
 NOISE = Column("noise_std", "Noise", "number", "Standard deviation of the noise in each coordinate of the mean.", -1,
                None, shown=False)  # fmt: skip
@@ -42,14 +43,7 @@ class CentralGaussian(Stage):
     noise_multiplier: Multiplier = 1.0
     max_weight: MaxWeight = None
 
-    observer = "outside"
-    gaussian = True
-    at_server = True
-    moves_norm = False
-    amplifies = True
-    only_scales = True
-    contracts = True
-    shortens = True
+    adds_noise = Noise("server", gaussian=True, fresh=True)
     columns = (NOISE, NOT_FINITE)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
@@ -59,6 +53,10 @@ class CentralGaussian(Stage):
     def std(self) -> float:
         """Of the noise in a sum."""
         return self.noise_multiplier * self.clip_norm * (self.max_weight or 1.0)
+
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (Clip(self.clip_norm),)
 
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
@@ -74,18 +72,17 @@ class CentralGaussian(Stage):
         return (vector + noise).astype(np.float32), state
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
-        sensitivity = self.clip_norm + members.rounding
-        return {"sensitivity": sensitivity, "std": self.std, "noise_std": self.std / members.divisor}
+        about = {"sensitivity": self.clip_norm + members.rounding, "rounding": members.rounding}
+        return {**about, "std": self.std, "noise_std": self.std / members.divisor}
 
-    def loss(self, facts: Facts) -> Loss:
-        return gaussian_loss(facts)
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
+        return gaussian_loss(bound.l2 + facts["rounding"], facts["std"])
 
 
-def gaussian_loss(facts: Facts, weighted: bool = True) -> Loss:
-    """Of the facts ``sensitivity`` and ``std``; infinite where nothing was added.
+def gaussian_loss(sensitivity: Any, std: NDArray[np.float64], weighted: bool = True) -> Loss:
+    """Of noise of each round's standard deviation, (rounds,); infinite where nothing was added.
 
     Also to updates that were clipped to 0: a stage may have released more than them.
     """
-    sensitivity, std = facts["sensitivity"], facts["std"]
     mu = np.divide(sensitivity, std, out=np.full(len(std), np.inf), where=std != 0)
     return Loss(mu=np.nan_to_num(mu, posinf=np.inf), weighted=weighted)

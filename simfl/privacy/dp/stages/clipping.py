@@ -9,6 +9,7 @@ from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.maps import Clip, Map
 from simfl.privacy.dp.stages.clip import clip_norms
 from simfl.privacy.stage import NOT_FINITE, STAGES, Stage
 
@@ -21,15 +22,11 @@ class Clipping(Stage):
     norm: Annotated[float, Field(gt=0, description="the largest norm of an update")] = 1.0
     order: Annotated[Literal[1, 2], Field(description="the norm: 1 = sum of magnitudes, 2 = Euclidean")] = 2
 
-    moves_norm = False
-    only_scales = True
-    shortens = True
     columns = (NOT_FINITE,)
 
     @property
-    def contracts(self) -> bool:  # type: ignore[override]  # a constant of other stages
-        """In L2; the same factor for all coordinates in L1 may move two updates apart."""
-        return self.order == 2
+    def maps(self) -> tuple[Map, ...]:
+        return (Clip(self.norm, self.order),)
 
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams

@@ -24,6 +24,8 @@ class DiscreteGaussian(Distributed):
     too. Reference: Kairouz, Liu and Steinke, "The distributed discrete Gaussian mechanism", ICML 2021, Theorem 1.
     """
 
+    maps = Distributed.maps
+
     def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
         return discrete_gaussian.sample(
             noise_stream(streams, "discrete_gaussian", job), self.share * to.scale**2, to.dimension

@@ -12,13 +12,14 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.tolerance import tolerance_problem
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded
 from simfl.privacy.dp.mechanisms import discrete_laplace
 from simfl.privacy.dp.stages.central_gaussian import NOISE
 from simfl.privacy.dp.stages.clip import clip_norms, participants, same_weights
 from simfl.privacy.dp.stages.discrete_noise import round_within_l1, sum_bits
 from simfl.privacy.dp.stages.laplace_shares import Colluders, Sharers
 from simfl.privacy.dp.stages.local_noise import noise_stream
-from simfl.privacy.stage import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
+from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
 FINEST = 16
 """Binary digits after the point, if nobody says otherwise."""
@@ -54,9 +55,7 @@ class DiscreteLaplace(Stage):
         Field(ge=0, le=60, description="a step is 2^-fraction_bits; null = 16, or what the field has room for"),
     ] = None
 
-    observer = "server"
-    moves_norm = False
-    shortens = True
+    adds_noise = Noise("share", field=True)
     whole = True
     columns = (NOISE, NOT_FINITE)
 
@@ -103,6 +102,10 @@ class DiscreteLaplace(Stage):
     def start(self, dimension: int) -> Arrays:
         return {"dimension": np.int64(dimension)}
 
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (Clip(self.clip_norm, 1), Rounded())
+
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
     ) -> NDArray[Any]:
@@ -135,7 +138,7 @@ class DiscreteLaplace(Stage):
             "dimension": float(dimension), "noise_std": std,
         }  # fmt: skip
 
-    def loss(self, facts: Facts) -> Loss:
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
         known = np.stack([facts[name] for name in ("l1", "scale", "shape", "dimension")], axis=1)
         distinct, where = np.unique(np.nan_to_num(known), axis=0, return_inverse=True)
         each = [

@@ -19,11 +19,12 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.tolerance import tolerance_problem
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded
 from simfl.privacy.dp.losses import ORDERS
 from simfl.privacy.dp.stages.central_gaussian import NOISE, Multiplier, Norm
 from simfl.privacy.dp.stages.clip import clip_norms, participants, same_weights
 from simfl.privacy.dp.stages.laplace_shares import Colluders, Sharers
-from simfl.privacy.stage import NOT_FINITE, Facts, Loss, Members, Stage
+from simfl.privacy.stage import NOT_FINITE, Loss, Members, Stage
 
 BETA = exp(-0.5)
 """How often a rounding of the longest update is repeated at most."""
@@ -128,9 +129,7 @@ class Distributed(Stage):
         float, Field(gt=0, description="standard deviations of a sum's coordinate that do not wrap around")
     ] = 4.0
 
-    observer = "server"
-    moves_norm = False
-    shortens = True
+    adds_noise = Noise("share", field=True)
     whole = True
     columns = (
         NOISE, NOT_FINITE,
@@ -240,7 +239,11 @@ class Distributed(Stage):
             "noise_std": std,
         }  # fmt: skip
 
-    def loss(self, facts: Facts) -> Loss:
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (Clip(self.clip_norm), Rounded())
+
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
         """The bound of the Renyi divergences with those who really shared."""
         names = ("l1", "l2", "variance", "dimension", "honest")
         known = np.nan_to_num(np.stack([facts[name] for name in names], axis=1))

@@ -10,10 +10,11 @@ from pydantic import Field
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import laplace
 from simfl.privacy.dp.stages.clip import clip_norms, participants, same_weights
 from simfl.privacy.dp.stages.local_noise import add_noise, noise_stream
-from simfl.privacy.stage import NOT_FINITE, STAGES, Facts, Loss, Members, Stage
+from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
 Sharers = Annotated[
     int | None,
@@ -39,9 +40,7 @@ class LaplaceShares(Stage):
     sharers: Sharers = None
     colluders: Colluders = 0
 
-    observer = "outside"
-    moves_norm = False
-    shortens = True
+    adds_noise = Noise("share")
     columns = (NOT_FINITE,)
 
     def resolve(self, setting: ScenarioView) -> Self:
@@ -57,6 +56,10 @@ class LaplaceShares(Stage):
             why = f"is {self.colluders}; half of {n} shares or fewer protect nothing; the nearest value is {most}"
             problems.append(("colluders", why))
         return problems
+
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (Clip(self.clip_norm, 1),)
 
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
@@ -76,7 +79,7 @@ class LaplaceShares(Stage):
         about = {"sensitivity": self.clip_norm, "scale": scale, "shape": shape, "sharers": float(members.n_summed)}
         return about | {"dimension": float(state["dimension"])}
 
-    def loss(self, facts: Facts) -> Loss:
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
         known = np.stack([facts[name] for name in ("sensitivity", "scale", "shape", "dimension")], axis=1)
         distinct, where = np.unique(np.nan_to_num(known), axis=0, return_inverse=True)
         each = [laplace.pure_epsilon(row[0], row[1], row[2], int(row[3])) for row in distinct.tolist()]

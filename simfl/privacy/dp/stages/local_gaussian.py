@@ -10,11 +10,12 @@ from pydantic import Field
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.dp.stages.central_gaussian import Norm, gaussian_loss
 from simfl.privacy.dp.stages.clip import clip_norms
 from simfl.privacy.dp.stages.local_noise import LocalNoise, add_noise, noise_stream
-from simfl.privacy.stage import STAGES, Facts, Loss, Members
+from simfl.privacy.stage import STAGES, Loss, Members
 
 
 @STAGES("local_gaussian")
@@ -34,8 +35,7 @@ class LocalGaussian(LocalNoise):
         Field(description="the least noise that will do, or the formula of the textbooks, for epsilon up to 1"),
     ] = "analytic"
 
-    gaussian = True
-    contracts = True
+    adds_noise = Noise("client", gaussian=True)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = super().check(setting)
@@ -50,6 +50,10 @@ class LocalGaussian(LocalNoise):
         calibrated = gaussian.std if self.calibration == "analytic" else gaussian.classical_std
         return calibrated(self.clip_norm, self.epsilon, self.delta)
 
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (Clip(self.clip_norm),)
+
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
     ) -> NDArray[np.float32]:
@@ -62,5 +66,5 @@ class LocalGaussian(LocalNoise):
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         return {"sensitivity": self.clip_norm, "std": self.std}
 
-    def loss(self, facts: Facts) -> Loss:
-        return gaussian_loss(facts, weighted=False)
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
+        return gaussian_loss(bound.l2, facts["std"], weighted=False)

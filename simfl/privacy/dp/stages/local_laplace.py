@@ -9,10 +9,11 @@ from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.maps import Bound, Clip, Facts, Map
 from simfl.privacy.dp.mechanisms import laplace
 from simfl.privacy.dp.stages.clip import clip_norms
 from simfl.privacy.dp.stages.local_noise import LocalNoise, add_noise, noise_stream
-from simfl.privacy.stage import STAGES, Facts, Loss, Members
+from simfl.privacy.stage import STAGES, Loss, Members
 
 
 @STAGES("local_laplace")
@@ -27,6 +28,10 @@ class LocalLaplace(LocalNoise):
     clip_norm: Annotated[float, Field(gt=0, description="the largest sum of an update's magnitudes")] = 1.0
     epsilon: Annotated[float, Field(gt=0, description="pure epsilon of one update")] = 1.0
 
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (Clip(self.clip_norm, 1),)
+
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
     ) -> NDArray[np.float32]:
@@ -40,5 +45,5 @@ class LocalLaplace(LocalNoise):
         scale = laplace.scale(self.clip_norm, self.epsilon)
         return {"sensitivity": self.clip_norm, "scale": scale, "update_epsilon": self.epsilon}
 
-    def loss(self, facts: Facts) -> Loss:
-        return Loss(pure=np.nan_to_num(facts["update_epsilon"]))
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
+        return Loss(pure=np.nan_to_num(facts["update_epsilon"] * (bound.l1 / self.clip_norm)))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Job
+from simfl.privacy.certify.maps import Noise
 from simfl.privacy.dp.stages.clip import fits
 from simfl.privacy.stage import NOT_FINITE, Stage
 
@@ -17,10 +18,7 @@ from simfl.privacy.stage import NOT_FINITE, Stage
 class LocalNoise(Stage):
     """Nobody is trusted: what a client sends is private by itself, whoever sees it and however it is added up."""
 
-    observer = "server"
-    at_client = True
-    moves_norm = False
-    shortens = True
+    adds_noise = Noise("client")
     columns = (NOT_FINITE,)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:

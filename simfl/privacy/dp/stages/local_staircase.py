@@ -9,9 +9,10 @@ from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.maps import Bound, ClipCoordinates, Facts, Map
 from simfl.privacy.dp.mechanisms import staircase
 from simfl.privacy.dp.stages.local_noise import LocalNoise, add_noise, noise_stream
-from simfl.privacy.stage import STAGES, Facts, Loss, Members
+from simfl.privacy.stage import STAGES, Loss, Members
 
 
 @STAGES("local_staircase")
@@ -30,7 +31,9 @@ class LocalStaircase(LocalNoise):
         Literal["magnitude", "variance"], Field(description="what of the noise is made as small as it can be")
     ] = "magnitude"
 
-    contracts = True
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (ClipCoordinates(self.bound),)
 
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
@@ -48,5 +51,5 @@ class LocalStaircase(LocalNoise):
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         return {"sensitivity": self.bound, "update_epsilon": self.epsilon}
 
-    def loss(self, facts: Facts) -> Loss:
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
         return Loss(pure=np.nan_to_num(facts["update_epsilon"]))

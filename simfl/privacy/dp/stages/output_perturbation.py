@@ -26,6 +26,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
 from simfl.core.wording import amount
+from simfl.privacy.certify.maps import Noised
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
 from simfl.privacy.dp.stages.clip import changed_by_others, is_sum, weights_differ
 from simfl.privacy.dp.stages.sample_copies import of_one_sample
@@ -95,10 +96,10 @@ class OutputPerturbation(Stage):
                "whole_sum"),
     )  # fmt: skip
     certificate = "epsilon_model"
-    moves_norm = False
-    shortens = True
     of_samples = True
     example = {"epsilon": 1.0, "samples": 30}
+
+    maps = (Noised(),)
 
     def resolve(self, setting: ScenarioView) -> Self:
         """With the rule's own penalty."""

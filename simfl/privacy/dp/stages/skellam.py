@@ -24,6 +24,8 @@ class Skellam(Distributed):
     Reference: Agarwal, Kairouz and Liu, "The Skellam mechanism", NeurIPS 2021, Theorem 3.5.
     """
 
+    maps = Distributed.maps
+
     def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
         return skellam.sample(noise_stream(streams, "skellam", job), self.share * to.scale**2, to.dimension)
 

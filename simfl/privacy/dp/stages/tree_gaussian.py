@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays
+from simfl.privacy.certify.maps import Bound, Facts, Noise
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
-from simfl.privacy.stage import STAGES, Facts, Loss, Members
+from simfl.privacy.stage import STAGES, Loss, Members
 
 
 @STAGES("tree_gaussian")
@@ -26,7 +27,9 @@ class TreeGaussian(CentralGaussian):
     shuffling", ICML 2021, Algorithm 1. ``std`` is that of the noise of each block.
     """
 
-    amplifies = False
+    adds_noise = Noise("server", gaussian=True)
+
+    maps = CentralGaussian.maps
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems, code = super().check(setting), setting.compression
@@ -56,11 +59,12 @@ class TreeGaussian(CentralGaussian):
         t = int(state["aggregates"]) + 1
         changed = len(_blocks(t) ^ _blocks(t - 1))
         noise_std = self.std * changed**0.5 / members.divisor
-        sensitivity = self.clip_norm + _most_rounding(members, state)
-        return {"sensitivity": sensitivity, "std": self.std, "noise_std": noise_std, "span": float(t & -t)}
+        rounding = _most_rounding(members, state)
+        about = {"sensitivity": self.clip_norm + rounding, "rounding": rounding, "std": self.std}
+        return {**about, "noise_std": noise_std, "span": float(t & -t)}
 
-    def loss(self, facts: Facts) -> Loss:
-        return replace(super().loss(facts), span=np.nan_to_num(facts["span"]).astype(np.int64))
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
+        return replace(super().loss(facts, bound), span=np.nan_to_num(facts["span"]).astype(np.int64))
 
 
 def _most_rounding(members: Members, state: Arrays) -> float:

@@ -34,6 +34,8 @@ class XNoise(Skellam):
 
     tolerance: Annotated[int, Field(ge=1, description="clients that may drop out, T")] = 1
 
+    maps = Skellam.maps
+
     @property
     def seeds(self) -> int:  # type: ignore[override]  # a constant of other stages
         """One of each part that may have to be taken off."""

@@ -1,0 +1,151 @@
+"""What becomes of the distance between two neighbouring worlds on its way from training to the sum.
+
+Two worlds are neighbours if one client's updates are there in one of them and not in the other (zero-out). A *bound*
+says how long what one of its jobs sends can be, which is how far apart the two are. A *map* says what it makes of a
+bound. A chain of maps has a certificate only where its links meet: whoever gives no map has that of :class:`Map`
+itself, of which anything may come out. The rules are those of OpenDP and Tumult Core; their proofs are in
+docs/explanation/proofs/maps.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import inf
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Facts = Mapping[str, NDArray[np.float64]]
+"""What a stage said of every round, by name: float64 (rounds,), NaN where it said nothing."""
+
+
+class Bound(NamedTuple):
+    """The largest L2 and L1 norm and magnitude of a coordinate, a number or one for each round, (rounds,)."""
+
+    l2: Any = inf
+    l1: Any = inf
+    linf: Any = inf
+
+
+@dataclass(frozen=True)
+class Map:
+    """One link. Where a subclass says nothing, nothing is known of what comes out.
+
+    Attributes:
+        stays: of an update that stays the same it makes the same in every aggregate.
+        stability: it brings no two updates further apart, in L2, than so many times their distance.
+        sparse: coordinates that are 0 stay 0.
+    """
+
+    @property
+    def stays(self) -> bool:
+        return False
+
+    @property
+    def stability(self) -> float:
+        return inf
+
+    @property
+    def sparse(self) -> bool:
+        return False
+
+    def bound(self, before: Bound, facts: Facts) -> Bound:
+        """Of what comes out.
+
+        Args:
+            before: of what goes in.
+            facts: what the map's stage said of every round; empty before the first.
+        """
+        return Bound()
+
+
+@dataclass(frozen=True)
+class Clip(Map):
+    """Scaled down, whole, to a norm; what holds a number that is not finite becomes 0."""
+
+    norm: float
+    order: Literal[1, 2] = 2
+
+    stays = True
+    sparse = True
+
+    @property
+    def stability(self) -> float:
+        """The projection to a ball in L2 contracts; one factor for all coordinates does not contract in L1."""
+        return 1.0 if self.order == 2 else inf
+
+    def bound(self, before: Bound, facts: Facts) -> Bound:
+        l1 = np.minimum(before.l1, self.norm) if self.order == 1 else before.l1
+        return Bound(np.minimum(before.l2, self.norm), l1, np.minimum(before.linf, self.norm))
+
+
+@dataclass(frozen=True)
+class ClipCoordinates(Map):
+    """Each coordinate clipped to a magnitude; what holds a number that is not finite becomes 0."""
+
+    magnitude: float
+
+    stays = True
+    sparse = True
+    stability = 1.0
+
+    def bound(self, before: Bound, facts: Facts) -> Bound:
+        return before._replace(linf=np.minimum(before.linf, self.magnitude))
+
+
+@dataclass(frozen=True)
+class Rounded(Map):
+    """Rounded to a grid, perhaps after a rotation; how much longer that makes it counts where noise is accounted."""
+
+    stays = True
+
+    def bound(self, before: Bound, facts: Facts) -> Bound:
+        return before
+
+
+@dataclass(frozen=True)
+class Noised(Map):
+    """With noise that is accounted by its stage itself; the same in both worlds."""
+
+    stays = True
+    stability = 1.0
+
+
+@dataclass(frozen=True)
+class Scale(Map):
+    """Multiplied by a number that is the same for every client and round."""
+
+    factor: float
+
+    stays = True
+    sparse = True
+
+    @property
+    def stability(self) -> float:
+        return abs(self.factor)
+
+    def bound(self, before: Bound, facts: Facts) -> Bound:
+        return Bound(*(norm * abs(self.factor) for norm in before))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Where a stage adds noise; what it leaves of an update within a bound its :meth:`Stage.loss` says.
+
+    Attributes:
+        where: ``client`` = to each update by itself; ``share`` = each client a part of the noise in the sum; ``server``
+            = the server to the sum, which it has seen without.
+        field: shares are whole numbers, which a protocol adds up without showing them; it shows real ones.
+        gaussian: its loss is that of Gaussian noise, ``mu``.
+        fresh: that of each aggregate is its own and ends with it, so that a client may hide in whether it is there.
+    """
+
+    where: Literal["client", "share", "server"]
+    field: bool = False
+    gaussian: bool = False
+    fresh: bool = False
+
+    @property
+    def observer(self) -> Literal["server", "outside"]:
+        """Against whom it protects: ``server`` = also against the server; ``outside`` = who sees the models only."""
+        return "server" if self.where == "client" or (self.where == "share" and self.field) else "outside"
