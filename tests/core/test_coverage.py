@@ -21,7 +21,7 @@ from simfl.selection.theory.expected_cardinality import guarantee, theory
 from tests.support.pairs import Plugin, cell, plugins, text
 
 ALGORITHMS = [it for it in plugins() if it.family in ("client", "personal")]
-NOISE = [it for it in plugins() if it.family == "stage" and FAMILIES["stage"][it.name].observer]
+NOISE = [it for it in plugins() if it.family == "stage" and FAMILIES["stage"][it.name].adds_noise]
 HIDING = [it for it in plugins() if it.family == "secagg"]
 
 

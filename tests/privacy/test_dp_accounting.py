@@ -25,6 +25,7 @@ from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
 from tests.plugins.test_public_interface import BASE, FEDAVG, FEDBUFF, rows
 from tests.privacy.test_dp_stages import scenario
+from tests.support.privacy_losses import own_loss
 
 pytestmark = pytest.mark.usefixtures("sweeps_here")
 
@@ -206,7 +207,7 @@ def test_without_a_claim_the_library_agrees_with_the_closed_form():
     seen = history_of_log(central(10.0), P, 3)
     (*before, last) = Pld(delta=1e-5).epsilons(seen)
     assert before == [None, None] and last == pytest.approx(0.40296, abs=5e-6)
-    assert noised_weights(seen, seen.stages[0].loss(seen.facts[0])).toarray().tolist() == P.toarray().tolist()
+    assert noised_weights(seen, own_loss(seen.stages[0], seen.facts[0])).toarray().tolist() == P.toarray().tolist()
 
 
 def test_replacing_one_update_moves_a_sum_twice_as_far():

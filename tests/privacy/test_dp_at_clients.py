@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from simfl.privacy.certify.maps import Noise
 from simfl.privacy.stage import STAGES, Stage
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.training.base import RULES
@@ -15,7 +16,7 @@ clients: 10
 selection: {name: random, k: 4}
 learning: {data: digits, model: logistic, partition: iid}
 """
-AT_CLIENTS = [name for name, cls in STAGES.items() if cls.at_client]
+AT_CLIENTS = [name for name, cls in STAGES.items() if cls.adds_noise and cls.adds_noise.where == "client"]
 PARTS = [name for name, cls in STAGES.items() if "sharers" in cls.__dataclass_fields__]
 MODELS = [
     "fedasync, rounds: 3, staleness: constant",
@@ -49,8 +50,7 @@ class SaysSo(FedBuff):
 class OwnNoise(Stage):
     """A user's stage, without a check."""
 
-    observer = "server"
-    at_client = True
+    adds_noise = Noise("client")
 
 
 def scenario(stage, training):

@@ -32,7 +32,7 @@ EXPECTED = "training.denominator=expected"
 def printed(kind, q, z, rounds, delta=DELTA):
     """What the accountant says at the end of a run of so many rounds."""
     stage = STAGES.of({"name": "central_gaussian", "noise_multiplier": z})
-    facts = {name: np.full(rounds, value) for name, value in (("sensitivity", 1.0), ("std", z))}
+    facts = {name: np.full(rounds, value) for name, value in (("rounding", 0.0), ("std", z))}
     seen = History({SERVER: csr_array((rounds, 10))}, (facts,), stages=(stage,))
     (*_, last) = kind(delta=delta, amplification="poisson", rate=q).epsilons(seen)
     return last
@@ -352,7 +352,7 @@ def test_whoever_may_leave_is_taken_to_follow_data():
 
 def test_all_pairs_of_claims_and_departures_are_covered():
     pytest.importorskip("dp_accounting")
-    seen = History({SERVER: csr_array((2, 3))}, ({"sensitivity": np.ones(2), "std": np.ones(2)},),
+    seen = History({SERVER: csr_array((2, 3))}, ({"rounding": np.zeros(2), "std": np.ones(2)},),
                    stages=(STAGES.of("central_gaussian"),), exposing=("its departure",))  # fmt: skip
     for kind, claim in product((Pld, Rdp), ("none", "poisson")):
         assert list(kind(amplification=claim, rate=0.1).epsilons(seen)) == [None, None]

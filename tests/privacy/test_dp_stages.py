@@ -19,6 +19,7 @@ from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 from tests.plugins.test_public_interface import BASE, FEDAVG, FEDBUFF, killed_and_resumed, rows, tables
 from tests.privacy.test_dp_mechanisms import excess
+from tests.support.privacy_losses import own_loss
 
 RECORDS = {"output_perturbation"}
 """Stages that protect single samples: tests/clients/test_privacyfl.py."""
@@ -140,7 +141,7 @@ def test_what_bits_cost_is_taken_from_the_updates():
     updates, bits = stage.update_multiplier, 2 * stage.bit_std
     assert updates**-2 + bits**-2 == pytest.approx(1.0)
     facts = {name: np.array([value]) for name, value in stage.facts(members(3), stage.start(3)).items()}
-    assert stage.loss(facts).mu == pytest.approx([1.0])
+    assert own_loss(stage, facts).mu == pytest.approx([1.0])
 
 
 def release(stage, count, state, number=0):
@@ -159,7 +160,7 @@ def test_a_norm_that_falls_or_grows_for_ever_stays_a_number_and_costs_what_it_co
         facts = {
             name: np.array([value]) for name, value in stage.facts(members(4, t + 1, version=t + 1), state).items()
         }
-        assert stage.loss(facts).mu == pytest.approx([0.5], rel=1e-12)
+        assert own_loss(stage, facts).mu == pytest.approx([0.5], rel=1e-12)
         assert 1e-30 <= facts["clip_norm"][0] <= 1e30
     updates = stage.client(np.full((2, 3), 9, dtype="f4"), jobs(2, 20), state, STREAMS)[:, :-1]
     assert (norms(updates) <= state["norm"][-1]).all() and (updates > 0).all()
@@ -167,7 +168,7 @@ def test_a_norm_that_falls_or_grows_for_ever_stays_a_number_and_costs_what_it_co
 
 def test_nothing_added_to_updates_of_length_0_is_no_protection():
     stage, nothing = made("adaptive_gaussian", bit_std=1.0), np.array([0.0, np.nan, 1.0])
-    loss = stage.loss({"sensitivity": nothing, "std": np.array([0.0, np.nan, 2.0])})
+    loss = own_loss(stage, {"sensitivity": nothing, "std": np.array([0.0, np.nan, 2.0])})
     assert loss.mu.tolist() == [np.inf, 0.0, 0.5], "where a round said nothing, nothing is told"
 
 
@@ -300,7 +301,7 @@ def test_polya_shares_leave_the_discrete_laplace_that_the_facts_say(d):
     assert few["shape"] == 4 / 6 and few["noise_std"] / fact["noise_std"] == pytest.approx((4 / 6) ** 0.5 * 6 / 4)
     for m, fits in ((6, lambda e: e == pytest.approx(0.5)), (4, lambda e: e > 0.5)):
         facts = {k: np.array([v]) for k, v in stage.facts(members(m), stage.start(d)).items()}
-        assert fits(float(stage.loss(facts).pure[0]))
+        assert fits(float(own_loss(stage, facts).pure[0]))
 
 
 @pytest.mark.parametrize("m", [3, 2])
@@ -308,7 +309,7 @@ def test_losses_of_polya_shares_stay_within_epsilon(m):
     """Three sharers, of whom m are there; two coordinates on a coarse grid."""
     stage = made("discrete_laplace", epsilon=1.0, sharers=3, fraction_bits=2)
     facts = {k: np.array([v]) for k, v in stage.facts(members(m), stage.start(2)).items()}
-    epsilon = float(stage.loss(facts).pure[0])
+    epsilon = float(own_loss(stage, facts).pure[0])
     assert (epsilon == 1.0) if m == 3 else (epsilon > 1.1)
     one, other = (released(stage, np.array(x, dtype=float), m, 4_000)[:, 0] for x in ([1, 0], [0, 0]))
     assert excess(one, other, epsilon, 0.0, bins=20) < 4
@@ -334,7 +335,7 @@ def test_losses_of_noise_in_the_field_stay_within_epsilon(name, m):
     """Two sharers, of whom m are there; a coarse grid, so that roundings and whole noise matter."""
     stage, delta = made(name, noise_multiplier=1.5, sharers=2, bits=9), 0.02
     facts = {k: np.array([v]) for k, v in stage.facts(members(m), stage.start(2)).items()}
-    divergences = stage.loss(facts).rdp[0]
+    divergences = own_loss(stage, facts).rdp[0]
     epsilon = min(float(rdp_epsilon(np.array(r), a, delta)) for r, a in zip(divergences, ORDERS, strict=True))
     one, other = (released(stage, np.array(x, dtype=float), m, 4_000) for x in ([1, 0], [0, 0]))
     along = one.mean(axis=0) - other.mean(axis=0)
@@ -379,7 +380,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(name, training, tmp_path, monkey
     made = scenario(name, training)
     done = run(made, tmp_path / "whole")
     assert tables(killed_and_resumed(made, tmp_path / "killed", monkeypatch, 1)) == tables(done.path)
-    if STAGES[name].observer:
+    if STAGES[name].adds_noise:
         assert done.summary["epsilon_max"] > 0 and (done.path / "privacy.csv").exists()
         last = [float(row["epsilon"]) for row in rows(done.path, "privacy.csv")]
         assert max(last) == pytest.approx(done.summary["epsilon_max"])

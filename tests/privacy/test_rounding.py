@@ -23,6 +23,7 @@ from simfl.secagg import PROTOCOLS
 from simfl.secagg.crypto.quantise import Grid, round_stochastically
 from simfl.secagg.updates import ClientUpdates
 from tests.support.judge import table
+from tests.support.privacy_losses import own_loss
 
 BASE = {
     "clients": 6,
@@ -40,7 +41,7 @@ def members(step, coordinates, number=0):
 
 def mu(stage, summed, state=None):
     facts = stage.facts(summed, stage.start(summed.coordinates) if state is None else state)
-    return float(stage.loss({name: np.array([value]) for name, value in facts.items()}).mu[0])
+    return float(own_loss(stage, {name: np.array([value]) for name, value in facts.items()}).mu[0])
 
 
 def excess(epsilon, chance, moved, std):

@@ -125,7 +125,7 @@ class Scale(Map):
         return abs(self.factor)
 
     def bound(self, before: Bound, facts: Facts) -> Bound:
-        return Bound(*(norm * abs(self.factor) for norm in before))
+        return Bound(*(norm * abs(self.factor) for norm in before)) if self.factor else before
 
 
 @dataclass(frozen=True)
