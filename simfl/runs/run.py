@@ -80,6 +80,7 @@ def build(scenario: Scenario) -> Components[Rule]:
         metrics=scenario.metrics,
         records=scenario.trace == "aggregates",
         counts_change=scenario.learning.counts_change,
+        weight_decay=scenario.training.weight_decay if scenario.secagg.certificate else 0.0,
     )
 
 

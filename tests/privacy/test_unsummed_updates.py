@@ -17,7 +17,8 @@ from simfl.training.base import RULES
 from simfl.training.fedavg import FedAvg
 from tests.support.judge import table
 
-AGAINST_SERVER = [name for name, cls in STAGES.items() if cls.observer == "server" and not cls.whole]
+OWN = {name: cls for name, cls in STAGES.items() if cls.__module__.startswith("simfl.")}
+AGAINST_SERVER = [name for name, cls in OWN.items() if cls.observer == "server" and not cls.whole]
 COLUMN = {"name": "random", "distribution": {"name": "uniform", "low": 0.5, "high": 30.0}}
 BASE = {
     "name": "unsummed", "clients": 8, "seed": 3, "selection": {"name": "batch_partition", "k": 4, "T": 2},

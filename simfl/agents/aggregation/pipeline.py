@@ -28,6 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,7 @@ from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Job, Updates
 from simfl.core.validation import checked_pair, checked_type, checked_vectors
+from simfl.privacy.dp.stages.sample_copies import of_each_sample, of_one_sample
 from simfl.privacy.stage import NOT_FINITE, Members
 from simfl.secagg.sessions import SessionResult
 from simfl.secagg.updates import ClientUpdates
@@ -242,7 +244,15 @@ class AggregationPipeline:
         job_secrets = (chain.from_iterable(stage.secrets(job, streams) for stage, streams in sharing) for job in jobs)
         secrets = tuple(map(tuple, job_secrets)) if sharing else ()
         row = rule.row(staleness)
-        return ClientUpdates(tuple(jobs), vectors, updates.mask, weights, row, divisor, combine, secrets)
+        sending = ClientUpdates(tuple(jobs), vectors, updates.mask, weights, row, divisor, combine, secrets)
+        return sending._replace(moved=self._moved(sending, examples)) if self.parts.protocol.certificate else sending
+
+    def _moved(self, sending: ClientUpdates, examples: NDArray[np.int64]) -> float:
+        """By how much one training sample moves the sum of these updates at most."""
+        positions = None if self.slope is None else self.parts.learner.positions(sending.jobs)
+        members = Members(0, sending.jobs, sending.weights, 1.0, examples=examples, slope=self.slope)
+        each = of_each_sample(members, self.parts.weight_decay)
+        return inf if self.parts.rule.follows_data else of_one_sample(members._replace(positions=positions), each)
 
     def _code(self, jobs: tuple[Job, ...], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """What stages and compression make of the clients' vectors, (n, d) -> (n, d')."""

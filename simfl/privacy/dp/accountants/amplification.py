@@ -70,7 +70,12 @@ class Accounting(Accountant):
             return []
         problems = [("amplification", why) for why in _unsound(setting, noisy, self.amplification)]
         actual = _rate(setting)
-        if self.rate is not None and actual is not None and self.rate < actual * (1 - 1e-12):
+        if self.rate is not None and actual is None:
+            why = (
+                f"is {self.rate:g}, but selection: {setting.selection.name} does not say with which it draws; use null"
+            )
+            problems.append(("rate", why))
+        elif self.rate is not None and actual is not None and self.rate < actual * (1 - 1e-12):
             problems.append(("rate", f"is {self.rate:g}, but clients are selected with {actual:g}; use that, or null"))
         return problems
 
