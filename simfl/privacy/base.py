@@ -11,6 +11,7 @@ from simfl.core.coverage import blind_noise
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant
+from simfl.privacy.dp.stages.clip import fits, is_sum
 from simfl.privacy.stage import STAGES
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
@@ -52,6 +53,10 @@ class Privacy:
         """Stages in an order in which they cannot work, or at clients who do not know what is summed."""
         early = [i for i, stage in enumerate(self.stages[:-1]) if stage.whole]
         problems = [(f"stages.{i}", "sends whole numbers; only the last stage can") for i in early]
+        for i, stage in enumerate(self.stages):
+            unfit = fits(setting) if stage.observer else []
+            of_sum = (stage.observer and not stage.at_client) or stage.certificate
+            problems += [(f"stages.{i}", why) for _, why in [*unfit, *(is_sum(setting) if of_sum else [])]]
         problems += self._changed_noise()
         if problem := blind_noise(setting):
             problems += [(f"stages.{i}", problem) for i, stage in enumerate(self.stages) if stage.at_client]

@@ -143,7 +143,7 @@ class AggregationPipeline:
             return None
         members = self._members(number, updates, client_updates, total)
         shares = members.weights / members.divisor if total.shares is None else total.shares
-        row = used_row(rule, total.weights, shares * members.divisor, updates.examples)
+        row = used_row(rule, total.weights, shares, members.divisor, updates.examples)
         total = total._replace(
             clients=total.clients[in_sum], weights=row[in_sum], shares=shares[in_sum],
             opened=tuple(compress(total.opened, in_sum)),
@@ -179,11 +179,13 @@ class AggregationPipeline:
 
     def _apply_factor(self, client_updates: ClientUpdates, total: Aggregate) -> tuple[Aggregate, Factor | None]:
         """The aggregate times the factor of the rule's aggregate, where that is not meant for the server's step."""
-        learner = self.parts.learner
+        learner, aggregate = self.parts.learner, self.parts.rule.aggregate
         d = learner.dimension  # stages may have added coordinates of their own
-        factor = self.parts.rule.aggregate.factor(
-            client_updates.vectors[:, :d], client_updates.weights, client_updates.mask, learner.tensors
-        )
+        vectors = client_updates.vectors[:, :d]
+        factor = aggregate.factor(vectors, client_updates.weights, client_updates.mask, learner.tensors)
+        if factor is not None and aggregate.sum_only:
+            why = "says that it needs the updates' sum only (sum_only), but multiplies by what it makes of single ones"
+            raise PluginError(f"aggregate '{aggregate.name}'", why)
         if factor is None or factor.on_step:
             return total, factor
         return total._replace(vector=np.append(factor.values * total.vector[:d], total.vector[d:])), factor
@@ -191,10 +193,8 @@ class AggregationPipeline:
     def nobody(self, number: int) -> ReleasedUpdate | None:
         """A round that sums nobody; None where the rule's denominator depends on who came, so that nothing is released.
 
-        Noise must be there all the same: a round without any would tell that nobody took part.
-
-        Args:
-            number: of the aggregation.
+        Noise must be there all the same, that of aggregation ``number``: a round without any would tell that nobody
+        took part.
         """
         parts, denominator = self.parts, self.parts.rule.fixed_denominator
         if denominator is None:

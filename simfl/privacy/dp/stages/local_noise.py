@@ -7,9 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Job
-from simfl.privacy.dp.stages.clip import fits
 from simfl.privacy.stage import NOT_FINITE, Stage
 
 
@@ -22,9 +20,6 @@ class LocalNoise(Stage):
     moves_norm = False
     shortens = True
     columns = (NOT_FINITE,)
-
-    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        return fits(setting)
 
 
 def add_noise(

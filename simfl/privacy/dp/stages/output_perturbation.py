@@ -27,7 +27,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
 from simfl.core.wording import amount
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
-from simfl.privacy.dp.stages.clip import changed_by_others, is_sum, weights_differ
+from simfl.privacy.dp.stages.clip import changed_by_others, weights_differ
 from simfl.privacy.dp.stages.sample_copies import of_each_sample, of_one_sample
 from simfl.privacy.stage import STAGES, Members, Stage
 
@@ -140,7 +140,7 @@ class OutputPerturbation(Stage):
         return cautions
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        problems, real = is_sum(setting), setting.training.weight_decay
+        problems, real = list[tuple[str, str]](), setting.training.weight_decay
         if problem := blind_noise(setting):
             problems.append(("", problem))
         problems += changed_by_others(setting, self.name, self.rounds is not None)
