@@ -12,7 +12,7 @@ from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant
 from simfl.privacy.dp.stages.clip import fits, is_sum
-from simfl.privacy.stage import STAGES
+from simfl.privacy.stage import STAGES, Stage
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
 """The columns of ``rounds.csv`` that belong to the scenario's ``privacy``."""
@@ -50,17 +50,12 @@ class Privacy:
         return any(stage.observer for stage in self.stages)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        """Stages in an order in which they cannot work, or at clients who do not know what is summed."""
+        """Stages in an order in which they cannot work, and noise that is not what its epsilon is of."""
         early = [i for i, stage in enumerate(self.stages[:-1]) if stage.whole]
         problems = [(f"stages.{i}", "sends whole numbers; only the last stage can") for i in early]
         for i, stage in enumerate(self.stages):
-            unfit = fits(setting) if stage.observer else []
-            of_sum = (stage.observer and not stage.at_client) or stage.certificate
-            problems += [(f"stages.{i}", why) for _, why in [*unfit, *(is_sum(setting) if of_sum else [])]]
-        problems += self._changed_noise()
-        if problem := blind_noise(setting):
-            problems += [(f"stages.{i}", problem) for i, stage in enumerate(self.stages) if stage.at_client]
-        return problems
+            problems += [(f"stages.{i}", why) for why in _unfit(stage, setting)]
+        return [*problems, *self._changed_noise()]
 
     def _changed_noise(self) -> Iterator[tuple[str, str]]:
         """Stages that come after noise in the sum, and change its shares or what it is made for.
@@ -76,3 +71,17 @@ class Privacy:
                 if not (noise.at_server and stage.shortens):
                     why = f"changes what the noise of privacy.stages: {noise.name} is made for"
                     yield f"stages.{j}", f"{why}; put stage {stage.name} before {noise.name}, or leave it out"
+
+
+def _unfit(stage: Stage, setting: ScenarioView) -> Iterator[str]:
+    """What a stage's noise cannot do without in a scenario, and has not."""
+    noisy = stage.observer or stage.certificate
+    if stage.observer:
+        yield from (why for _, why in fits(setting))
+    if noisy and not stage.at_client:
+        yield from (why for _, why in is_sum(setting))
+    if noisy and not stage.at_server and (why := blind_noise(setting)):
+        yield why
+    unnamed = next((column.name for column in stage.columns if column.name.startswith("epsilon")), "")
+    if unnamed and not stage.certificate:
+        yield f"fills '{unnamed}', but does not say what that is of; name it as the stage's certificate"

@@ -28,7 +28,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
-from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -164,7 +163,7 @@ class AggregationPipeline:
         weights = client_updates.weights * np.divide(total.weights, row, out=np.zeros(len(row)), where=row != 0)
         return Members(
             number, client_updates.jobs, weights, client_updates.divisor(weights), total.opened, updates.examples,
-            parts.rule.fixed_denominator, parts.rule.follows_data, total.step, parts.elements,
+            parts.rule.fixed_denominator, parts.rule.algorithm.follows_data, total.step, parts.elements,
             positions=None if self.slope is None else parts.learner.positions(client_updates.jobs),
             known=parts.known_updates, clipped=total.clipped,
         )  # fmt: skip
@@ -200,7 +199,7 @@ class AggregationPipeline:
         if denominator is None:
             return None
         d = parts.elements if parts.learner.dimension else 0
-        left = parts.rule.follows_data
+        left = parts.rule.algorithm.follows_data
         members = Members(number, (), np.zeros(0), denominator, fixed=denominator, follows_data=left)
         return self._server(members, np.zeros(d, dtype=np.float32), 0)
 
@@ -249,10 +248,10 @@ class AggregationPipeline:
 
     def _moved(self, sending: ClientUpdates, examples: NDArray[np.int64]) -> float:
         """By how much one training sample moves the sum of these updates at most."""
-        positions = None if self.slope is None else self.parts.learner.positions(sending.jobs)
-        members = Members(0, sending.jobs, sending.weights, 1.0, examples=examples, slope=self.slope)
-        each = of_each_sample(members, self.parts.weight_decay)
-        return inf if self.parts.rule.follows_data else of_one_sample(members._replace(positions=positions), each)
+        places = None if self.slope is None else self.parts.learner.positions(sending.jobs)
+        left, weights = self.parts.rule.algorithm.follows_data, sending.weights
+        members = Members(0, sending.jobs, weights, 1.0, None, examples, None, left, slope=self.slope, positions=places)
+        return of_one_sample(members, of_each_sample(members, self.parts.weight_decay))
 
     def _code(self, jobs: tuple[Job, ...], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """What stages and compression make of the clients' vectors, (n, d) -> (n, d')."""

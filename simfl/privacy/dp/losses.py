@@ -41,7 +41,7 @@ class EpsilonTimeline(NamedTuple):
 def losses(history: History) -> Iterator[Loss]:
     """What each stage that adds noise leaves."""
     for stage, facts in zip(history.stages, history.facts, strict=True):
-        if facts and (loss := stage.loss(facts)) is not None:
+        if stage.observer and facts and (loss := stage.loss(facts)) is not None:
             yield _with_unsummed(loss, facts, history) if stage.observer == "server" else loss
 
 

@@ -175,7 +175,7 @@ def _unsound(setting: ScenarioView, noisy: list[Stage], claimed: str) -> Iterabl
     weights = rule.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64))
     if weights[0] != weights[1]:
         yield f"is {claimed}, but clients weigh as much as they hold samples; use weighting: equal"
-    if rule.follows_data:
+    if rule.algorithm.follows_data:
         yield f"is {claimed}, but clients leave after a look at their own models, not by chance; {instead}"
     if rule.ends_by_participation:
         yield f"is {claimed}, but who takes part decides when the run ends; give training.rounds, and no such stop"

@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import blind_noise
 from simfl.core.scenario_view import ScenarioView, summands
 
 BELOW = 1 - 2.0**-20
@@ -80,8 +79,6 @@ def weights_differ(setting: ScenarioView) -> bool:
 def same_weights(setting: ScenarioView) -> list[Problem]:
     """What noise needs of which every client adds a part: updates that all count once."""
     problems = of_sums(setting)
-    if problem := blind_noise(setting):
-        problems.append(("", problem))
     if weights_differ(setting):
         why = "adds noise in equal parts, but updates count differently; use weighting: equal and staleness: constant"
         problems.append(("", f"{why}, or a central mechanism"))

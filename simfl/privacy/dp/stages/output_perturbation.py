@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import Column
-from simfl.core.coverage import blind_noise
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
@@ -110,7 +109,7 @@ class OutputPerturbation(Stage):
         if (self.penalty or 0) < self.alpha:
             why = f"noise is made for alpha {self.alpha:g}, but clients train with weight_decay {self.penalty or 0:g}"
             cautions.append(f"{why}: epsilon_weight and epsilon_model are of the latter")
-        if setting.training.follows_data:
+        if setting.training.algorithm.follows_data:
             why = "clients leave after a look at their own models, which tells of their data without any noise"
             cautions.append(f"{why}: epsilon_weight and epsilon_model are infinite (left empty)")
         if setting.learning.steepness is None:
@@ -141,8 +140,6 @@ class OutputPerturbation(Stage):
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems, real = list[tuple[str, str]](), setting.training.weight_decay
-        if problem := blind_noise(setting):
-            problems.append(("", problem))
         problems += changed_by_others(setting, self.name, self.rounds is not None)
         if self.penalty is not None and self.penalty > real:
             why = f"is {self.penalty:g}, but clients train with weight_decay {real:g}; the nearest valid value is"
