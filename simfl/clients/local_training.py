@@ -65,11 +65,6 @@ class LocalTraining:
         algorithm: ClientAlgorithm = self.personal.combine(self.client)
         return algorithm
 
-    @property
-    def follows_data(self) -> bool:
-        """Whether clients may leave by themselves, so that who takes part may depend on data."""
-        return self.algorithm.follows_data
-
     def check(self, scenario: ScenarioView) -> list[tuple[str, str]]:
         problems = []
         algorithm: Any = self.client if self.algorithm is self.client else self.personal

@@ -13,7 +13,8 @@ from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant
 from simfl.privacy.certify.chain import candidates, is_known, noise_where
-from simfl.privacy.stage import STAGES
+from simfl.privacy.dp.stages.clip import fits, is_sum
+from simfl.privacy.stage import STAGES, Stage
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
 """The columns of ``rounds.csv`` that belong to the scenario's ``privacy``."""
@@ -58,15 +59,12 @@ class Privacy:
         return 0
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        """Stages in an order in which they cannot work, or at clients who do not know what is summed."""
+        """Stages in an order in which they cannot work, and noise that is not what its epsilon is of."""
         early = [i for i, stage in enumerate(self.stages[:-1]) if stage.whole]
         problems = [(f"stages.{i}", "sends whole numbers; only the last stage can") for i in early]
-        problems += self._changed_noise(setting)
-        if problem := blind_noise(setting):
-            problems += [
-                (f"stages.{i}", problem) for i, stage in enumerate(self.stages) if noise_where(stage) == "client"
-            ]
-        return problems
+        for i, stage in enumerate(self.stages):
+            problems += [(f"stages.{i}", why) for why in _unfit(stage, setting)]
+        return [*problems, *self._changed_noise(setting)]
 
     def _changed_noise(self, setting: ScenarioView) -> Iterator[tuple[str, str]]:
         """Stages for which the noise of another one protects nothing that is known.
@@ -84,3 +82,17 @@ class Privacy:
             for j in range(i + 1, len(stages)) if ends else unknown:
                 why = f"changes what the noise of privacy.stages: {noise.name} is made for"
                 yield f"stages.{j}", f"{why}; put stage {stages[j].name} before {noise.name}, or leave it out"
+
+
+def _unfit(stage: Stage, setting: ScenarioView) -> Iterator[str]:
+    """What a stage's noise cannot do without in a scenario, and has not."""
+    where = noise_where(stage)
+    if where:
+        yield from (why for _, why in fits(setting))
+    if where != "client" and (where or stage.certificate):
+        yield from (why for _, why in is_sum(setting))
+    if where != "server" and (where or stage.certificate) and (why := blind_noise(setting)):
+        yield why
+    unnamed = next((column.name for column in stage.columns if column.name.startswith("epsilon")), "")
+    if unnamed and not stage.certificate:
+        yield f"fills '{unnamed}', but does not say what that is of; name it as the stage's certificate"

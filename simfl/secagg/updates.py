@@ -1,6 +1,7 @@
 """The updates that a protocol sums."""
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,8 @@ class ClientUpdates(NamedTuple):
         combine: the rule's aggregate: (vectors, weights, normaliser, mask) -> float32 (d,); linear unless the
             protocol shows single updates.
         secrets: of each update, those its client shares besides the protocol's own, of 32 bytes each.
+        moved: by how much one training sample moves their weighted sum at most, in L2; infinite = not known, or the
+            protocol has no certificate.
     """
 
     jobs: tuple[Job, ...]
@@ -33,6 +36,7 @@ class ClientUpdates(NamedTuple):
     divisor: Callable[[NDArray[np.float64]], float]
     combine: Callable[..., NDArray[np.float32]]
     secrets: tuple[tuple[bytes, ...], ...] = ()
+    moved: float = inf
 
     def opened_secrets(self, count: int) -> tuple[tuple[bytes, ...], ...]:
         """The last ``count`` secrets of each update."""

@@ -193,7 +193,9 @@ class Rule(Plugin, Protocol):
         return True
 
 
-def used_row(rule: Rule, row: NDArray[Any], used: NDArray[np.float64], samples: NDArray[np.int64]) -> NDArray[Any]:
+def used_row(
+    rule: Rule, row: NDArray[Any], shares: NDArray[np.float64], divisor: float, samples: NDArray[np.int64]
+) -> NDArray[Any]:
     """The row of the participation matrix, (n,), by which privacy is accounted.
 
     It is the one that is stated, where that makes of it what was used, times the clients' samples if the rule is by
@@ -202,11 +204,17 @@ def used_row(rule: Rule, row: NDArray[Any], used: NDArray[np.float64], samples: 
     Args:
         rule: whose weights they are.
         row: what the rule, or the protocol, states, (n,).
-        used: what each update has counted, (n,).
+        shares: of each update in the aggregate, if that is the sum of share times update, (n,).
+        divisor: what the sum was divided by.
         samples: of each client, (n,).
     """
-    times = samples if rule.by_samples else np.ones_like(samples)
-    if not rule.aggregate.weighted or np.allclose(used, row * times, rtol=1e-9, atol=0):
+    aggregate, times = rule.aggregate, samples if rule.by_samples else np.ones_like(samples)
+    used: NDArray[Any] = shares * divisor if aggregate.weighted else row * times
+    if aggregate.sum_only:
+        made = abs(float(aggregate.combine(np.ones((len(row), 1), dtype=np.float32), shares * divisor, divisor)[0]))
+        stated = float(shares.sum()) if aggregate.weighted else 1.0
+        used = used if np.isclose(made, stated, rtol=1e-3) else used * max(1.0, made / stated)
+    if np.allclose(used, row * times, rtol=1e-9, atol=0):
         return row
     return np.divide(used, times, out=np.zeros(len(used)), where=times > 0)
 

@@ -189,41 +189,46 @@ def test_shares_add_up_to_laplace_noise_of_the_published_scale():
     assert honest.scales(jobs(n)) == pytest.approx(n * stage.scales(jobs(n)))
 
 
+def held(n):
+    """A sum of n clients of 30 samples each, with a slope of 1."""
+    return Members(0, jobs(n), np.ones(n), float(n), examples=np.full(n, 30), slope=1.0)
+
+
 def test_the_epsilon_of_a_row_is_that_of_the_noise_really_added():
     """Published noise is n times too little; two clients of 1.0 do not protect one of 0.1 any less."""
-    members = Members(0, jobs(3), np.ones(3), 3.0)
-    published = OutputPerturbation(epsilon=1.0, samples=30)
+    members = held(3)
+    published = OutputPerturbation(epsilon=1.0, samples=30, penalty=1.0)
     assert published.facts(members, {"dimension": np.int64(1)})["epsilon_weight"] == pytest.approx(3.0)
-    calibrated = OutputPerturbation(epsilon=1.0, samples=30, noise_scale="calibrated")
+    calibrated = OutputPerturbation(epsilon=1.0, samples=30, penalty=1.0, noise_scale="calibrated")
     facts = calibrated.facts(members, {"dimension": np.int64(100)})
     assert (facts["epsilon_weight"], facts["epsilon_model"]) == (pytest.approx(1.0), pytest.approx(10.0))
-    mixed = OutputPerturbation(epsilon=(1.0, 1.0, 0.1), samples=30, noise_scale="calibrated")
+    mixed = OutputPerturbation(epsilon=(1.0, 1.0, 0.1), samples=30, penalty=1.0, noise_scale="calibrated")
     assert mixed.facts(members, {"dimension": np.int64(1)})["epsilon_weight"] == pytest.approx(1.0)
 
 
 def test_gaussian_and_staircase_noise_are_what_they_are_called():
     """Shares of Gaussian noise add up to its standard deviation; a staircase is each client's own."""
     n, d = 4, 20_000
-    stage = OutputPerturbation(epsilon=0.5, samples=30, alpha=0.1, mechanism="gaussian")
+    stage = OutputPerturbation(epsilon=0.5, samples=30, alpha=0.1, penalty=0.1, mechanism="gaussian")
     delta = 2 / (30 * 0.1)
     for scale, std in (("published", 9.6896 * delta / n), ("calibrated", 7.0318 * delta)):
         chosen = replace(stage, noise_scale=scale)
         sent = chosen.client(np.zeros((n, d), np.float32), jobs(n), {}, Streams(0))
         assert stats.kstest(sent.sum(axis=0, dtype=float), stats.norm(scale=std).cdf).pvalue > 1e-3
-        facts = chosen.facts(Members(0, jobs(n), np.ones(n), float(n)), {"dimension": np.int64(50)})
+        facts = chosen.facts(held(n), {"dimension": np.int64(50)})
         assert (
             facts["epsilon_weight"]
             == facts["epsilon_model"]
             == pytest.approx(float(gaussian.epsilon(delta / std, 1e-5)), rel=1e-4)
         )
     assert facts["epsilon_weight"] == pytest.approx(0.5)
-    stairs = OutputPerturbation(epsilon=1.5, samples=30, alpha=0.1, mechanism="staircase", adds="whole")
+    stairs = OutputPerturbation(epsilon=1.5, samples=30, alpha=0.1, penalty=0.1, mechanism="staircase", adds="whole")
     for scale, width, epsilon, steps in (("published", delta / n, 1.5 * n, 11), ("calibrated", delta, 1.5, 4)):
         chosen = replace(stairs, noise_scale=scale)
         sent = chosen.client(np.zeros((1, d), np.float32), jobs(n)[:1], {}, Streams(0))
         one = chosen.client(np.zeros((n, d), np.float32), jobs(n), {}, Streams(0))[0]
         assert np.abs(one).mean() == pytest.approx(width * np.exp(-0.75) / -np.expm1(-1.5), rel=0.05)
-        facts = chosen.facts(Members(0, jobs(n), np.ones(n), float(n)), {"dimension": np.int64(4)})
+        facts = chosen.facts(held(n), {"dimension": np.int64(4)})
         told = facts["epsilon_weight"], facts["epsilon_model"]
         assert told == (pytest.approx(epsilon), pytest.approx(1.5 * steps)), (
             "one step of d at least in each of 4 weights"
@@ -267,8 +272,10 @@ def test_the_densities_of_a_staircase_never_differ_by_more(d, epsilon, gamma, ra
 
 
 def test_the_epsilon_of_a_staircase_grows_with_the_weights():
-    stage = OutputPerturbation(epsilon=1.0, samples=30, mechanism="staircase", adds="whole", noise_scale="calibrated")
-    facts = stage.facts(Members(0, jobs(3), np.ones(3), 3.0), {"dimension": np.int64(650)})
+    stage = OutputPerturbation(
+        epsilon=1.0, samples=30, penalty=1.0, mechanism="staircase", adds="whole", noise_scale="calibrated"
+    )
+    facts = stage.facts(held(3), {"dimension": np.int64(650)})
     assert (facts["epsilon_weight"], facts["epsilon_model"]) == (1.0, 650.0)
 
 
@@ -345,8 +352,8 @@ def test_epsilon_is_of_the_samples_and_the_penalty_that_the_run_has(tmp_path):
 
 
 def test_shares_of_clients_that_are_in_no_sum_protect_nobody():
-    stage, members = OutputPerturbation(epsilon=1.0, samples=30, noise_scale="calibrated"), Members(
-        0, jobs(4), np.array([1.0, 1, 1, 0]), 3.0, examples=np.array([30, 30, 30, 0])
+    stage, members = OutputPerturbation(epsilon=1.0, samples=30, penalty=1.0, noise_scale="calibrated"), Members(
+        0, jobs(4), np.array([1.0, 1, 1, 0]), 3.0, examples=np.array([30, 30, 30, 0]), slope=1.0
     )  # fmt: skip
     from simfl.privacy.dp.mechanisms import laplace
 
@@ -367,7 +374,7 @@ def noises(stage, cohorts, counts):
     state, found = stage.start(4), []
     for version, (cohort, held) in enumerate(zip(cohorts, counts, strict=True)):
         some = tuple(Job.of(version, c, version, 0.0) for c in cohort)
-        members = Members(version, some, np.ones(len(some)), 1.0, examples=np.full(len(some), held))
+        members = Members(version, some, np.ones(len(some)), 1.0, examples=np.full(len(some), held), slope=1.0)
         sent = stage.client(np.zeros((len(some), 4), np.float32), some, state, Streams(0))
         found.append((sent[0], stage.facts(members, state)["epsilon_model"]))
         state = stage.server(sent.sum(axis=0), members, state, Streams(0))[1]
@@ -438,8 +445,10 @@ def test_departures_leave_no_epsilon_of_a_sample(tmp_path):
 
 def test_different_epsilons_of_gaussian_noise_add_up_exactly():
     """Three stds in quadrature over three: the middle one protects everybody."""
-    members = Members(0, jobs(3), np.ones(3), 3.0)
-    mixed = OutputPerturbation(epsilon=(1.0, 0.5, 0.1), samples=30, noise_scale="calibrated", mechanism="gaussian")
+    members = held(3)
+    mixed = OutputPerturbation(
+        epsilon=(1.0, 0.5, 0.1), samples=30, penalty=1.0, noise_scale="calibrated", mechanism="gaussian"
+    )
     stds = [gaussian.std(2 / 30, epsilon, 1e-5) for epsilon in (1.0, 0.5, 0.1)]
     together = np.sqrt(np.square(stds).mean())
     found = mixed.facts(members, {"dimension": np.int64(9)})["epsilon_weight"]

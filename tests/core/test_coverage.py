@@ -146,7 +146,11 @@ def test_an_epsilon_without_a_server_is_infinite_and_of_nothing_is_0(accountant,
 
 def test_noise_that_is_dealt_once_protects_one_sum(tmp_path):
     oblivious = {"name": "oblivious", "epsilon": 1.0, "samples": 50, "noise": "once"}
-    found = Scenario.parse(json.dumps(json.loads(text((), {})) | {"selection": "all", "secagg": oblivious}), "once")
+    base = json.loads(text((), {}))
+    training = base["training"] | {"weight_decay": 0.1}
+    learning = base["learning"] | {"model": "logistic"}
+    more = {"selection": "all", "secagg": oblivious, "training": training, "learning": learning}
+    found = Scenario.parse(json.dumps(base | more), "once")
     assert any("infinite from the second sum on" in line for line in found.cautions())
     epsilons = [row["epsilon_weight"] for row in table(run(found, tmp_path).path / "rounds.csv")]
     assert float(epsilons[0]) > 0 and epsilons[1:] == ["", ""]

@@ -50,11 +50,11 @@ def gaussian_epsilon(mu, delta=1e-5):
 
 def summed(n, **known):
     jobs = tuple(Job.of(0, client, 0, 0.0) for client in range(n))
-    return Members(0, jobs, np.ones(n), float(n), **known)
+    return Members(0, jobs, np.ones(n), float(n), **{"examples": np.full(n, 30), "slope": 1.0} | known)
 
 
 def stage(**keys):
-    return OutputPerturbation(epsilon=1.0, samples=30, noise_scale="calibrated", **keys)
+    return OutputPerturbation(epsilon=1.0, samples=30, noise_scale="calibrated", penalty=1.0, **keys)
 
 
 def of_weight(members, **keys):

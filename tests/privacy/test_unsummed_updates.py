@@ -17,8 +17,8 @@ from simfl.training.base import RULES
 from simfl.training.fedavg import FedAvg
 from tests.support.judge import table
 
-NOISY = {name: cls for name, cls in STAGES.items() if cls.adds_noise and not cls.whole}
-AGAINST_SERVER = [name for name, cls in NOISY.items() if cls.adds_noise.observer == "server"]
+OWN = {name: cls for name, cls in STAGES.items() if cls.__module__.startswith("simfl.") and cls.adds_noise}
+AGAINST_SERVER = [name for name, cls in OWN.items() if cls.adds_noise.observer == "server" and not cls.whole]
 COLUMN = {"name": "random", "distribution": {"name": "uniform", "low": 0.5, "high": 30.0}}
 BASE = {
     "name": "unsummed", "clients": 8, "seed": 3, "selection": {"name": "batch_partition", "k": 4, "T": 2},

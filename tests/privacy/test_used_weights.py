@@ -1,6 +1,7 @@
 """Privacy is accounted by what updates have counted, whatever a rule says of its weights."""
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from simfl.runs.central_noise import central_noise
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from simfl.selection.theory.expected_cardinality import guarantee
+from simfl.training.aggregates import AGGREGATES, Factor, Mean
 from simfl.training.base import RULES
 from simfl.training.fedavg import FedAvg
 from simfl.training.fedbuff import FedBuff
@@ -74,6 +76,29 @@ class Negative(FedAvg):
         return np.where(np.arange(len(examples)) == 0, -1.0, 1.0)
 
 
+@AGGREGATES("louder")
+@dataclass(frozen=True)
+class Louder:
+    """Ten times the mean, which it says to be."""
+
+    weighted, sum_only = True, True
+
+    def combine(self, deltas, weights, normaliser, mask=None):
+        return 10 * Mean().combine(deltas, weights, normaliser, mask)
+
+
+@AGGREGATES("own_factor")
+@dataclass(frozen=True)
+class OwnFactor:
+    """The mean, times what it makes of single updates."""
+
+    weighted, sum_only = True, True
+    combine = Mean.combine
+
+    def factor(self, deltas, weights, mask, tensors):
+        return Factor(np.float32(10), False, {})
+
+
 def scenario(rule="unsaid", law="root", privacy=None, **training):
     found = BASE | {"training": BASE["training"] | {"name": rule, "law": law} | training}
     return Scenario.parse(json.dumps(found | ({"privacy": privacy} if privacy else {})))
@@ -103,6 +128,23 @@ def test_epsilon_is_of_the_weights_that_were_used(rule, law, weighting, tmp_path
     assert float(last["epsilon_max"]) == pytest.approx(right, rel=1e-6)
     assert float(last["epsilon_pld"]) == pytest.approx(right, rel=1e-2)
     assert float(last["epsilon_rdp"]) >= right
+
+
+def test_an_aggregate_that_makes_more_of_its_sum_is_accounted_with_it(tmp_path):
+    plain, louder = (Scenario.parse(json.dumps(BASE | {"training": BASE["training"] | {"aggregate": name}}))
+                     for name in ("mean", "louder"))  # fmt: skip
+    folders = [run(found, tmp_path).path for found in (plain, louder)]
+    rows = [table(folder / "participation.csv") for folder in folders]
+    assert {row["weight"] for row in rows[0]} == {"1"}
+    assert [float(row["weight"]) for row in rows[1]] == pytest.approx([10.0] * len(rows[1]), rel=1e-6)
+    most = max(Counter(row["client"] for row in rows[1]).values())
+    right = float(gaussian.epsilon(np.array([most**0.5 * 10 / 100]), DELTA)[0])
+    assert float(table(folders[1] / "rounds.csv")[-1]["epsilon_max"]) == pytest.approx(right, rel=1e-5)
+
+
+def test_an_aggregate_that_reads_single_updates_is_no_sum(tmp_path):
+    with pytest.raises(PluginError, match="needs the updates' sum only"):
+        run(Scenario.parse(json.dumps(BASE | {"training": BASE["training"] | {"aggregate": "own_factor"}})), tmp_path)
 
 
 def test_built_in_rules_have_the_rows_that_they_state(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from simfl.core.rng import Streams
-from simfl.runs.run import run
+from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.secagg.crypto.field import Q, to_signed
 from simfl.secagg.oblivious.grid_noise import Noise, pure_epsilon
@@ -183,10 +183,12 @@ def test_a_coarse_grid_costs_what_it_costs_and_is_pointed_out(execute, tmp_path)
     keys = "secagg={name: oblivious, epsilon: 1, samples: 200, radius: 8, noise_scale: calibrated, scale: 1, clip: 2}"
     more = (keys, "attacks=[]", "training.weight_decay=1.0", "training.learning_rate=0.01", f"secagg.execute={execute}")
     coarse, fine = scenario(*more), scenario(*more, "secagg.scale=null")
-    cells = [
-        [float(row["epsilon_weight"]) for row in rows(run(of, tmp_path).path, "rounds.csv")] for of in (coarse, fine)
-    ]
-    assert cells[0] == pytest.approx([12.5] * 4) and cells[1] == pytest.approx([1.0] * 4, rel=1e-5)
+    folders = [run(of, tmp_path).path for of in (coarse, fine)]
+    cells = [[float(row["epsilon_weight"]) for row in rows(folder, "rounds.csv")] for folder in folders]
+    data = build(fine).learner.data
+    longest = np.linalg.norm(data.x_train.reshape(len(data.x_train), -1).astype(float), axis=1).max()
+    moved = 2 * sqrt(2 * (longest**2 + 1)) / min(int(row["samples"]) for row in rows(folders[1], "clients.csv"))
+    assert cells[0] == pytest.approx([12.5] * 4) and cells[1] == pytest.approx([moved / 0.08] * 4, rel=1e-5)
     (said,) = (caution for caution in coarse.cautions() if "steps of the grid" in caution)
     assert "0.08 steps" in said and "12.5, not 1" in said and "secagg.scale of 625 or more" in said
     assert not any("steps of the grid" in caution for caution in fine.cautions())
@@ -273,10 +275,11 @@ def test_scales_are_the_published_ones():
     for n, published in ((100, 1.407), (200, 0.499), (500, 0.126)):
         done = drive(made.recover(cohort(n), np.ones((n, 1), dtype=bool), [None], Streams(0)), [])[0]
         assert done.row["noise_std"] == pytest.approx(published, abs=5e-4)
-        assert done.row["epsilon_weight"] == pytest.approx(n * 1e-5)
+        assert made._certified({}, done.secret, 2.0**20, 2 / 200)["epsilon_weight"] == pytest.approx(n * 1e-5)
     honest = Oblivious(epsilon=1e-5, samples=200, noise_scale="calibrated", min_sum=2)
     done = drive(honest.recover(cohort(100), np.ones((100, 1), dtype=bool), [None], Streams(0)), [])[0]
-    assert done.row["epsilon_weight"] == pytest.approx(1e-5)
+    assert honest._certified({}, done.secret, 2.0**20, 2 / 200)["epsilon_weight"] == pytest.approx(1e-5)
+    assert honest._certified({}, done.secret, 2.0**20, np.inf)["epsilon_weight"] == np.inf
 
 
 # -- on the clock -----------------------------------------------------------------------------------------

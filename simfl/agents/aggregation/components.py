@@ -42,6 +42,7 @@ class Components(Generic[R_co]):
         records: rounds carry what the server saw.
         counts_change: a client's number of samples may depend on the version of the model that it trains on.
         recovery_budget: operations that measuring what is recovered of updates may take; 0 = it is not measured.
+        weight_decay: the L2 penalty of the clients' losses.
     """
 
     clients: int
@@ -62,6 +63,7 @@ class Components(Generic[R_co]):
     records: bool = False
     counts_change: bool = False
     recovery_budget: int = 0
+    weight_decay: float = 0.0
 
     @property
     def jobs_vary(self) -> bool:
@@ -109,8 +111,9 @@ class Components(Generic[R_co]):
 
     @cached_property
     def sample_slope(self) -> float | None:
-        """The most that the gradient of one training sample's loss is long, where a stage needs it and it is known."""
-        steepness, needed = self.learner.steepness, any(stage.of_samples for stage in self.stages)
+        """The most that the gradient of one sample's loss is long, where anybody needs it; None = not known."""
+        needed = bool(self.protocol.certificate) or any(stage.of_samples for stage in self.stages)
+        steepness = self.learner.steepness
         if steepness is None or not needed:
             return None
         return steepness * hypot(self.learner.largest_norm(), 1) if self.rule.algorithm.minimises else inf

@@ -39,6 +39,7 @@ from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Job, Updates
 from simfl.core.validation import checked_pair, checked_type, checked_vectors
+from simfl.privacy.dp.stages.sample_copies import of_each_sample, of_one_sample
 from simfl.privacy.stage import NOT_FINITE, Members
 from simfl.secagg.sessions import SessionResult
 from simfl.secagg.updates import ClientUpdates
@@ -141,7 +142,7 @@ class AggregationPipeline:
             return None
         members = self._members(number, updates, client_updates, total)
         shares = members.weights / members.divisor if total.shares is None else total.shares
-        row = used_row(rule, total.weights, shares * members.divisor, updates.examples)
+        row = used_row(rule, total.weights, shares, members.divisor, updates.examples)
         total = total._replace(
             clients=total.clients[in_sum], weights=row[in_sum], shares=shares[in_sum],
             opened=tuple(compress(total.opened, in_sum)),
@@ -162,7 +163,7 @@ class AggregationPipeline:
         weights = client_updates.weights * np.divide(total.weights, row, out=np.zeros(len(row)), where=row != 0)
         return Members(
             number, client_updates.jobs, weights, client_updates.divisor(weights), total.opened, updates.examples,
-            parts.rule.fixed_denominator, parts.rule.follows_data, total.step, parts.elements,
+            parts.rule.fixed_denominator, parts.rule.algorithm.follows_data, total.step, parts.elements,
             positions=None if self.slope is None else parts.learner.positions(client_updates.jobs),
             known=parts.known_updates, clipped=total.clipped,
         )  # fmt: skip
@@ -177,11 +178,13 @@ class AggregationPipeline:
 
     def _apply_factor(self, client_updates: ClientUpdates, total: Aggregate) -> tuple[Aggregate, Factor | None]:
         """The aggregate times the factor of the rule's aggregate, where that is not meant for the server's step."""
-        learner = self.parts.learner
+        learner, aggregate = self.parts.learner, self.parts.rule.aggregate
         d = learner.dimension  # stages may have added coordinates of their own
-        factor = self.parts.rule.aggregate.factor(
-            client_updates.vectors[:, :d], client_updates.weights, client_updates.mask, learner.tensors
-        )
+        vectors = client_updates.vectors[:, :d]
+        factor = aggregate.factor(vectors, client_updates.weights, client_updates.mask, learner.tensors)
+        if factor is not None and aggregate.sum_only:
+            why = "says that it needs the updates' sum only (sum_only), but multiplies by what it makes of single ones"
+            raise PluginError(f"aggregate '{aggregate.name}'", why)
         if factor is None or factor.on_step:
             return total, factor
         return total._replace(vector=np.append(factor.values * total.vector[:d], total.vector[d:])), factor
@@ -189,16 +192,14 @@ class AggregationPipeline:
     def nobody(self, number: int) -> ReleasedUpdate | None:
         """A round that sums nobody; None where the rule's denominator depends on who came, so that nothing is released.
 
-        Noise must be there all the same: a round without any would tell that nobody took part.
-
-        Args:
-            number: of the aggregation.
+        Noise must be there all the same, that of aggregation ``number``: a round without any would tell that nobody
+        took part.
         """
         parts, denominator = self.parts, self.parts.rule.fixed_denominator
         if denominator is None:
             return None
         d = parts.elements if parts.learner.dimension else 0
-        left = parts.rule.follows_data
+        left = parts.rule.algorithm.follows_data
         members = Members(number, (), np.zeros(0), denominator, fixed=denominator, follows_data=left)
         return self._server(members, np.zeros(d, dtype=np.float32), 0)
 
@@ -242,7 +243,15 @@ class AggregationPipeline:
         job_secrets = (chain.from_iterable(stage.secrets(job, streams) for stage, streams in sharing) for job in jobs)
         secrets = tuple(map(tuple, job_secrets)) if sharing else ()
         row = rule.row(staleness)
-        return ClientUpdates(tuple(jobs), vectors, updates.mask, weights, row, divisor, combine, secrets)
+        sending = ClientUpdates(tuple(jobs), vectors, updates.mask, weights, row, divisor, combine, secrets)
+        return sending._replace(moved=self._moved(sending, examples)) if self.parts.protocol.certificate else sending
+
+    def _moved(self, sending: ClientUpdates, examples: NDArray[np.int64]) -> float:
+        """By how much one training sample moves the sum of these updates at most."""
+        places = None if self.slope is None else self.parts.learner.positions(sending.jobs)
+        left, weights = self.parts.rule.algorithm.follows_data, sending.weights
+        members = Members(0, sending.jobs, weights, 1.0, None, examples, None, left, slope=self.slope, positions=places)
+        return of_one_sample(members, of_each_sample(members, self.parts.weight_decay))
 
     def _code(self, jobs: tuple[Job, ...], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """What stages and compression make of the clients' vectors, (n, d) -> (n, d')."""

@@ -79,10 +79,9 @@ class Oblivious(MaskedProtocol):
         failing("noise"),
         Column("noise_std", "Noise", "number", "Standard deviation of the noise in a weight of the mean.", -1, "last"),
         Column("epsilon_weight", "ε of a weight", "number",
-               "Pure epsilon of one weight of this round's mean, for one replaced sample of one client, as the noise "
-               "really is, of clients that hold the protocol's samples and train with its alpha; empty where it is "
-               "infinite.", -1,
-               "whole_sum", shown=False),
+               "Pure epsilon of one weight of this round's mean, for one replaced sample, as noise and samples really "
+               "are, if clients minimise a convex loss exactly; empty where it is infinite.", -1, "whole_sum",
+               shown=False),
     )  # fmt: skip
     example: ClassVar[JsonObject] = {"epsilon": 1.0, "samples": 50}
 
@@ -99,27 +98,33 @@ class Oblivious(MaskedProtocol):
     def cautions(self, setting: ScenarioView) -> list[str]:
         cautions, real = super().cautions(setting), setting.training.weight_decay
         if real < self.alpha:
-            penalty = f"an L2 penalty (alpha) of {self.alpha:g}, but training.weight_decay is {real:g}"
-            cautions.append(f"epsilon_weight is of clients that train with {penalty}")
-        if setting.learning.steepness == inf:
-            cautions.append("epsilon_weight is of models whose loss is convex, and learning.model does not say so")
-        if setting.learning.steepness and not (algorithm := setting.training.algorithm).minimises:
-            cautions.append(f"epsilon_weight is of minimisers of a client's loss, and {algorithm.name} sends others")
+            penalty = f"alpha {self.alpha:g}, but clients train with weight_decay {real:g}"
+            cautions.append(f"noise is made for {penalty}: epsilon_weight is of the latter")
+        if setting.learning.steepness is None:
+            cautions.append("nothing is learned: epsilon_weight is infinite (left empty)")
+        elif setting.learning.steepness == inf:
+            why = "is of models whose loss is convex, and learning.model does not say so: it is infinite (left empty)"
+            cautions.append(f"epsilon_weight {why}")
+        elif not (algorithm := setting.training.algorithm).minimises:
+            why = f"is of minimisers of a client's loss, and {algorithm.name} sends others: it is infinite (left empty)"
+            cautions.append(f"epsilon_weight {why}")
         if self.noise == "once":
             cautions.append("the same noise is in every round and cancels between two: epsilon_weight is infinite from "
                          "the second sum on (left empty)")  # fmt: skip
         n = summands(setting) or setting.clients
-        exact, real = self.sensitivity() / self.noise_of(n), self._epsilon(n, self.scale or FINEST)
+        exact = self.sensitivity() / self.noise_of(n)
+        real = self._epsilon(n, self.scale or FINEST, self.sensitivity())
         if self.scale is not None and real > NEARLY * exact:
             noise, fine = self.noise_of(n) * self.scale, 1 / (2 * (NEARLY - 1) * self.noise_of(n))
-            why = f"the scale of the noise is {noise:.3g} steps of the grid, so that epsilon_weight is {real:.3g}, not"
-            cautions.append(f"{why} {exact:.3g}; a secagg.scale of {ceil(fine)} or more adds less than 1 %")
+            why = f"the scale of the noise is {noise:.3g} steps of the grid, so that epsilon_weight would be {real:.3g}"
+            why = f"{why}, not {exact:.3g}, of samples as the keys have them"
+            cautions.append(f"{why}; a secagg.scale of {ceil(fine)} or more adds less than 1 %")
         return cautions
 
     # -- the noise -----------------------------------------------------------------------------------
 
     def sensitivity(self) -> float:
-        """By how much one sample moves a party's model in the Euclidean norm."""
+        """By how much one sample moves a party's model in the Euclidean norm, as the keys have it."""
         return 2 * self.radius / (self.samples * self.alpha)
 
     def noise_of(self, parties: int) -> float:
@@ -127,9 +132,14 @@ class Oblivious(MaskedProtocol):
         scale = self.sensitivity() / self.epsilon
         return scale / parties if self.noise_scale == "published" else scale
 
-    def _epsilon(self, parties: int, fine: float) -> float:
-        """Of a weight of a sum of so many parties, on a grid of ``fine`` steps in 1."""
-        return pure_epsilon(self.sensitivity() * fine, self.noise_of(parties) * fine)
+    def _epsilon(self, parties: int, fine: float, moved: float) -> float:
+        """Of a weight of a sum of so many parties that one sample moves so far, on a grid of ``fine`` steps in 1."""
+        return pure_epsilon(moved * fine, self.noise_of(parties) * fine) if moved < inf else inf
+
+    def _certified(self, row: Mapping[str, Any], record: ObliviousRecord, fine: float, moved: float) -> JsonObject:
+        """The row with the epsilon of a weight; noise that is there again cancels between two sums."""
+        repeated = self.noise == "once" and record.number > 0
+        return {**row, "epsilon_weight": inf if repeated else self._epsilon(len(record.clients), fine, moved)}
 
     def noise_bound(self, cohort: Cohort) -> float:
         """What the noise of any coordinate hardly ever exceeds: its sum is sub-gamma, as that of Laplace variables."""
@@ -187,13 +197,9 @@ class Oblivious(MaskedProtocol):
         record = ObliviousRecord(cohort.number, np.sort(cohort.units.ravel()), self.limit(cohort))
         grid = self.grid(record.limit)
         assert grid is not None, "the session before has looked"
-        repeated = self.noise == "once" and cohort.number > 0  # noise that is there again cancels between two sums
-        epsilon = inf if repeated else self._epsilon(n, grid.scale)
         std = sqrt(Noise(n - 1, self.noise_of(n) * grid.scale).variance) / grid.scale / n
-        row = {"noise_std": std, "epsilon_weight": epsilon}
-        return SessionResult(
-            np.ones(len(uploaded), dtype=bool), record, n * cohort.dimension * self.rates.element_s, row
-        )
+        seconds = n * cohort.dimension * self.rates.element_s
+        return SessionResult(np.ones(len(uploaded), dtype=bool), record, seconds, {"noise_std": std})
         yield
 
     # -- the mathematics -----------------------------------------------------------------------------
@@ -207,11 +213,13 @@ class Oblivious(MaskedProtocol):
             noise = (pair[0] - pair[1]) * (self.noise_of(n) / divisor)
             grid, vector = self.grid_of(updates, record.limit), (mean + noise).astype(np.float32)
             row = clipped_row(clipped := beyond(updates, grid))
+            row = self._certified(row, record, grid.scale, updates.moved)
             return Aggregate(vector, updates.clients, updates.row, row, step=grid.step, clipped=clipped)
         quantised = self.quantise_updates(updates, updates.weights, record.limit, streams)
         vectors = np.stack(quantised.vectors) + masks(streams, record.clients, record.number, len(quantised.vectors[0]))
         total = run_round(self.plan(record, quantised.grid, len(vectors[0])), record.number, vectors, streams).total
-        return self.mean(total, quantised, updates, divisor)
+        done = self.mean(total, quantised, updates, divisor)
+        return done._replace(row=self._certified(done.row, record, quantised.grid.scale, updates.moved))
 
     def plan(self, record: ObliviousRecord, grid: Grid, elements: int) -> ObliviousPlan:
         """The noise of a round."""

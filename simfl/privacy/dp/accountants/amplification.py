@@ -70,7 +70,12 @@ class Accounting(Accountant):
             return []
         problems = [("amplification", why) for why in _unsound(setting, noisy, self.amplification)]
         actual = _rate(setting)
-        if self.rate is not None and actual is not None and self.rate < actual * (1 - 1e-12):
+        if self.rate is not None and actual is None:
+            why = (
+                f"is {self.rate:g}, but selection: {setting.selection.name} does not say with which it draws; use null"
+            )
+            problems.append(("rate", why))
+        elif self.rate is not None and actual is not None and self.rate < actual * (1 - 1e-12):
             problems.append(("rate", f"is {self.rate:g}, but clients are selected with {actual:g}; use that, or null"))
         return problems
 
@@ -169,7 +174,7 @@ def _unsound(setting: ScenarioView, noisy: list[Stage], claimed: str) -> Iterabl
     weights = rule.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64))
     if weights[0] != weights[1]:
         yield f"is {claimed}, but clients weigh as much as they hold samples; use weighting: equal"
-    if rule.follows_data:
+    if rule.algorithm.follows_data:
         yield f"is {claimed}, but clients leave after a look at their own models, not by chance; {instead}"
     if rule.ends_by_participation:
         yield f"is {claimed}, but who takes part decides when the run ends; give training.rounds, and no such stop"

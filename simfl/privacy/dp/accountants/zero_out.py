@@ -33,7 +33,7 @@ def no_noise_cautions(setting: ScenarioView) -> list[str]:
 
 def departure_cautions(setting: ScenarioView) -> list[str]:
     """That clients leave as their data decide, beside noise, which covers their updates only."""
-    if not (setting.training.follows_data and setting.privacy.protects):
+    if not (setting.training.algorithm.follows_data and setting.privacy.protects):
         return []
     name = setting.training.algorithm.name
     why = f"with client: {name} clients leave after a look at their own models, so that who takes part depends on data"

@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import blind_noise
 from simfl.core.scenario_view import ScenarioView, summands
 
 BELOW = 1 - 2.0**-20
@@ -60,12 +59,11 @@ def changed_by_others(setting: ScenarioView, name: str, repeats: bool) -> list[P
 
 
 def of_sums(setting: ScenarioView, max_weight: float | None = 1.0) -> list[Problem]:
-    """What noise on a sum needs: that it is a sum, and that no weight is larger than it is made for."""
-    rule, problems = setting.training, [*fits(setting), *is_sum(setting)]
-    if rule.by_samples and max_weight is None:
-        why = "is null, but clients weigh as much as they hold samples; give the most samples, or use weighting: equal"
-        problems.append(("max_weight", why))
-    return problems
+    """What noise on a sum needs: that no weight is larger than it is made for."""
+    if not (setting.training.by_samples and max_weight is None):
+        return []
+    why = "is null, but clients weigh as much as they hold samples; give the most samples, or use weighting: equal"
+    return [("max_weight", why)]
 
 
 def weights_differ(setting: ScenarioView) -> bool:
@@ -81,8 +79,6 @@ def weights_differ(setting: ScenarioView) -> bool:
 def same_weights(setting: ScenarioView) -> list[Problem]:
     """What noise needs of which every client adds a part: updates that all count once."""
     problems = of_sums(setting)
-    if problem := blind_noise(setting):
-        problems.append(("", problem))
     if weights_differ(setting):
         why = "adds noise in equal parts, but updates count differently; use weighting: equal and staleness: constant"
         problems.append(("", f"{why}, or a central mechanism"))

@@ -7,10 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Job
 from simfl.privacy.certify.maps import Noise
-from simfl.privacy.dp.stages.clip import fits
 from simfl.privacy.stage import NOT_FINITE, Stage
 
 
@@ -20,9 +18,6 @@ class LocalNoise(Stage):
 
     adds_noise = Noise("client")
     columns = (NOT_FINITE,)
-
-    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        return fits(setting)
 
 
 def add_noise(

@@ -21,15 +21,14 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import Column
-from simfl.core.coverage import blind_noise
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
 from simfl.core.wording import amount
 from simfl.privacy.certify.maps import Noised
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
-from simfl.privacy.dp.stages.clip import changed_by_others, is_sum, weights_differ
-from simfl.privacy.dp.stages.sample_copies import of_one_sample
+from simfl.privacy.dp.stages.clip import changed_by_others, weights_differ
+from simfl.privacy.dp.stages.sample_copies import of_each_sample, of_one_sample
 from simfl.privacy.stage import STAGES, Members, Stage
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -111,10 +110,12 @@ class OutputPerturbation(Stage):
         if (self.penalty or 0) < self.alpha:
             why = f"noise is made for alpha {self.alpha:g}, but clients train with weight_decay {self.penalty or 0:g}"
             cautions.append(f"{why}: epsilon_weight and epsilon_model are of the latter")
-        if setting.training.follows_data:
+        if setting.training.algorithm.follows_data:
             why = "clients leave after a look at their own models, which tells of their data without any noise"
             cautions.append(f"{why}: epsilon_weight and epsilon_model are infinite (left empty)")
-        if setting.learning.steepness == inf:
+        if setting.learning.steepness is None:
+            cautions.append("nothing is learned: epsilon_weight and epsilon_model are infinite (left empty)")
+        elif setting.learning.steepness == inf:
             why = "hold for losses that are convex in the model's parameters, and learning.model does not say so"
             cautions.append(f"epsilons {why}: epsilon_weight and epsilon_model are infinite (left empty)")
         elif setting.learning.steepness and not setting.training.algorithm.minimises:
@@ -139,9 +140,7 @@ class OutputPerturbation(Stage):
         return cautions
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        problems, real = is_sum(setting), setting.training.weight_decay
-        if problem := blind_noise(setting):
-            problems.append(("", problem))
+        problems, real = list[tuple[str, str]](), setting.training.weight_decay
         problems += changed_by_others(setting, self.name, self.rounds is not None)
         if self.penalty is not None and self.penalty > real:
             why = f"is {self.penalty:g}, but clients train with weight_decay {real:g}; the nearest valid value is"
@@ -263,10 +262,7 @@ class OutputPerturbation(Stage):
         """The scale of the noise, and the epsilons of a weight and of all d of them, if the noise is drawn now."""
         inside = members.weights > 0
         weights = members.weights[inside]
-        penalty = self.alpha if self.penalty is None else self.penalty
-        with np.errstate(divide="ignore"):
-            slope = np.float64(self.radius if members.slope is None else members.slope)
-            moved = 2 * slope / (self._actual_samples(members)[inside] * np.float64(penalty)) * weights
+        moved = of_each_sample(members, self.penalty or 0.0)
         scales, most = self.scales(members.jobs)[inside] * weights, of_one_sample(members, moved)
         share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         parts = members.covering(float(self.scales(members.jobs)[inside].min(initial=inf)))
