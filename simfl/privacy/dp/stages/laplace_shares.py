@@ -9,6 +9,7 @@ from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import Arrays, Job
 from simfl.privacy.dp.mechanisms import laplace
 from simfl.privacy.dp.stages.clip import clip_norms, participants, same_weights
@@ -47,8 +48,10 @@ class LaplaceShares(Stage):
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems, n = same_weights(setting), self.sharers or 1
-        if setting.secagg.field is not None:
-            why = f"adds real numbers, but secagg: {setting.secagg.name} adds in a field"
+        everybody = setting.clients
+        if setting.secagg.field is not None or tolerated_colluders(setting, everybody) < everybody:
+            how = "adds in a field" if setting.secagg.field is not None else "does not add updates in clear"
+            why = f"adds real numbers, but secagg: {setting.secagg.name} {how}"
             problems.append(("", f"{why}; use plain, or stage discrete_laplace"))
         names = [stage.name for stage in setting.privacy.stages]
         for name in names[names.index(self.name) + 1 :]:
