@@ -21,8 +21,8 @@ def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int
     fixed = has_buffer(setting.training) or setting.selection.fixed_size
     members = (summands(setting) if fixed else None) or summed
     protocol = setting.secagg
-    tolerated = protocol.tolerance(members, setting.clients) if members else None
-    return tolerated if tolerated is not None else -1 if protocol.shows_updates else 0
+    tolerated = (protocol.tolerance(members, setting.clients) if members else None) or 0
+    return -1 if protocol.shows_updates and tolerated < setting.clients else tolerated
 
 
 def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:
@@ -44,7 +44,7 @@ def can_lose_clients(setting: ScenarioView) -> bool:
 
 def tolerance_problem(setting: ScenarioView, colluders: int) -> str:
     """Why nothing can be promised against so many colluders, with the nearest number; empty where it can."""
-    most = max(0, tolerated_colluders(setting))
+    most = max(0, tolerated_colluders(setting, summands(setting) or setting.clients))
     if colluders <= most:
         return ""
     why = f"secagg: {setting.secagg.name} hides single updates from at most {amount(most, 'colluder')} of a sum"

@@ -23,7 +23,6 @@ from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration import packages
 from simfl.core.storage.disk import sha256, write_atomically
-from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.results.file_names import ACCURACIES, FINDINGS, MACHINE, PRIVACY, SUMMARY, UPDATES
 from simfl.results.folder import ResultsFolder
@@ -199,7 +198,8 @@ def _guarantee(
     known = None if finals["privacy_strong"] is None else guarantee(scenario, samples)
     if known is None:
         return dict.fromkeys(column.name for column in GUARANTEES)
-    if run_history.open_to(0).any() or not keeps_to_family(scenario, run_history.participation[SERVER]):
+    kept_to_family = all(keeps_to_family(scenario, P) for P in run_history.participation.values())
+    if run_history.open_to(0).any() or not kept_to_family:
         known = dict.fromkeys(known, 1)
     for notion, column in (("strong", "strong"), ("semi_strong", "weak_upper"), ("weak", "weak_upper")):
         kept, promised = finals[f"privacy_{column}"], known[notion]

@@ -93,9 +93,7 @@ class MaskedProtocol(Protocol):
 
     @property
     def after_silence(self) -> int:
-        """Colluders tolerated where too few answers open a sum: one may have kept the answer that is missing, and one
-        that was too late may come all the same.
-        """
+        """Colluders tolerated where answers are missing: one may have kept one, and late ones may come all the same."""
         return 0 if self.deadline_s is None else -1
 
     def resolve(self, setting: ScenarioView) -> Self:

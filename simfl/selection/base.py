@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,16 @@ class Guarantee(NamedTuple):
     strong: int | None = None
     semi_strong: int | None = None
     weak: int | None = None
+
+
+@runtime_checkable
+class CanBeAsked(Protocol):
+    """A family that says of which sums its guarantee speaks; any other gives none."""
+
+    @abstractmethod
+    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
+        """Whether its guarantee speaks of a sum of these: a row, or whole units where rows may have ``lost`` some."""
+        ...
 
 
 class Policy(Plugin, Protocol):

@@ -202,7 +202,7 @@ def test_every_fate_of_four_clients_is_an_exact_sum_or_a_named_failure(units):
     for fates in itertools.product(LEAVES, repeat=4):
         server, (only,) = play(fates, FedAvg(rounds=1, weighting="equal"), units)
         expected = in_words(fates, units)
-        failures = [phase[-1] for phase in only.phases if phase[-1] is not None]
+        failures = [phase.failure for phase in only.phases if phase.failure is not None]
         if isinstance(expected, str):
             assert (only.clients.tolist(), failures, float(server.model[0])) == ([], [expected], 0.0), fates
             continue

@@ -21,6 +21,7 @@ from simfl.devices.failure import NoFailure
 from simfl.privacy import PRIVACY
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario
+from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
 from simfl.selection.theory.bounds import full_rank_probability
 from simfl.selection.theory.expected_cardinality import expected_cardinality, rows, theory
@@ -236,7 +237,7 @@ def fake(selection, clients, dropout, seed=0, independent=True):
 
     availability = SimpleNamespace(equal_rates=np.ndim(dropout) == 0, independent=independent, build=build)
     devices = SimpleNamespace(availability=availability, failure=NoFailure())
-    training, secagg = FedAvg(rounds=1), SimpleNamespace(phases=(), deadline_s=None, shows_updates=False)
+    training, secagg = FedAvg(rounds=1), PROTOCOLS.of("ideal")
     learning = SimpleNamespace(everybody_holds_samples=True)
     return SimpleNamespace(
         selection=selection,

@@ -11,7 +11,7 @@ from pydantic import Field
 from simfl.core.columns import COLLUDER_COLUMNS, Column
 from simfl.core.coverage import changing_lengths, told_by_compression
 from simfl.core.registration.plugin_data import SINCE_LATER
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, summands
 from simfl.core.tolerance import surely_tolerated, tolerance_problem
 from simfl.core.types import SERVER
 from simfl.core.wording import amount
@@ -90,10 +90,11 @@ class Guarantees(Privacy):
         return problems
 
     def cautions(self, setting: ScenarioView) -> list[str]:
-        colluders = self.colluders or 0
+        if (colluders := self.colluders) is None:
+            return []
         if problem := tolerance_problem(setting, colluders):
             return [f"colluders {problem}; the columns against more are 1"]
-        if colluders > surely_tolerated(setting):
+        if colluders > surely_tolerated(setting, summands(setting) or setting.clients):
             why = "where clients fail or are late, a sum may fail or fall apart, and be open to the server and to them"
             return [f"colluders is {colluders}: {why}; their columns are 1 from then on"]
         return []

@@ -10,7 +10,7 @@ from simfl.core.coverage import beside_sums, sent, unstated_weights
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.selection.base import resolved_policy
+from simfl.selection.base import CanBeAsked, resolved_policy
 from simfl.selection.theory.families import Family
 
 LARGEST = 10**6
@@ -121,7 +121,7 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
         return {"strong": 1, "semi_strong": 1, "weak": 1}
     if upheld is not None:
         return upheld._asdict()
-    if family is None or getattr(type(family), "contains", Family.contains) is Family.contains:
+    if not isinstance(family, CanBeAsked):
         return None
     if not setting.training.keeps_units or not _everybody_counts(setting, samples):
         return None

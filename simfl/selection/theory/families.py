@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.selection.base import CanBeAsked
 from simfl.selection.theory.bounds import full_rank_probability
 from simfl.selection.theory.cardinality import at_least, pairs_at_least
 from simfl.selection.theory.survival import each_for_itself, of_blocks, share
@@ -24,7 +25,7 @@ from simfl.selection.units.sizes import Problem, at_most_clients, unit_problems
 Floats = NDArray[np.float64]
 
 
-class Family(Protocol):
+class Family(CanBeAsked, Protocol):
     """The rows that a policy may select over all rounds.
 
     Attributes:
@@ -69,10 +70,6 @@ class Family(Protocol):
             on_failure: ``drop_unit``, ``abort`` or ``partial``.
             uniform: every available row is selected with the same probability, whatever happened before.
         """
-        ...
-
-    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
-        """Whether its guarantee speaks of a sum of these: a row, or whole units where rows may have ``lost`` some."""
         ...
 
     def guarantee(self, present: Floats | None) -> tuple[int, int]:

@@ -29,6 +29,8 @@ class ThreePhases(Protocol):
 
     deadline_s: float = 1e6
 
+    shows_updates = False
+    covers = frozenset({"update", "samples"})
     phases = ("advertise", "share", "unmask")
     columns = (Column("helpers", "Helpers", "count", "Clients that answered the last phase.", 1, None),)
 
@@ -46,11 +48,13 @@ class ThreePhases(Protocol):
     def recover(self, cohort, uploaded, prepared, streams):
         kept = uploaded.all(axis=1)
         if not kept.any():
-            return SessionFailure("upload: no unit is whole")
+            return SessionFailure("upload: no unit is whole", tolerated=0)
         helpers = cohort.units[uploaded]
         answered = yield PhaseRequest("unmask", helpers, 8, 8 * cohort.dimension, deadline_s=self.deadline_s)
         row = {"helpers": int(answered.sum())}
-        return SessionResult(kept, row=row) if answered.any() else SessionFailure("unmask: nobody answered", row)
+        if not answered.any():
+            return SessionFailure("unmask: nobody answered", row, tolerated=0)
+        return SessionResult(kept, row=row)
 
     def add(self, done: SessionResult, given: ClientUpdates, streams) -> Aggregate:
         masks = [streams("mask", job.id).integers(-(2**62), 2**62, given.vectors.shape[1]) for job in given.jobs]

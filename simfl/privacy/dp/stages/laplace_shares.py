@@ -9,6 +9,7 @@ from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import Arrays, Job
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import laplace
@@ -48,8 +49,10 @@ class LaplaceShares(Stage):
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems, n = same_weights(setting), self.sharers or 1
-        if setting.secagg.field is not None:
-            why = f"adds real numbers, but secagg: {setting.secagg.name} adds in a field"
+        everybody = setting.clients
+        if setting.secagg.field is not None or tolerated_colluders(setting, everybody) < everybody:
+            how = "adds in a field" if setting.secagg.field is not None else "does not add updates in clear"
+            why = f"adds real numbers, but secagg: {setting.secagg.name} {how}"
             problems.append(("", f"{why}; use plain, or stage discrete_laplace"))
         if 2 * (n - self.colluders) <= n:
             most = (n - 1) // 2
