@@ -81,7 +81,8 @@ def test_pages_say_how_many_pairs_there_are():
     assert len(linked) >= 5
     for path in linked:
         words = " ".join(path.read_text(encoding="utf-8").split())
-        assert f"{share} % of the pairs of plugins of different families, {families} of {of} families" in words, path.name
+        said = f"{share} % of the pairs of plugins of different families, {families} of {of} families"
+        assert said in words, path.name
     for path in naming:
         assert not re.search("(every two|all pairs of) plugins", path.read_text(encoding="utf-8"), re.I), path.name
 

@@ -1,4 +1,4 @@
-"""Two plugins of different families in one scenario, of eleven of the families: does it work, is it refused, what does it no longer promise?
+"""Two plugins in one scenario, of eleven families: does it work, is it refused, what does it no longer promise?
 
     python tests/support/pairs.py > docs/reference/pairs.md
 
@@ -138,15 +138,15 @@ def pairs() -> Iterator[tuple[Plugin, Plugin]]:
 
 def how_many() -> str:
     """How much of what could be combined the pairs are, as pages say it."""
-    every = [Plugin(family, name) for family, names in FAMILIES.items() for name, cls in names.items()
+    every = [Plugin(family, name) for family in FAMILIES.modules for name, cls in FAMILIES[family].items()
              if cls.__module__.startswith("simfl.")]  # fmt: skip
     possible = sum(one.family != two.family for one, two in itertools.combinations(every, 2))
     here = sum(one.family != two.family for one, two in pairs())
-    left = ", ".join(sorted(FAMILIES.keys() - PLACES.keys()))
+    left = ", ".join(sorted(FAMILIES.modules.keys() - PLACES.keys()))
     share = f"{100 * here / possible:.0f} %"
     return (f"These are {here:,} of the {possible:,} pairs of plugins of different families ({share}), of "
-            f"{len(PLACES)} of the {len(FAMILIES)} families, and pairs within a family of which a scenario may name several. "
-            f"Never tried together in this way: {left}.")  # fmt: skip
+            f"{len(PLACES)} of the {len(FAMILIES.modules)} families, and pairs within a family of which a scenario may "
+            f"name several. Never tried together in this way: {left}.")  # fmt: skip
 
 
 def sample(share: int) -> list[tuple[Plugin, Plugin]]:
@@ -246,8 +246,8 @@ Two plugins of simfl in one scenario: **✓** works, **−** is refused when the
 privacy columns and theory's guarantee are withdrawn (they say 1), because more leaves each client than updates that are
 summed ([what leaves a client](../explanation/what-leaves-a-client.md)). Below each table stand the lines that the user
 gets for −, with the names of the two families in italics where the line has the plugins' own names; for 1, what the
-guarantee does not cover. Tests run pairs that work for three rounds under a recorder of the simulated wire, kill them and
-resume them: one in eighty each time, and all of them where tests are run that are marked as slow.
+guarantee does not cover. Tests run pairs that work for three rounds under a recorder of the simulated wire, kill them
+and resume them: one in eighty each time, and all of them where tests are run that are marked as slow.
 """
 NOT_COVERED = "not covered: "
 SIGNS = {"works": "✓", "refused": "−", "withdrawn": "1"}
