@@ -15,7 +15,7 @@ from simfl.forecasting.futures import CHECKPOINTS, Outcome, checkpoints
 from simfl.forecasting.model_choice import ModelChoice
 from simfl.forecasting.parts import simulate_all
 from simfl.forecasting.past import Past
-from simfl.forecasting.policies import WRONG, SeenPolicy, untested
+from simfl.forecasting.policies import WRONG, SeenPolicy, find_refusal
 from simfl.forecasting.times import date
 from simfl.forecasting.unknowns import limits_of
 
@@ -242,7 +242,7 @@ def forecast(
         raise SimflError("a forecast needs at least one coming round and one future")
     what, seen, chosen = plan(past, tuple(against), horizon=horizon, change_over=change_over, policy=policy,
                                 model=model, seed=seed, guarantees=guarantees)  # fmt: skip
-    if which := untested(past, policy):
+    if which := find_refusal(past, policy):
         raise SimflError(f"{which}: {WRONG}")
     (begin or _ignore)(what)
     return Forecast(past, what, seen, chosen, simulate_all(what, futures, folder, processes, step))

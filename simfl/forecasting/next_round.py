@@ -9,7 +9,7 @@ from simfl.forecasting.future_plan import plan
 from simfl.forecasting.futures import one_round
 from simfl.forecasting.least_guarantees import guarantees, notions_below
 from simfl.forecasting.past import Past
-from simfl.forecasting.policies import untested
+from simfl.forecasting.policies import find_refusal
 
 DRAWS = 20
 """Next rounds that are looked at."""
@@ -36,7 +36,7 @@ def outlook(past: Past, bounds: dict[str, float]) -> Outlook:
         return Outlook(now, dict.fromkeys(bounds, 1.0))
     if np.count_nonzero(past.rows.any(axis=1)) < 2:
         return Outlook(now, None, "one round says nothing about the next")
-    if which := untested(past):
+    if which := find_refusal(past):
         return Outlook(now, None, f"nothing is said of the next round ({which}, of which no forecast is given)")
     whole, *_ = plan(past, horizon=1)
     rows = np.array([one_round(whole, future) for future in range(DRAWS)])

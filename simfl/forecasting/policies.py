@@ -193,7 +193,7 @@ def recognise(past: Past, named: str | None = None) -> SeenPolicy:
     return SeenPolicy(PolicyChoice("as_before", singles, k), singles, "some", k, 0, 0, text)
 
 
-def untested(past: Past, named: str | None = None) -> str:
+def find_refusal(past: Past, named: str | None = None) -> str:
     """Which policy, shown by the log or named, no forecast is given for; empty where one is."""
     rows = past.rows[past.rows.any(axis=1)]
     shown = _halves(rows) or _batches(rows)

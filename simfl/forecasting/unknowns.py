@@ -45,12 +45,12 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
     if plan.span.generic:
         said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
     said.extend(_remaining_guarantee(choice, plan) for choice in plan.policies[1:] if choice.before is not None)
-    said.extend(_untested(past, plan, model))
+    said.extend(_comparison_limits(past, plan, model))
     said.append("It is assumed that updates stay the same, as in the audit.")
     return said
 
 
-def _untested(past: Past, plan: FuturePlan, model: ModelChoice) -> list[str]:
+def _comparison_limits(past: Past, plan: FuturePlan, model: ModelChoice) -> list[str]:
     """What forecasts were never compared with, in a sentence."""
     few, most = TESTED_CLIENTS
     new = [f"{len(past.clients)} clients (only {few} to {most})"] * (not few <= len(past.clients) <= most)
