@@ -7,8 +7,14 @@ writes its figure and the numbers behind it beside this file.
 
     simfl compare quickstart 'selection=random,weighted,bernoulli,partition,batch_partition:T=4,half_partition:T=4'
     simfl plot results/quickstart/compare-DIGEST --figure tradeoff -o policies.svg
+
+Then what the time of a policy with skipped rounds owes to ``training.skipped_round_s``, the wait after which the server
+asks again (``waits.csv``: differences to random, paired by seed, with 95 % intervals), of these commands:
+
+    simfl compare quickstart selection=random,partition training.skipped_round_s=0.1     (and 1, 10)
 """
 
+import json
 from pathlib import Path
 
 import simfl
@@ -20,6 +26,20 @@ HERE = Path(__file__).resolve().parent
 POLICIES = ["random", "weighted", "bernoulli", "partition", "batch_partition:T=4", "half_partition:T=4"]
 
 
+WAITS_S = (0.1, 1, 10)
+
+
+def waits(wait_s: float, replications: int, out: Path) -> list[str]:
+    """Rows of ``waits.csv`` for one wait."""
+    choices = {"selection": ["random", "partition"], "training.skipped_round_s": [wait_s]}
+    path = simfl.compare("quickstart", choices, replications=replications, out=out).path
+    found = json.loads((path / "comparison.json").read_text())
+    means = {(row["choice"], row["metric"]): row["mean"] for row in found["means"]}
+    return [f"{wait_s:g},{row['choice']},{row['metric']},{row['pairs']},{means['random', row['metric']]:.6g},"
+            f"{means[row['choice'], row['metric']]:.6g},{row['difference']:.6g},{row['lower']:.6g},{row['upper']:.6g}"
+            for row in found["paired"] if row["metric"] in ("test_accuracy", "time_s", "skipped")]  # fmt: skip
+
+
 def main() -> None:
     parser = runner.parser(__doc__, costs=False)
     parser.add_argument("--replications", type=int, default=5)
@@ -27,6 +47,10 @@ def main() -> None:
     comparison = simfl.compare(
         "quickstart", {"selection": POLICIES}, replications=options.replications, out=options.out
     )
+    rows = ["skipped_round_s,policy,metric,pairs,mean_random,mean,difference,lower,upper"]
+    for wait_s in WAITS_S:
+        rows += waits(wait_s, options.replications, options.out)
+    (HERE / "waits.csv").write_text("\n".join(rows) + "\n")
     with style.settings():
         save(*draw("tradeoff", comparison.path), HERE / "policies.svg")
 

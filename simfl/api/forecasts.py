@@ -41,7 +41,7 @@ def forecast(
         ``limits``, what it cannot know.
 
     Raises:
-        SimflError: the log cannot be read, or there is no such policy.
+        SimflError: the log cannot be read, there is no such policy, or forecasts of the log's policy are not tested.
     """
     from simfl.forecasting.forecast_result import forecast as play_futures
     from simfl.forecasting.forecast_result import rounds_ahead

@@ -62,7 +62,7 @@ def follow(
             past = read_past(file, columns, least=1)
             view = outlook(past, bounds)
             values = ", ".join(f"{name} {_number(view.now[name])}" for name in bounds)
-            next_one = ("one round says nothing about the next" if view.below is None else
+            next_one = (view.unsaid if view.below is None else
                         f"one more round breaks it with probability {max(view.below.values()):.2f}")  # fmt: skip
             size = f"{amount(len(past.rows), 'round')}, {amount(len(past.clients), 'client')}"
             click.echo(f"{size}: {values}; {next_one}")

@@ -15,7 +15,7 @@ from simfl.forecasting.futures import CHECKPOINTS, Outcome, checkpoints
 from simfl.forecasting.model_choice import ModelChoice
 from simfl.forecasting.parts import simulate_all
 from simfl.forecasting.past import Past
-from simfl.forecasting.policies import SeenPolicy
+from simfl.forecasting.policies import WRONG, SeenPolicy, find_refusal
 from simfl.forecasting.times import date
 from simfl.forecasting.unknowns import limits_of
 
@@ -236,12 +236,14 @@ def forecast(
         begin: called with what is going to be simulated.
 
     Raises:
-        SimflError: there is no such policy, or nothing to simulate.
+        SimflError: there is no such policy, nothing to simulate, or forecasts of the log's policy are not tested.
     """
     if horizon < 1 or futures < 1:
         raise SimflError("a forecast needs at least one coming round and one future")
     what, seen, chosen = plan(past, tuple(against), horizon=horizon, change_over=change_over, policy=policy,
                                 model=model, seed=seed, guarantees=guarantees)  # fmt: skip
+    if which := find_refusal(past, policy):
+        raise SimflError(f"{which}: {WRONG}")
     (begin or _ignore)(what)
     return Forecast(past, what, seen, chosen, simulate_all(what, futures, folder, processes, step))
 

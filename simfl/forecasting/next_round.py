@@ -9,6 +9,7 @@ from simfl.forecasting.future_plan import plan
 from simfl.forecasting.futures import one_round
 from simfl.forecasting.least_guarantees import guarantees, notions_below
 from simfl.forecasting.past import Past
+from simfl.forecasting.policies import find_refusal
 
 DRAWS = 20
 """Next rounds that are looked at."""
@@ -19,12 +20,13 @@ class Outlook(NamedTuple):
 
     Attributes:
         now: each notion's value; None where it is not known, and the lower bound of the weak one.
-        below: share of the next rounds after which each notion is below its bound; None where one sum says nothing
-            about the next.
+        below: share of the next rounds after which each notion is below its bound; None where it is not known.
+        unsaid: why it is not.
     """
 
     now: dict[str, float | None]
     below: dict[str, float] | None
+    unsaid: str = ""
 
 
 def outlook(past: Past, bounds: dict[str, float]) -> Outlook:
@@ -33,7 +35,9 @@ def outlook(past: Past, bounds: dict[str, float]) -> Outlook:
     if notions_below(now, bounds):
         return Outlook(now, dict.fromkeys(bounds, 1.0))
     if np.count_nonzero(past.rows.any(axis=1)) < 2:
-        return Outlook(now, None)
+        return Outlook(now, None, "one round says nothing about the next")
+    if which := find_refusal(past):
+        return Outlook(now, None, f"nothing is said of the next round ({which}, of which no forecast is given)")
     whole, *_ = plan(past, horizon=1)
     rows = np.array([one_round(whole, future) for future in range(DRAWS)])
     distinct, count = np.unique(rows, axis=0, return_counts=True)

@@ -2,7 +2,6 @@
 
 import json
 import pickle
-import sys
 import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from simfl.core.children import start_python
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import write_atomically
 from simfl.core.version import RESULTS, VERSION
@@ -118,8 +118,7 @@ def _simulate(
 def _start(place: "PartStore", packed: str, tasks: list[PartTask]) -> "Popen[str]":
     """A fresh interpreter that simulates some tasks and says which is ready; of the caller it has the plan."""
     text = f"{json.dumps([str(place.folder), place.key, tasks])}\n{packed}\n"
-    command = [sys.executable, "-m", "simfl.forecasting.part_process"]
-    worker = Popen(command, stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
+    worker = start_python("simfl.forecasting.part_process", stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
     assert worker.stdin is not None
     worker.stdin.write(text)
     worker.stdin.close()

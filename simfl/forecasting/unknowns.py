@@ -9,6 +9,8 @@ from simfl.forecasting.model_choice import ModelChoice
 from simfl.forecasting.past import Past
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy
 
+TESTED_CLIENTS = 12, 24
+"""The fewest and most clients of the deployments that forecasts were compared with."""
 DRIFT = 0.01
 """A p-value below which availability is said to drift."""
 
@@ -43,8 +45,19 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
     if plan.span.generic:
         said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
     said.extend(_remaining_guarantee(choice, plan) for choice in plan.policies[1:] if choice.before is not None)
+    said.extend(_comparison_limits(past, plan, model))
     said.append("It is assumed that updates stay the same, as in the audit.")
     return said
+
+
+def _comparison_limits(past: Past, plan: FuturePlan, model: ModelChoice) -> list[str]:
+    """What forecasts were never compared with, in a sentence."""
+    few, most = TESTED_CLIENTS
+    new = [f"{len(past.clients)} clients (only {few} to {most})"] * (not few <= len(past.clients) <= most)
+    new += ["availability by the time of day"] * (model.fitted.model == "time_of_day")
+    new += ["sizes and shares that are drawn again"] * (plan.policies[0].text == "as_before")
+    new += ["policies other than the log's"] * (len(plan.policies) > 1)
+    return [f"Forecasts were never compared with what then happens for {', '.join(new)}."] if new else []
 
 
 def _remaining_guarantee(choice: PolicyChoice, plan: FuturePlan) -> str:

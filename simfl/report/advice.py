@@ -17,6 +17,7 @@ from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
 from simfl.report.guarantee_bounds import settling_doubts, strongest
 from simfl.report.measure_change import MeasureChange, common_seeds, compare_with_baseline, paired_p_value
 from simfl.report.measures import StudyMeasure, with_values
+from simfl.report.seed_intervals import paired_difference
 from simfl.report.study import Group, Study, eligible
 
 PROMISED = ("guarantee_semi_strong", "guarantee_weak", "guarantee_strong")
@@ -62,7 +63,8 @@ def advise(study: Study) -> Advice | None:
     is: if some hide updates in sums, these; then those whose guarantee for any number of rounds is strongest
     (semi-strong, then weak, then strong), where a guarantee that theory knows comes before any that was only observed,
     and one of which only bounds are known is stronger or weaker than another only if these do not overlap; then those
-    not significantly different from the quickest, again in order; then the highest mean accuracy.
+    not significantly different from the quickest, again in order; then the highest mean accuracy. Who is left is picked
+    only if it is the most accurate one, or if the interval of its paired difference to that one allows no loss.
 
     So no other group with as many seeds is at least as good by every one of these and better by one: who is dropped for
     a mean takes all those with him whose mean is no better, and nobody is picked while bounds leave it open whose
@@ -164,11 +166,28 @@ def _last(
     if len(leading) > 1:
         return _no_choice(f"{', '.join(group.label for group in leading)} have the same means", rule)
     pick = leading[0]
+    if loss := _possible_loss(known.get("test_accuracy"), pick, [group for group in study.groups if eligible(group)]):
+        return _no_choice(loss, rule)
     shown = [known[name] for name in CLAIMED if name in known]
     shown = [m for m in shown if m.name != "time_s" or m is quick]
     changes = [compare_with_baseline(m, pick, baseline, level) for m in shown] if pick is not baseline else []
     ties = tuple(group for group in left if group is not pick)
     return Advice(pick, "", ties, tuple(c for c in changes if c), ", ".join(rule))
+
+
+def _possible_loss(accuracy: StudyMeasure | None, pick: Group, groups: Sequence[Group]) -> str:
+    """How much less accurate than the most accurate group the pick may be; empty where no loss is possible, or the pick
+    is that group.
+    """
+    best = _first(accuracy, groups) if accuracy else [pick]
+    if accuracy is None or pick in best:
+        return ""
+    ours = accuracy.by_seed(pick)
+    ends = [(paired_difference(ours, accuracy.by_seed(other)).lower, other.label) for other in best]
+    lower, label = min((-1.0 if lower is None else lower, label) for lower, label in ends)
+    points = math.ceil(round(-1000 * lower, 6)) / 10  # rounded up
+    where = f"{100 * CONFIDENCE:g} % interval of {pick.label} against {label}, the most accurate"
+    return f"the loss may be up to {points:.1f} points ({where})" if lower < 0 else ""
 
 
 TIMELESS = "No simulated time passes but in skipped rounds: give network.latency_s or devices.computation."

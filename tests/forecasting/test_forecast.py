@@ -1,5 +1,6 @@
 """Forecasts: exact exposures, recognised policies, inferred devices, and futures that hold what then happens."""
 
+import itertools
 import json
 import sys
 from dataclasses import replace
@@ -28,6 +29,7 @@ from simfl.forecasting.unknowns import limits_of
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.runs.run import run
 from simfl.scenario import Scenario
+from simfl.selection.base import POLICIES
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import forecast as truth  # noqa: E402
@@ -153,18 +155,7 @@ def test_what_is_not_known_of_the_mean_rate_is_in_the_draws():
 
 
 def test_policies_are_recognised():
-    from simfl.core.types import View
-    from simfl.forecasting.policies import policy_of
-
-    def rows(text, n, rounds=40, dropout=0.15):
-        policy, rng = policy_of(text, n), np.random.default_rng(3)
-        table, used = np.zeros((rounds, n)), np.zeros(n, dtype=np.int64)
-        for t in range(rounds):
-            members = policy.select(View(t, rng.random(n) > dropout, used), policy.k, rng).ravel()
-            table[t, members] = 1
-            used[members] += 1
-        return table
-
+    rows = policy_log
     for text, n in (("batch_partition:k=8,T=4,mode=uniform", 24), ("batch_partition:k=8,T=4,mode=fair", 24),
                     ("half_partition:k=8,T=4,mode=uniform", 24), ("random:k=6", 24)):  # fmt: skip
         assert recognise(past_from(rows(text, n))).choice.text == text
@@ -178,6 +169,65 @@ def test_policies_are_recognised():
     mixed = rows("random:k=3", 24) + 0
     mixed[::2] = rows("random:k=18", 24, dropout=0.0)[::2]
     assert recognise(past_from(mixed)).choice.text == "as_before"
+
+
+def policy_log(text, n, rounds=40, dropout=0.15):
+    """Who is selected in each round, (rounds, n), by clients that are independently there."""
+    from simfl.core.types import View
+    from simfl.forecasting.policies import policy_of
+
+    policy, rng = policy_of(text, n), np.random.default_rng(3)
+    table, used = np.zeros((rounds, n)), np.zeros(n, dtype=np.int64)
+    for t in range(rounds):
+        members = policy.select(View(t, rng.random(n) > dropout, used), getattr(policy, "k", 1), rng).ravel()
+        table[t, members] = 1
+        used[members] += 1
+    return table
+
+
+REFUSED = ["half_partition:k=8,T=2", "half_partition:k=8,T=4", "half_partition:k=8,T=8", "partition:k=4",
+           "partition:k=8", "batch_partition:k=8,T=4", "batch_partition:k=4,T=4"]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFUSED)
+@pytest.mark.parametrize("mode", ["fair", "uniform"])
+@pytest.mark.parametrize("named", [None, "as_before", "random:k=8"])
+def test_what_is_known_to_be_forecast_wrong_is_refused(tmp_path, text, mode, named):
+    log = tmp_path / "log.csv"
+    rows = policy_log(f"{text},mode={mode}", 24)
+    log.write_text("round,client\n" + "".join(f"{t},{i}\n" for t, i in np.argwhere(rows)))
+    shown = CliRunner().invoke(simfl, ["forecast", str(log), *(["--policy", named] if named else []), "--json"])
+    assert shown.exit_code == 2, shown.output
+    (line,) = shown.output.splitlines()
+    assert "the log shows" in line and "batch_partition with T=2" in line and "simfl audit" in line
+
+
+def test_only_tested_policies_are_taken_as_the_logs_own():
+    """Of all that are registered: a name, where the log shows nothing, is believed only of those that were tested."""
+    past, believed = past_from(uniform_log(30, np.full(16, 0.9), 4)), set()
+    for name in POLICIES:
+        text = name + (":T=4" if name.startswith(("half", "batch")) else "")
+        try:
+            forecast(past, horizon=2, futures=2, policy=text)
+            believed.add(text)
+        except SimflError as error:
+            assert "\n" not in str(error)
+    assert believed == {"all", "random"}
+    assert forecast(past, horizon=2, futures=2, policy="batch_partition:T=2").policies == ["batch_partition:T=2,k=4"]
+    with pytest.raises(SimflError, match=r"^--policy batch_partition:T=4: .* batch_partition with T=2"):
+        forecast(past, horizon=2, futures=2, policy="batch_partition:T=4")
+
+
+@pytest.mark.parametrize(("clients", "against", "said"), [
+    (24, (), None),
+    (30, (), "never compared with what then happens for 30 clients (only 12 to 24)."),
+    (16, ("half_partition:T=4",), "never compared with what then happens for policies other than the log's."),
+])  # fmt: skip
+def test_what_was_never_tested_is_said(clients, against, said):
+    limits = " ".join(
+        forecast(past_from(uniform_log(30, np.full(clients, 0.9), 4)), against, horizon=2, futures=2).limits
+    )
+    assert said in limits if said else "never compared" not in limits
 
 
 def test_failures_are_counted_from_the_sizes_of_sums():
@@ -287,11 +337,17 @@ def test_policies_meet_the_same_devices_and_change_over_when_they_are_told():
     assert np.array_equal(first.cardinality[:5], other.cardinality[:5])
 
 
+def pairs(rounds):
+    """Two of the pairs of eight clients in each sum, in turn each two."""
+    rows = np.zeros((rounds, 8))
+    for row, (one, two) in zip(rows, itertools.cycle(itertools.combinations(range(4), 2)), strict=False):
+        row[[2 * one, 2 * one + 1, 2 * two, 2 * two + 1]] = 1
+    return rows
+
+
 def test_who_is_always_there_in_batches_is_never_exposed():
-    rows = np.zeros((20, 8))
-    rows[::2, :4], rows[1::2, 4:] = 1, 1
-    of = forecast(past_from(rows), ("random:k=4",), horizon=10, futures=20)
-    assert of.policies[0].startswith("batch_partition:k=4,T=4") and (of.outcomes[0].exposed == 10).all()
+    of = forecast(past_from(pairs(20)), ("random:k=4",), horizon=10, futures=20)
+    assert of.policies[0].startswith("batch_partition:k=4,T=2") and (of.outcomes[0].exposed == 10).all()
     table = of.clients()
     assert (table[table.policy == of.policies[0]].probability == 0).all()
     assert table[table.policy == "random:k=4"].probability.min() > 0.5
@@ -655,10 +711,12 @@ def test_a_log_is_watched_from_its_first_round_on(tmp_path, monkeypatch):
 def test_next_rounds_are_drawn_from_the_policy_of_the_log():
     from simfl.forecasting.next_round import outlook
 
+    safe = outlook(past_from(pairs(12)), {"strong": 2.0})
+    assert safe.now["strong"] == 2 and safe.below["strong"] == 0
     rows = np.zeros((12, 8))
     rows[::2, :4], rows[1::2, 4:] = 1, 1
-    safe = outlook(past_from(rows), {"strong": 4.0})
-    assert safe.now["strong"] == 4 and safe.below["strong"] == 0
+    unknown = outlook(past_from(rows), {"strong": 4.0})
+    assert unknown.now["strong"] == 4 and unknown.below is None and "the log shows batch_partition" in unknown.unsaid
     loose = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
     about_to_fall = outlook(past_from(loose), {"strong": 3.0})
     assert about_to_fall.now["strong"] == 3 and about_to_fall.below["strong"] > 0.5

@@ -1,12 +1,13 @@
 """Two systems in one run: what leaves a client, who covers it, and what the certificates then say."""
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.support.judge import tried
-from tests.support.pairs import NOT_COVERED, SIGNS, Plugin, cell, page, pairs, plugins, sample, triples
+from tests.support.pairs import NOT_COVERED, SIGNS, Plugin, cell, how_many, page, pairs, plugins, sample, triples
 
 
 @pytest.mark.parametrize("pair", sample(80), ids=lambda pair: " + ".join(map(str, pair)))
@@ -67,6 +68,24 @@ def test_the_page_has_all_pairs_and_of_every_third_plugin_what_becomes_of_them()
             found = cell(one, two)
             assert signs[one, two] == SIGNS[found.outcome]
             assert notes.get((one.family, two.family, f"{one.name} + {two.name}"), "") == found.reason
+
+
+def test_pages_say_how_many_pairs_there_are():
+    """Where the table is named, its share of what could be combined stands beside, and nowhere that it is all."""
+    here, possible, share, families, of = re.search(
+        r"are ([\d,]+) of the ([\d,]+) pairs .* \((\d+) %\), of (\d+) of the (\d+) families", how_many()
+    ).groups()
+    assert how_many() in PAGE.read_text(encoding="utf-8")
+    naming = {PAGE.parents[2] / "README.md", *(PAGE.parents[2] / "docs").rglob("*.md")}
+    listing = {PAGE, PAGE.parents[1] / "index.md"}
+    linked = [path for path in naming - listing if "/pairs.md)" in path.read_text(encoding="utf-8")]
+    assert len(linked) >= 5
+    for path in linked:
+        words = " ".join(path.read_text(encoding="utf-8").split())
+        said = f"{share} % of the pairs of plugins of different families, {families} of {of} families"
+        assert said in words, path.name
+    for path in naming:
+        assert not re.search("(every two|all pairs of) plugins", path.read_text(encoding="utf-8"), re.I), path.name
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import re
 import shutil
 from html.parser import HTMLParser
 
+import numpy as np
 import pandas
 import pytest
 from click.testing import CliRunner
@@ -19,6 +20,7 @@ from simfl.report.html_page import page
 from simfl.report.measures import Scale
 from tests.support.chromium import chromium, executable
 from tests.support.damages import reseal, reseal_sweep
+from tests.support.known_truth import Truth, simulated
 
 
 class Elements(HTMLParser):
@@ -100,8 +102,23 @@ def test_the_advice_follows_its_rule(comparison, no_pictures):
     advice = advise(study)
     assert min(len(group.runs) for group in study.groups) < 5
     assert advice.pick is None and not advice.changes, "so few seeds distinguish no accuracies"
-    lead = "Not settled: with fewer than 5 shared seeds the accuracies of 3 configurations cannot be distinguished."
+    lead = (
+        "No recommendation: with fewer than 5 shared seeds the accuracies of 3 configurations cannot be distinguished."
+    )
     assert lead in page(study)
+
+
+def test_a_possible_loss_is_named_instead_of_a_recommendation(comparison, no_pictures, monkeypatch):
+    """Six policies, five seeds: the one with the strongest guarantee is 3.1 points below."""
+    truths = [Truth(noise=0.01, guarantee=1), Truth(accuracy=0.769, noise=0.01, guarantee=8)]
+    study = simulated([*truths, *truths[:1] * 4], np.random.default_rng(1), seeds=5)
+    advice = advise(study)
+    assert advice.pick is None and "group_1" in advice.reason
+    monkeypatch.setattr("simfl.report.html_page.advise", lambda _: advice)
+    text = page(read_study([comparison]))
+    assert "Choose" not in text
+    (lead,) = re.findall('<p class="lead">(.*)</p>', text)
+    assert re.fullmatch(r"No recommendation: the loss may be up to \d+\.\d points \(.*\)\.", lead)
 
 
 def test_numbers_are_written_for_readers():

@@ -19,6 +19,7 @@ class Truth:
 
     Attributes:
         accuracy: its mean.
+        noise: standard deviation of what is each run's own; without it runs of a seed differ by the means.
         time_s: mean time to the target.
         reaches: probability that a run reaches the target.
         cardinality: its mean.
@@ -29,6 +30,7 @@ class Truth:
     """
 
     accuracy: float = 0.8
+    noise: float = 0.02
     time_s: float = 100.0
     reaches: float = 1.0
     cardinality: float = 8.0
@@ -59,7 +61,7 @@ def _run(truth, seed, shared, rng, rounds, step_s, privacy):
     if step_s:
         time_s = step_s * max(1, round(time_s / step_s))
     guarantee = np.maximum(truth.guarantee, truth.guarantee + 10 * (1 - np.arange(rounds) / truth.falls_until))
-    accuracy = truth.accuracy + 0.02 * shared + float(rng.normal(0, 0.02))
+    accuracy = truth.accuracy + 0.02 * shared + float(rng.normal(0, 1.0)) * truth.noise
     summary = {
         "name": "simulated", "seed": seed, "digest": f"{rng.integers(1 << 40):x}", "clients": 40, "rounds": rounds,
         "skipped": 0, "time_s": 10.0 * rounds + float(rng.normal()), "test_accuracy": accuracy,

@@ -86,6 +86,51 @@ def test_the_readmes_picture_shows_the_guarantees_that_theory_knows():
     assert (POLICIES / "policies.svg").read_text().count("half_partition") == 1
 
 
+def test_the_readme_says_what_the_waits_do():
+    """What partition costs in time, from stored differences; the share that is waits from two of them."""
+    table = pandas.read_csv(POLICIES / "waits.csv").set_index(["metric", "skipped_round_s"])
+    text = " ".join((HERE / "README.md").read_text().split())
+    half = (table.upper - table.lower) / 2
+
+    def said(metric, wait_s, places, scale=1.0):
+        place = metric, wait_s
+        return f"{scale * abs(table.difference[place]):.{places}f} ± {scale * half[place]:.{places}f}"
+
+    time_s = table.loc["time_s"]
+    waits = (time_s["mean"][10] - time_s["mean"][0.1]) / 9.9  # of a second each
+    assert waits == pytest.approx((time_s["mean"][1] - time_s["mean"][0.1]) / 0.9, rel=1e-3)
+    assert (time_s["mean_random"] == time_s["mean_random"][1]).all() and (time_s.lower > 0).tolist() == [
+        False,
+        True,
+        True,
+    ]
+    for words in (
+        f"costs {said('test_accuracy', 1.0, 1, 100)} points of accuracy: {table['mean']['skipped', 1]:.1f} of its 60",
+        f"With 1 s, as here, it takes {said('time_s', 1.0, 1)} s more than `random`, and {waits:.0f} of its "
+        f"{time_s['mean'][1]:.0f} s are such waits; with 0.1 s it takes {said('time_s', 0.1, 1)} s less, with 10 s "
+        f"{said('time_s', 10.0, 0)} s more",
+    ):
+        assert words in text, words
+
+
+OTHERS = {
+    ("privacy accounting", "Flower"): "Rényi (clients)",  # flwr.serverapp.RdpAccountant
+    ("buffered asynchronous training", "FLGo"): "yes",  # flgo 0.4.4, algorithm/fedbuff.py: (1 + staleness) ** -0.5
+    ("deployment on real devices", "FedScale"): "Android",  # fedscale/edge/android
+    ("data sets that are built in", "FLGo"): "images, text, graphs, tables, time series",  # flgo/benchmark
+}
+"""Cells about other simulators that were wrong once, with what shows that they are right."""
+
+
+def test_the_readme_says_of_other_simulators_what_they_have():
+    lines = [line for line in (HERE / "README.md").read_text().splitlines() if line.startswith("| ")]
+    head = next(line for line in lines if "pfl-research" in line).strip("|").split("|")
+    column = {name.strip(): place for place, name in enumerate(head)}
+    rows = {cells[0].strip(): cells for line in lines if len(cells := line.strip("|").split("|")) == len(head)}
+    for (row, name), cell in OTHERS.items():
+        assert rows[row][column[name]].strip() == cell, (row, name)
+
+
 def test_the_page_on_quorums_says_what_the_table_says():
     """Every number of the page's table, and what follows from the definitions: units stay whole, rounds get shorter."""
     table = pandas.read_csv(HERE / "results" / "quorum" / "quorum.csv")

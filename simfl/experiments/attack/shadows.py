@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from simfl.attacks.base import Finding
 from simfl.attacks.context import AttackerKnowledge
 from simfl.attacks.membership import membership_finding
 from simfl.attacks.membership_statistics import lira, margins, rates
+from simfl.core.children import SafeSpawn
 from simfl.core.errors import ExhaustedError, SimflError
 from simfl.core.rng import Streams
 from simfl.learning.data.base import Dataset
@@ -181,7 +181,7 @@ def _map_tasks(shared: _Shared, tasks: list[Any], jobs: int) -> Iterator[NDArray
     if jobs == 1:
         yield from (shadow(shared, task) for task in tasks)
         return
-    with ProcessPoolExecutor(min(jobs, len(tasks)), get_context("spawn"), _start, (shared,)) as pool:
+    with ProcessPoolExecutor(min(jobs, len(tasks)), SafeSpawn(), _start, (shared,)) as pool:
         try:
             yield from pool.map(_one, tasks)
         except BrokenProcessPool as error:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfl.core.children import search_path
 from simfl.core.errors import BusyError, MissingError, SimflError
 from simfl.core.storage.disk import file_lock, make_folder
 from simfl.experiments.sweep.execution import How, execute, open_members, write_definition
@@ -143,7 +144,8 @@ def _send(parts: list[ArrayTask], folder: Path, name: str, parameters: Mapping[s
         executor = SlurmExecutor(folder, max_num_timeout=MAX_REQUEUES)
         minutes = _minutes(parameters.get("time"))
         more = {key: value for key, value in parameters.items() if key != "time"}
-        executor.update_parameters(time=minutes, job_name=f"simfl-{name}", array_parallelism=len(parts),
+        setup = [f"export {name}={shlex.quote(value)}" for name, value in search_path().items()]
+        executor.update_parameters(time=minutes, job_name=f"simfl-{name}", array_parallelism=len(parts), setup=setup,
                                    additional_parameters={"requeue": True, **more})  # fmt: skip
         with executor.batch():
             jobs = [executor.submit(part) for part in parts]

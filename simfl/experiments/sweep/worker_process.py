@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 from contextlib import suppress
@@ -11,6 +10,7 @@ from dataclasses import asdict
 from multiprocessing.connection import wait
 from typing import IO
 
+from simfl.core.children import start_python
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.experiments.sweep import run_status
@@ -113,15 +113,12 @@ class Slot:
         raise NoWorker(f"no worker process starts: {said.splitlines()[-1]}")
 
     def _launch(self) -> subprocess.Popen[bytes]:
-        path = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
-        environment = os.environ | THREADS | {"PYTHONPATH": path}
-        command = [sys.executable, "-P", "-m", "simfl.experiments.sweep.worker"]
-        pipe = subprocess.PIPE
+        module, pipe = "simfl.experiments.sweep.worker", subprocess.PIPE
         with self._lock:
             if self._closed:
                 raise Stopped
             self._stderr = tempfile.TemporaryFile()
-            self._worker = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self._stderr, env=environment)
+            self._worker = start_python(module, stdin=pipe, stdout=pipe, stderr=self._stderr, env=THREADS)
         return self._worker
 
     def _end(self) -> str:

@@ -144,6 +144,8 @@ class Processes:
 class DaskWorkers:
     """The clients of a call dealt to the workers of a Dask cluster; the same bits for any workers, also dying ones.
 
+    Their processors must be of one kind: last digits differ between makers.
+
     ``simfl run --scheduler ADDRESS`` names a cluster; without, one of ``workers`` processes is started on this machine.
     Inside a worker works what ``auto`` chooses for a processor.
     """

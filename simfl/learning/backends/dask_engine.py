@@ -20,6 +20,7 @@ import torch
 from distributed import Client, LocalCluster, WorkerPlugin, as_completed
 from numpy.typing import NDArray
 
+from simfl.core.children import SAFE, safe_path
 from simfl.core.errors import SimflError
 from simfl.core.http.hosts import check_scheduler
 from simfl.core.scenario_view import RuntimeOptions
@@ -44,6 +45,7 @@ WAIT_S = 60
 """For the first worker of a cluster."""
 
 OWN = {
+    **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in SAFE.items()},
     "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
     "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
     "distributed.worker.profile.enabled": False,
@@ -193,7 +195,8 @@ def _connect(workers: int, means: RuntimeOptions) -> Any:
             here = {"dashboard_address": LOOPBACK, "worker_dashboard_address": LOOPBACK}  # Dask's default: everywhere
             dask.config.set(OWN)
             alike = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": logging.CRITICAL}
-            return Client(LocalCluster(n_workers=workers, host="127.0.0.1", **alike, **here))
+            with safe_path():
+                return Client(LocalCluster(n_workers=workers, host="127.0.0.1", **alike, **here))
         client = Client(means.scheduler, timeout=20)
     except (OSError, ValueError) as error:
         raise SimflError(f"{means.scheduler}: no Dask scheduler answers ({error})") from None

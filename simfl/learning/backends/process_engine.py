@@ -17,7 +17,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing import parent_process
-from multiprocessing.context import SpawnContext, SpawnProcess
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ import torch
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
+from simfl.core.children import SafeSpawn
 from simfl.core.errors import CrashError, ExhaustedError, SimflError
 from simfl.learning.backends.base import Backend, Engine, TrainingTask
 from simfl.learning.torch_setup import configure_torch
@@ -56,18 +56,6 @@ EXHAUSTED = {signal.SIGKILL, signal.SIGBUS}
 """What the system ends a process with for which there is no memory, or no shared memory."""
 
 
-class _Processes(SpawnContext):
-    """Keeps a list of the processes that a pool starts, since a pool that breaks drops its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.started: list[SpawnProcess] = []
-
-    def Process(self, *args: Any, **settings: Any) -> SpawnProcess:  # type: ignore[override]  # a class in typeshed
-        self.started.append(SpawnProcess(*args, **settings))
-        return self.started[-1]
-
-
 class ProcessEngine:
     """Hands works to processes and collects their deltas in the order of the works.
 
@@ -82,7 +70,7 @@ class ProcessEngine:
         self.files: dict[str, np.memmap] = {}
         for name in ("x", "y"):
             np.save(self.folder / f"{name}.npy", getattr(task, name).numpy())
-        self.processes = _Processes()
+        self.processes = SafeSpawn()
         self.pool = ProcessPoolExecutor(
             workers,
             mp_context=self.processes,
