@@ -229,6 +229,8 @@ def compression_problems(setting: ScenarioView) -> list[str]:
         why = f"changes noisy updates one by one, but privacy.stages: {stage.name} has an epsilon of their sum"
         instead = exposed[0].instead if exposed else "compression: random_k"
         problems.append(f"{why}; use {instead} or compression: none")
+    for stage in (stage for stage in stages[:place] if stage.changes_coordinates):
+        problems.append(f"codes the model's coordinates, but privacy.stages: {stage.name} sends others; use none")
     for stage in stages[place:]:
         if exposed and not all(link.sparse for link in stage.links):
             why = f"comes before privacy.stages: {stage.name}, which then changes every coordinate"

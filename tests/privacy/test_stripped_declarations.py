@@ -184,6 +184,6 @@ def test_the_cases_strip_every_family_that_declares_something():
     seen = {(base, name) for cls, base, _ in CASES for name in declared(cls, base)}
     assert {(Protocol, "shows_updates"), (Protocol, "covers"), (Protocol, "known"), (Protocol, "sums_whoever_comes"),
             (Compression, "exposes"), (Compression, "subsamples"), (ClientAlgorithm, "minimises"),
-            (Rule, "follows_data"), (Rule, "sends_changes"), (Policy, "family"), (Accountant, "covers"),
+            (Rule, "sends_changes"), (Policy, "family"), (Accountant, "covers"),
             (Failure, "never"), (Learning, "counts_change"), (Learning, "steepness"),
             (Partition, "leaves_nobody_out")} <= seen  # fmt: skip
