@@ -65,8 +65,8 @@ class Privacy:
         whatever becomes of it.
         """
         for i, noise in enumerate(self.stages):
-            if noise.at_client or not (noise.observer or noise.certificate):
-                continue
+            if noise.at_client or noise.whole or not (noise.observer or noise.certificate):
+                continue  # whole numbers have to be last
             for j, stage in enumerate(self.stages[i + 1 :], i + 1):
                 if not (noise.at_server and stage.shortens):
                     why = f"changes what the noise of privacy.stages: {noise.name} is made for"

@@ -66,7 +66,7 @@ def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:
     return replace(loss, mu=mu, pure=everywhere(loss.pure), unsummed=history.unsummed)
 
 
-def noised(history: History, loss: Loss) -> "csr_array":
+def loss_factors(history: History, loss: Loss) -> "csr_array":
     """By how much a loss ``mu`` is multiplied for each client, scipy CSR (rounds, clients): its weight, where that
     counts; else the root of the number of its updates, in the sum or not, that have noise of their own.
     """
@@ -152,7 +152,7 @@ def _composable(history: History) -> tuple[list[_Composable], NDArray[np.float64
     rounds, _ = history.shape
     parts, orders = [], np.zeros((rounds, 0))
     for loss in losses(history):
-        weights = noised(history, loss).tocoo()
+        weights = loss_factors(history, loss).tocoo()
         row, column, weight = weights.row.astype(np.int64), weights.col.astype(np.int64), weights.data
         mu = np.zeros(rounds) if loss.mu is None else loss.mu
         pure = np.zeros(rounds) if loss.pure is None else loss.pure
