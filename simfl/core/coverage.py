@@ -70,9 +70,12 @@ def unstated_weights(setting: ScenarioView, samples: NDArray[np.int64] | None = 
         samples: training samples of each client, (clients,); None = not known.
     """
     rule = setting.training
-    held = np.unique(SAMPLE_COUNTS if samples is None or not samples.any() else samples[samples > 0])
+    sample_counts = np.unique(SAMPLE_COUNTS if samples is None or not samples.any() else samples[samples > 0])
     ages = np.arange(STALEST + 1 if rule.asynchronous else 1)
-    tried = [(held, np.zeros_like(held)), *((np.full_like(ages, most), ages) for most in (held[0], held[-1]))]
+    tried = [
+        (sample_counts, np.zeros_like(sample_counts)),
+        *((np.full_like(ages, most), ages) for most in (sample_counts[0], sample_counts[-1])),
+    ]
     stated = [rule.row(age) * (count if rule.by_samples else 1) for count, age in tried]
     used = [rule.weights(*each) for each in tried]
     return rule.aggregate.weighted and not all(map(np.allclose, used, stated))

@@ -75,7 +75,7 @@ class Privacy:
         stages = self.stages
         known = {i for i, _ in candidates(stages, [{}] * len(stages), setting.compression.codes)}
         for i, noise in enumerate(stages):
-            if not noise.certificate and (noise.adds_noise is None or known):
+            if noise.whole or (not noise.certificate and (noise.adds_noise is None or known)):
                 continue
             ends = noise.certificate or noise.adds_noise.where == "share"
             unknown = [j for j in range(len(stages)) if j != i and not is_known(stages[j])]

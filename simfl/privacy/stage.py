@@ -264,8 +264,8 @@ def stage_streams(stages: Sequence[Stage], streams: Streams) -> tuple[Streams, .
 
     Stages may draw alike if they have a class in common, besides what every stage is, that is given streams.
     """
-    own = [[cls for cls in type(stage).__mro__ if cls not in Stage.__mro__] for stage in stages]
-    drawing = [{cls for cls in classes if any(name in vars(cls) for name in DRAWING)} for classes in own]
+    classes_of = [[cls for cls in type(stage).__mro__ if cls not in Stage.__mro__] for stage in stages]
+    drawing = [{cls for cls in classes if any(name in vars(cls) for name in DRAWING)} for classes in classes_of]
     alike = [any(classes & earlier for earlier in drawing[:i]) for i, classes in enumerate(drawing)]
     return tuple(replace(streams, within=f"stage {i}/") if it else streams for i, it in enumerate(alike))
 

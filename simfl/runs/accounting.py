@@ -1,4 +1,4 @@
-"""What a run's accountants are told, and what they say."""
+"""What a run's accountants are rows, and what they say."""
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping
@@ -65,7 +65,7 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     participation = _Matrices(folder / "participation.csv", rounds, scenario.clients)
     table = _table(folder / "facts.csv") if scenario.privacy.stages else []
     facts = _facts(table, rounds, len(scenario.privacy.stages))
-    unsummed, uncounted = _unsummed(table, (rounds, scenario.clients)), any(row[2] == UNCOUNTED for row in table)
+    unsummed, uncounted = _unsummed_counts(table, (rounds, scenario.clients)), any(row[2] == UNCOUNTED for row in table)
     rule = scenario.training
     weighing = samples if rule.by_samples else None
     coded = told_by_compression(scenario)
@@ -132,12 +132,12 @@ def _facts(
     return facts
 
 
-def _unsummed(table: list[tuple[int, int, str, float]], shape: tuple[int, int]) -> Any:
+def _unsummed_counts(table: list[tuple[int, int, str, float]], shape: tuple[int, int]) -> Any:
     """How many updates of each client are in no sum, CSR, or None; each stage that tells it says the same."""
     from scipy.sparse import csr_array
 
-    told = [row for row in table if row[2].startswith(UNSUMMED)]
-    cells = {(round, int(name.removeprefix(UNSUMMED))): count for round, _, name, count in told}
+    rows = [row for row in table if row[2].startswith(UNSUMMED)]
+    cells = {(round, int(name.removeprefix(UNSUMMED))): count for round, _, name, count in rows}
     if not cells:
         return None
     places = np.array(list(cells), dtype=np.int64)

@@ -275,11 +275,11 @@ def test_scales_are_the_published_ones():
     for n, published in ((100, 1.407), (200, 0.499), (500, 0.126)):
         done = drive(made.recover(cohort(n), np.ones((n, 1), dtype=bool), [None], Streams(0)), [])[0]
         assert done.row["noise_std"] == pytest.approx(published, abs=5e-4)
-        assert made._certified({}, done.secret, 2.0**20, 2 / 200)["epsilon_weight"] == pytest.approx(n * 1e-5)
+        assert made._with_certificate({}, done.secret, 2.0**20, 2 / 200)["epsilon_weight"] == pytest.approx(n * 1e-5)
     honest = Oblivious(epsilon=1e-5, samples=200, noise_scale="calibrated", min_sum=2)
     done = drive(honest.recover(cohort(100), np.ones((100, 1), dtype=bool), [None], Streams(0)), [])[0]
-    assert honest._certified({}, done.secret, 2.0**20, 2 / 200)["epsilon_weight"] == pytest.approx(1e-5)
-    assert honest._certified({}, done.secret, 2.0**20, np.inf)["epsilon_weight"] == np.inf
+    assert honest._with_certificate({}, done.secret, 2.0**20, 2 / 200)["epsilon_weight"] == pytest.approx(1e-5)
+    assert honest._with_certificate({}, done.secret, 2.0**20, np.inf)["epsilon_weight"] == np.inf
 
 
 # -- on the clock -----------------------------------------------------------------------------------------

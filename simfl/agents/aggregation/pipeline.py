@@ -244,9 +244,13 @@ class AggregationPipeline:
         secrets = tuple(map(tuple, job_secrets)) if sharing else ()
         row = rule.row(staleness)
         sending = ClientUpdates(tuple(jobs), vectors, updates.mask, weights, row, divisor, combine, secrets)
-        return sending._replace(moved=self._moved(sending, examples)) if self.parts.protocol.certificate else sending
+        return (
+            sending._replace(moved=self._sample_shift(sending, examples))
+            if self.parts.protocol.certificate
+            else sending
+        )
 
-    def _moved(self, sending: ClientUpdates, examples: NDArray[np.int64]) -> float:
+    def _sample_shift(self, sending: ClientUpdates, examples: NDArray[np.int64]) -> float:
         """By how much one training sample moves the sum of these updates at most."""
         places = None if self.slope is None else self.parts.learner.positions(sending.jobs)
         left, weights = self.parts.rule.algorithm.follows_data, sending.weights

@@ -76,7 +76,7 @@ def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:
     return replace(loss, mu=mu, pure=everywhere(loss.pure), unsummed=history.unsummed)
 
 
-def noised(history: History, loss: Loss) -> "csr_array":
+def loss_factors(history: History, loss: Loss) -> "csr_array":
     """By how much a loss ``mu`` is multiplied for each client, scipy CSR (rounds, clients): its weight, where that
     counts; else the root of the number of its updates, in the sum or not, that have noise of their own.
     """
@@ -122,7 +122,7 @@ def epsilon_timeline(history: History, delta: float) -> EpsilonTimeline:
 def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
     """What one loss alone leaves."""
     rounds, clients = history.shape
-    weights = noised(history, loss).tocoo()
+    weights = loss_factors(history, loss).tocoo()
     order = np.lexsort((weights.row, weights.col))
     round, client, weight = (
         weights.row[order].astype(np.int64),

@@ -136,7 +136,9 @@ class Oblivious(MaskedProtocol):
         """Of a weight of a sum of so many parties that one sample moves so far, on a grid of ``fine`` steps in 1."""
         return pure_epsilon(moved * fine, self.noise_of(parties) * fine) if moved < inf else inf
 
-    def _certified(self, row: Mapping[str, Any], record: ObliviousRecord, fine: float, moved: float) -> JsonObject:
+    def _with_certificate(
+        self, row: Mapping[str, Any], record: ObliviousRecord, fine: float, moved: float
+    ) -> JsonObject:
         """The row with the epsilon of a weight; noise that is there again cancels between two sums."""
         repeated = self.noise == "once" and record.number > 0
         return {**row, "epsilon_weight": inf if repeated else self._epsilon(len(record.clients), fine, moved)}
@@ -213,13 +215,13 @@ class Oblivious(MaskedProtocol):
             noise = (pair[0] - pair[1]) * (self.noise_of(n) / divisor)
             grid, vector = self.grid_of(updates, record.limit), (mean + noise).astype(np.float32)
             row = clipped_row(clipped := beyond(updates, grid))
-            row = self._certified(row, record, grid.scale, updates.moved)
+            row = self._with_certificate(row, record, grid.scale, updates.moved)
             return Aggregate(vector, updates.clients, updates.row, row, step=grid.step, clipped=clipped)
         quantised = self.quantise_updates(updates, updates.weights, record.limit, streams)
         vectors = np.stack(quantised.vectors) + masks(streams, record.clients, record.number, len(quantised.vectors[0]))
         total = run_round(self.plan(record, quantised.grid, len(vectors[0])), record.number, vectors, streams).total
         done = self.mean(total, quantised, updates, divisor)
-        return done._replace(row=self._certified(done.row, record, quantised.grid.scale, updates.moved))
+        return done._replace(row=self._with_certificate(done.row, record, quantised.grid.scale, updates.moved))
 
     def plan(self, record: ObliviousRecord, grid: Grid, elements: int) -> ObliviousPlan:
         """The noise of a round."""

@@ -22,7 +22,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import Accountant, History
 from simfl.privacy.dp.accountants.zero_out import Delta, departure_cautions, large_delta_cautions, no_noise_cautions
-from simfl.privacy.dp.losses import losses, noised
+from simfl.privacy.dp.losses import loss_factors, losses
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
 from simfl.privacy.stage import Loss, Stage
 
@@ -108,7 +108,7 @@ class Accounting(Accountant):
         if self.amplification == "none":
             mus = worst.mus(t)
             return self.of_events(*np.unique(mus, return_counts=True)) if len(mus) else 0.0
-        if loss.mu is None or (loss.weighted and noised(history, loss).max() > 1):
+        if loss.mu is None or (loss.weighted and loss_factors(history, loss).max() > 1):
             return np.inf  # nobody knows what those who did not come would have counted
         return self.of_sample(float(loss.mu.max()), t + 1, history.shape[1])
 
@@ -136,7 +136,7 @@ class _Worst:
     """The client of largest loss after a round, and its losses until then."""
 
     def __init__(self, history: History, loss: Loss) -> None:
-        weights = noised(history, loss)
+        weights = loss_factors(history, loss)
         mu = np.full(history.shape[0], np.inf) if loss.mu is None else loss.mu
         self.scaled = weights.copy()
         self.scaled.data = mu[weights.nonzero()[0]] * weights.data
