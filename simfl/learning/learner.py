@@ -49,7 +49,7 @@ class SupervisedLearner:
         self.device = device(choice.device)
         self.data = choice.transform.apply(choice.data.load(scenario, streams), streams)
         split = choice.partition.split(self.data, scenario.clients, streams("partition"))
-        if type(split).counts is not Split.counts and not choice.partition.counts_change:
+        if type(split).counts is not Split.counts and not choice.partition.changes:
             raise PluginError(choice.partition, "gives clients other numbers of samples over time; set changes = True")
         self.holdings = self._holdings(split)
         self.partition = self.holdings.training
