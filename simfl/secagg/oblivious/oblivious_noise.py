@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.certificates import SAMPLE_EPSILON
 from simfl.core.columns import MASKED_COLUMNS, Column, failing
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
@@ -83,7 +84,7 @@ class Oblivious(MaskedProtocol):
                "Pure epsilon of one weight of this round's mean, for one replaced sample of one client, as the noise "
                "really is, of clients that hold the protocol's samples and train with its alpha; empty where it is "
                "infinite.", -1,
-               "whole_sum", shown=False),
+               "whole_sum", shown=False, **SAMPLE_EPSILON),
     )  # fmt: skip
     example: ClassVar[JsonObject] = {"epsilon": 1.0, "samples": 50}
 
