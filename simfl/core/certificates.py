@@ -20,8 +20,8 @@ WORST_CASE = "worst case: updates that stay the same"
 """What sums tell exactly, they tell of updates that no round changes; of others they tell less."""
 WORST = "in the worst case of updates that stay the same"
 RECONSTRUCTABLE = f"reconstructable by the server {WORST}"
-NOT_EXPOSED = f"exposed, even {WORST} {IF_ONLY_SUMS}"
-"""What nobody is, by a log."""
+OF_A_LOG = f"Against the server, for each client's update over all its rounds, {WORST} {IF_ONLY_SUMS}"
+"""Of a log nothing is known but its sums."""
 
 # The three fields of a column that is a certificate.
 MULTI_ROUND: dict[str, Any] = {
@@ -67,6 +67,11 @@ def basis_lines(columns: "Iterable[Column]", name: "Callable[[Column], str]" = a
         if column.observer:
             names.setdefault(basis(column), []).append(name(column))
     return [f"{', '.join(called)}: {text}." for text, called in names.items()]
+
+
+def facts_of_a_log(observer: str = "server") -> "JsonObject":
+    """What stands beside all certificates of a log, as plain data."""
+    return {"observer": observer, "protects": MULTI_ROUND["protects"], "assumes": [WORST_CASE, ONLY_SUMS]}
 
 
 def basis_facts(column: "Column") -> "JsonObject":
