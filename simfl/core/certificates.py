@@ -3,7 +3,7 @@
 All who print one take their words from here.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,16 @@ def basis_lines(columns: "Iterable[Column]", name: "Callable[[Column], str]" = a
 def facts_of_a_log(observer: str = "server") -> "JsonObject":
     """What stands beside all certificates of a log, as plain data."""
     return {"observer": observer, "protects": MULTI_ROUND["protects"], "assumes": [WORST_CASE, ONLY_SUMS]}
+
+
+def about(column: "Column") -> str:
+    """What a column means and, of a certificate, what stands beside it."""
+    return f"{column.sentence} A{basis(column)[1:]}." if column.observer else column.sentence
+
+
+def said_of(assumed: Sequence[str], labels: Iterable[str]) -> list[str]:
+    """A line with those who take for granted that only sums are seen, where others do not."""
+    return [f"{IF_ONLY_SUMS} is said of {', '.join(assumed)}."] if assumed and set(labels) - {*assumed} else []
 
 
 def basis_facts(column: "Column") -> "JsonObject":

@@ -1,7 +1,7 @@
 """The file ``columns.json`` of a finished run, which describes its columns, and what a column can be."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import get_args
 
 from simfl.core.certificates import ONLY_SUMS, taking_for_granted
@@ -22,10 +22,10 @@ def document(columns: Iterable[Column]) -> list[JsonObject]:
     return [column._asdict() for column in columns]
 
 
-def described(entries: Iterable[JsonObject]) -> list[Column]:
+def described(entries: Sequence[JsonObject]) -> list[Column]:
     """Columns of plain data; one that does not say what a certificate of simfl's takes for granted has the most."""
-    return [Column(**(_OWN[name]._asdict() if (name := entry.get("name")) in _OWN else {}) | entry)
-            for entry in entries]  # fmt: skip
+    own = ({} if (column := _OWN.get(entry["name"])) is None else column._asdict() for entry in entries)
+    return [Column(**said | entry) for said, entry in zip(own, entries, strict=True)]
 
 
 def columns_by_name(theirs_json: bytes | None = None) -> dict[str, Column]:
@@ -41,7 +41,7 @@ def columns_by_name(theirs_json: bytes | None = None) -> dict[str, Column]:
         return dict(_OWN)
     try:
         theirs = described(json.loads(theirs_json))
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise IntegrityError(f"{FILE}: not a list of columns ({error})") from None
     if wrong := next((f"'{column.name}' has {wrong}" for column in theirs for wrong in wrong_values(column)), None):
         raise IntegrityError(f"{FILE}: not a list of columns ({wrong})")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfl.core.certificates import about
+from simfl.core.columns import Column
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
 from simfl.report import style
@@ -104,12 +106,21 @@ def _tables_context(study: Study) -> JsonObject:
     groups = group_table(study)
     return {
         "groups": groups,
+        "bases": study.certificate_notes(_tabled(study)),
         "censored": any(cell.censored for row in groups.rows for cell in row.cells),
         "equal": equal_table(study),
         "beside": beside_table(study),
         "rows": round_table(study.groups[0].first) if study.kind == "run" else run_table(study),
         "rows_title": "Rounds" if study.kind == "run" else "Runs",
     }
+
+
+def _tabled(study: Study) -> Iterator[Column]:
+    """The columns of the page's tables and tiles."""
+    names = dict.fromkeys(measure.name for measure in with_values(study))
+    if study.kind == "run":
+        names |= dict.fromkeys(study.groups[0].first.rounds.dropna(axis=1, how="all").columns)
+    return (study.columns[name] for name in names if name in study.columns)
 
 
 def _page_context(study: Study) -> JsonObject:
@@ -212,7 +223,7 @@ def _tiles(study: Study, advice: Advice | None) -> list[Tile]:
             verdict = lasting.verdict if lasting else 0
         label = f"{measure.label} guarantee" if guarantee else measure.label
         unit = "clients" if guarantee else scale.unit
-        tiles.append(Tile(label, scale.text(value.estimate), unit, "; ".join(notes), measure.column.sentence, verdict))
+        tiles.append(Tile(label, scale.text(value.estimate), unit, "; ".join(notes), about(measure.column), verdict))
     return tiles[:MOST_TILES]
 
 

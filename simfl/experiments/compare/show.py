@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from simfl.core.certificates import IF_ONLY_SUMS, ONLY_SUMS, basis_lines
+from simfl.core.certificates import ONLY_SUMS, basis_lines, said_of
 from simfl.core.column_files import described
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
 from simfl.core.json_data import JsonObject
@@ -106,10 +106,8 @@ def _spent(part: JsonObject) -> str:
 def certificate_notes(document: JsonObject) -> Iterator[str]:
     """In words, what stands beside the certificates that are shown, and of whom only sums are taken to be seen."""
     yield from basis_lines(column for column in described(document.get("columns", ())) if column.shown)
-    choices = document["choices"]
-    assumed = [choice["choice"] for choice in choices if ONLY_SUMS in choice.get("assumes", (ONLY_SUMS,))]
-    if 0 < len(assumed) < len(choices):
-        yield f"{IF_ONLY_SUMS} is said of {', '.join(assumed)}."
+    assumes = {choice["choice"]: choice.get("assumes", (ONLY_SUMS,)) for choice in document["choices"]}
+    yield from said_of([label for label, taken in assumes.items() if ONLY_SUMS in taken], assumes)
 
 
 def divergence_warnings(document: JsonObject) -> Iterator[str]:
