@@ -54,7 +54,8 @@ def who_is_exposed(report: Report) -> str:
     """``3 of 9 clients are exposed: their updates are reconstructable by the server ...``, or that nobody is."""
     alone = len(report.exposed)
     if not alone:
-        return f"No client is exposed{' for certain' if report.doubtful else ''}, even {WORST} {IF_ONLY_SUMS}"
+        certain = " for certain" if report.doubtful else ""
+        return f"No client is exposed to the server{certain}, even {WORST} {IF_ONLY_SUMS}"
     some, updates = amount(len(report.clients), "client"), ("their updates are", "its update is")[alone == 1]
     return f"{alone} of {some} {'is' if alone == 1 else 'are'} exposed: {updates} {RECONSTRUCTABLE}"
 

@@ -43,6 +43,8 @@ SAMPLE_EPSILON: dict[str, Any] = EPSILON | {
     "observer": "the server, and all who see the models",
     "protects": "one sample of one client, replaced",
 }
+UNSAID: dict[str, Any] = {"observer": "an observer that is not said", "protects": "what is not said"}
+"""Of an accountant that does not say."""
 
 
 def assumptions(column: "Column") -> list[str]:

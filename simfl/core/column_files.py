@@ -5,16 +5,16 @@ from collections.abc import Iterable, Sequence
 from typing import get_args
 
 from simfl.core.certificates import ONLY_SUMS, taking_for_granted
-from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, Final, Unit
+from simfl.core.columns import COLLUDER_COLUMNS, ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, Final, Unit
 from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
 
 FILE = "columns.json"
 """Its name, in the results folder."""
 
-_OWN = {
-    column.name: column for column in taking_for_granted((*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS), ONLY_SUMS)
-}
+_DECLARED = (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)
+_OWN = {column.name: column for column in taking_for_granted((*_DECLARED, *COLLUDER_COLUMNS), ONLY_SUMS)}
+"""simfl's columns of a run that does not say what its certificates take for granted."""
 
 
 def document(columns: Iterable[Column]) -> list[JsonObject]:
@@ -46,8 +46,8 @@ def columns_by_name(theirs_json: bytes | None = None) -> dict[str, Column]:
     if wrong := next((f"'{column.name}' has {wrong}" for column in theirs for wrong in wrong_values(column)), None):
         raise IntegrityError(f"{FILE}: not a list of columns ({wrong})")
     said = {column.name: column.assumes for column in theirs}
-    columns = (column._replace(assumes=said.get(column.name, column.assumes)) for column in _OWN.values())
-    return {column.name: column for column in (*theirs, *columns)}
+    own = (column._replace(assumes=said.get(column.name, column.assumes)) for column in _DECLARED)
+    return {column.name: column for column in (*theirs, *own)}
 
 
 def wrong_values(column: Column) -> list[str]:

@@ -39,14 +39,14 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
         said.append("Bytes are those of a client in the past rounds, times the clients of a coming sum.")
     if past.doubtful:
         said.append(f"Some weights may be rounded numbers (in {past.doubtful} of {amount(len(past.rows), 'round')}). "
-                    "For rank and exposure these sums are left out, so that more clients may be exposed in that worst "
-                    "case. Coming sums, and the semi-strong and weak guarantees, have the weights as they are "
+                    "For rank and exposure these sums are left out, so that more clients may be exposed to the server "
+                    f"{WORST}. Coming sums, and the semi-strong and weak guarantees, have the weights as they are "
                     "written.")  # fmt: skip
     if plan.span.generic:
         said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
     said.extend(_remaining_guarantee(choice, plan) for choice in plan.policies[1:] if choice.before is not None)
-    said.append(f"As in the audit, who is exposed is so {WORST}; updates that change tell less. That {ONLY_SUMS} is "
-                "taken for granted.")  # fmt: skip
+    said.append(f"As in the audit, who is exposed to the server is so {WORST}; updates that change tell less. That "
+                f"{ONLY_SUMS} is taken for granted.")  # fmt: skip
     return said
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfl.core.certificates import about
-from simfl.core.columns import Column
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
 from simfl.report import style
@@ -103,24 +102,18 @@ def _findings_context(study: Study) -> JsonObject:
 
 
 def _tables_context(study: Study) -> JsonObject:
-    groups = group_table(study)
+    groups, equal, beside = group_table(study), equal_table(study), beside_table(study)
+    rows = round_table(study.groups[0].first) if study.kind == "run" else run_table(study)
+    named = dict.fromkeys(head.name for table in (groups, equal, beside, rows) if table for head in table.columns)
     return {
         "groups": groups,
-        "bases": study.certificate_notes(_tabled(study)),
+        "bases": study.certificate_notes(study.columns[name] for name in named if name in study.columns),
         "censored": any(cell.censored for row in groups.rows for cell in row.cells),
-        "equal": equal_table(study),
-        "beside": beside_table(study),
-        "rows": round_table(study.groups[0].first) if study.kind == "run" else run_table(study),
+        "equal": equal,
+        "beside": beside,
+        "rows": rows,
         "rows_title": "Rounds" if study.kind == "run" else "Runs",
     }
-
-
-def _tabled(study: Study) -> Iterator[Column]:
-    """The columns of the page's tables and tiles."""
-    names = dict.fromkeys(measure.name for measure in with_values(study))
-    if study.kind == "run":
-        names |= dict.fromkeys(study.groups[0].first.rounds.dropna(axis=1, how="all").columns)
-    return (study.columns[name] for name in names if name in study.columns)
 
 
 def _page_context(study: Study) -> JsonObject:

@@ -215,7 +215,7 @@ def title(axes: "Axes", text: str, **more: Any) -> None:
 def footnote(fig: "Figure", lines: Iterable[str]) -> None:
     """Sentences below everything else, wrapped at the figure's width."""
     letters = int(fig.get_figwidth() / FOOT_LETTER_IN)
-    written = [line for text in lines for line in wrap(text, letters)]
+    written = [line for text in lines for line in wrap(text, letters, break_on_hyphens=False)]
     if written:
         fig.set_figheight(fig.get_figheight() + FOOT_LINE_IN * len(written))
         label = f"{fig.get_supxlabel()}\n" if fig.get_supxlabel() else ""

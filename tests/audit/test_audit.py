@@ -222,7 +222,10 @@ def test_what_is_not_certain_is_said(tmp_path):
     log = write(tmp_path / "log.csv", "\n".join(["round,client,weight", *lines]) + "\n")
     result = CliRunner().invoke(simfl, ["audit", str(log), "--html", str(tmp_path / "a.html")], catch_exceptions=False)
     assert "Weights: 2 fractions of small numbers, 4 numbers that may be rounded." in result.stdout
-    assert "weak         1..2" in result.stdout and f"No client is exposed for certain, {EVEN}" in result.stdout
+    assert (
+        "weak         1..2" in result.stdout
+        and f"No client is exposed to the server for certain, {EVEN}" in result.stdout
+    )
     assert "Some weights may be rounded numbers (in 2 of 3 rounds, from round 0 on)." in result.stdout
     assert "rank 3, strong 1,\nsemi-strong 1, weak 1; 3 more clients exposed" in result.stdout
     assert "meant as written" in (tmp_path / "a.html").read_text()
@@ -377,7 +380,9 @@ def test_beyond_the_budget_the_number_of_exposed_clients_is_not_known():
     np.testing.assert_array_equal(part.exposed_by_round(), [0.0] * part.known + [np.nan] * (20 - part.known))
     assert timeline(part)[-1][-1] == "0..8" and timeline(whole)[-1][-1] == "8"
     assert [row[-1] for row in timeline(part) if int(row[0]) < part.known] == ["0"] * (len(timeline(part)) - 2)
-    within = f"Within the first {part.known} rounds, as far as the budget went, no client is exposed, {EVEN}"
+    within = (
+        f"Within the first {part.known} rounds, as far as the budget went, no client is exposed to the server, {EVEN}"
+    )
     html = page(part, "log")
     assert within in text(part) and within in html and "No client is exposed" not in html
     assert "<dt>Exposed</dt><dd>at least 0</dd>" in html and "<dt>Exposed</dt><dd>8</dd>" in page(whole, "log")
