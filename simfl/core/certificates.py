@@ -44,7 +44,7 @@ SAMPLE_EPSILON: dict[str, Any] = EPSILON | {
     "protects": "one sample of one client, replaced",
 }
 UNSAID: dict[str, Any] = {"observer": "an observer that is not said", "protects": "what is not said"}
-"""Of an accountant that does not say."""
+"""Of a plugin's epsilon that does not say."""
 
 
 def assumptions(column: "Column") -> list[str]:

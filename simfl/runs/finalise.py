@@ -122,8 +122,7 @@ def _describe_columns(folder: Path, scenario: Scenario, columns: Sequence[Column
     """Writes what the columns of the tables and the numbers of the summary mean."""
     numbers = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
     plugin_numbers = [column for owner in (*scenario.attacks, *scenario.metrics) for column in owner.finals]
-    accounted = {column.name for accountant in scenario.privacy.accountants or () for column in accountant.columns}
-    said = [c._replace(**UNSAID) if c.name in accounted and not c.observer else c for c in columns]
+    said = [c._replace(**UNSAID) if "epsilon" in c.name and not c.observer else c for c in columns]
     described = (*said, *numbers, *plugin_numbers)
     write_atomically(folder / FILE, _json(document(taking_for_granted(described, scenario.secagg.assumes))))
 

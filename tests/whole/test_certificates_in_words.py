@@ -129,7 +129,9 @@ def of_scenario(file: Path, out: Path, secagg: str, deep: bool) -> Iterator[Prin
     if not deep:
         return
     state = WatchedFolder(run).look()
-    yield Printed(f"{where}: watch", "\n".join([*(c["heading"] for c in state["columns"]), *state["bases"]]), secagg)
+    yield Printed(
+        f"{where}: watch", "\n".join([*(c["heading"] for c in state["columns"]), *state.get("bases", ())]), secagg
+    )
     varied = "selection.k=3,4" if "random, k" in file.read_text() else "selection.mode=uniform,fair"
     cli("compare", file, varied, "--replications", 2, "--out", out, "-q")
     (compared,) = (out / "words").glob("compare-*")
@@ -330,6 +332,30 @@ def test_a_run_that_does_not_say_what_it_takes_for_granted_takes_the_most(tmp_pa
     old = [{"name": "privacy_strong", "heading": "Strong", "unit": "number", "sentence": "As it was."}]
     column = columns_by_name(json.dumps(old).encode())["privacy_strong"]
     assert "server" in column.observer and CASE in column.assumes and "only sums are seen" in column.assumes
+
+
+UNSAID = """
+from dataclasses import dataclass
+from simfl.plugins import Column
+from simfl.plugins.privacy import ACCOUNTANTS, Accountant
+
+@ACCOUNTANTS("unsaid")
+@dataclass(frozen=True)
+class Unsaid(Accountant):
+    columns = (Column("epsilon_own", "Own epsilon", "number", "Whatever it means.", -1),)
+
+    def accounts(self, history):
+        return {"epsilon_own": [0.1] * history.shape[0]}
+"""
+
+
+def test_an_epsilon_of_a_plugin_that_does_not_say_what_it_is_about_is_printed_as_such(tmp_path):
+    (tmp_path / "unsaid.py").write_text(UNSAID)
+    file = tmp_path / "words.yaml"
+    file.write_text(SCENARIO.format(policy=POLICIES["random"], secagg="ideal", more="accountants: [unsaid]"))
+    said = cli("run", file, "--plugin", tmp_path / "unsaid.py", "--out", tmp_path / "out")
+    (line,) = (line for line in said.splitlines() if line.startswith("epsilon_own:"))
+    assert "against an observer that is not said" in line and SUMS in line
 
 
 def test_the_words_stand_in_one_place():
