@@ -79,6 +79,8 @@ def command(
         click.echo(f"to go on: {_words_again(file, overrides, options, flags, plugins)}", err=True)
         raise
     _print_result(finished, as_json, quiet)
+    for note in () if quiet or as_json else scenario.notes:
+        click.echo(f"{file}: note: {note}", err=True)
 
 
 def _check_scheduler(scenario: "Scenario") -> None:

@@ -56,8 +56,6 @@ def command(
     token = None if token_file is None else read_token(token_file)
     if force or not is_finished(folder):
         say_how_to_watch(folder, quiet)
-        for caution in () if quiet else scenario.cautions():
-            click.echo(f"{file}: note: {caution}", err=True)
     try:
         with shown(quiet) as (progress, phase):
             from simfl.remote.serve import serve
@@ -70,6 +68,8 @@ def command(
     if finished.reused:
         click.echo("these results were complete already; --force repeats the run", err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
+    for note in () if quiet else scenario.notes:
+        click.echo(f"{file}: note: {note}", err=True)
 
 
 def _ready(address: str, token: str) -> None:

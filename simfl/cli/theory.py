@@ -67,7 +67,7 @@ def command(
 
     scenario = load(file, overrides, plugins)
     samples, sums = _samples_and_sums(scenario)
-    known, seen = theory(scenario, samples), windows(scenario)
+    known, seen = theory(scenario, samples), [] if scenario.secagg.shows_updates else windows(scenario)
     tolerated = tolerated_colluders(scenario, sums.get("clients"))
     if epsilon is not None:
         known |= central_noise(scenario, epsilon, delta, known["expected_cardinality"], samples)

@@ -81,6 +81,17 @@ ROUND_COLUMNS: tuple[Column, ...] = (
         "Upper bound of the fewest clients in any linear combination of the aggregates.", 1, shown=False,
         **MULTI_ROUND,
     ),
+    Column(
+        "measured_recovered", "Recovered (measured)", "count",
+        "Clients whose latest update the best of the tried least-squares attackers recovers from all that the server "
+        "has seen, with a squared error below a tenth of its squared length.", -1, words="recovered clients (measured)",
+    ),
+    Column(
+        "measured_error", "Recovery error (measured)", "number",
+        "Squared error, relative to the squared length of each client's latest update, of the best of the tried "
+        "least-squares attackers, mean over the clients; 1 is as good as guessing nothing.", 1, shown=False,
+        words="recovery error (measured)",
+    ),
     Column("staleness_mean", "Mean staleness", "number", "Mean staleness of the updates aggregated.", -1, None,
            shown=False),
     Column("staleness_max", "Largest staleness", "count", "Largest staleness of the updates aggregated.", -1, None,
@@ -207,9 +218,9 @@ TARGET_COLUMNS: tuple[Column, ...] = (
 
 _FIRST = (
     "test_accuracy", "best_test_accuracy", "epsilon_max", "epsilon_median", "privacy_semi_strong", "privacy_weak_lower",
-    "privacy_strong", "guarantee_semi_strong", "guarantee_weak", "guarantee_strong", "time_to_target_s",
-    "rounds_to_target", "bytes_to_target", "time_s", "mean_cardinality", "expected_cardinality", "fairness_gap",
-    "skipped", "bytes",
+    "privacy_strong", "measured_recovered", "guarantee_semi_strong", "guarantee_weak", "guarantee_strong",
+    "time_to_target_s", "rounds_to_target", "bytes_to_target", "time_s", "mean_cardinality", "expected_cardinality",
+    "fairness_gap", "skipped", "bytes",
 )  # fmt: skip
 """What readers of tables want first, in this order; all other columns follow as they are listed."""
 

@@ -34,6 +34,9 @@ if TYPE_CHECKING:  # the families build on this module
         @property
         def protects(self) -> bool: ...
 
+        @property
+        def recovery_budget(self) -> int: ...
+
     class ChosenTraining(Rule, Protocol):
         """The scenario's ``training``, as other plugins see it.
 

@@ -47,6 +47,11 @@ class Privacy:
         """Whether a stage adds noise."""
         return any(stage.observer for stage in self.stages)
 
+    @property
+    def recovery_budget(self) -> int:
+        """Operations that measuring what is recovered of single updates may take; 0 = it is not measured."""
+        return 0
+
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         """Stages in an order in which they cannot work, or at clients who do not know what is summed."""
         early = [i for i, stage in enumerate(self.stages[:-1]) if stage.whole]

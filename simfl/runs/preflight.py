@@ -37,7 +37,7 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
     Fast, and without torch as far as the built-in choices go. With ``deep`` everything is loaded and built as for a
     run.
     """
-    preflight = Preflight(cautions=scenario.cautions())
+    preflight = Preflight(cautions=[*scenario.notes, *scenario.cautions()])
 
     def attempt(build: Callable[[], Any]) -> Any:
         try:

@@ -80,6 +80,7 @@ def build(scenario: Scenario) -> Components[Rule]:
         metrics=scenario.metrics,
         records=scenario.trace == "aggregates",
         counts_change=scenario.learning.counts_change,
+        recovery_budget=scenario.privacy.recovery_budget,
     )
 
 

@@ -248,10 +248,14 @@ class Scenario:
     def cautions(self) -> list[str]:
         """What works, but is perhaps not what was meant."""
         return [
-            *self.source.notes,
             *plugins.cautions(self),
             *(f"{dotted_key(checks.algorithm_key(self))}: {text}" for text in coverage.cautions(self)),
         ]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was chosen because the scenario does not say it, in words."""
+        return self.source.notes
 
     def plain(self, folder: Path | None = None) -> JsonObject:
         """The scenario as plain data, all defaults and automatic fields filled in.

@@ -136,7 +136,7 @@ def test_a_quorum_of_all_changes_no_byte(tmp_path, quorum, on_failure, secagg):
     assert {row["late"] for row in all_rows} == {"0"}
 
 
-@pytest.mark.parametrize("secagg", ["plain", "secagg", "secagg_plus", "lightsecagg"])
+@pytest.mark.parametrize("secagg", ["ideal", "secagg", "secagg_plus", "lightsecagg"])
 def test_units_stay_whole_under_every_protocol_and_rounds_are_shorter(tmp_path, secagg):
     text = SCENARIO.replace("rounds: 8}", "rounds: 8, weighting: equal}") + f"secagg: {secagg}\n"
     _, slow, _ = written(text, tmp_path)

@@ -97,7 +97,7 @@ def inverted(eight, tmp_path, *overrides):
 
 @pytest.mark.parametrize("momentum", [0, 0.9])
 def test_one_sample_is_read_off_a_first_linear_layer_whatever_the_steps(momentum, eight, tmp_path):
-    done = inverted(eight, tmp_path, "selection=all", f"training.momentum={momentum}")
+    done = inverted(eight, tmp_path, "selection=all", "secagg=plain", f"training.momentum={momentum}")
     assert done.summary["inversion_psnr"] > 80
     assert done.summary["inversion_guess_psnr"] < 20
     assert done.summary["inversion_ssim"] > 0.999
@@ -387,7 +387,7 @@ def played():
         "selection: {name: batch_partition, k: 4, T: 2}\n", "")  # fmt: skip
     attacks = ", ".join(f"{{name: membership, game: in_client, statistic: {name}, label: {name}, window: 10}}"
                         for name in EVERY)  # fmt: skip
-    scenario = Scenario.parse(text + f"attacks: [{attacks}]\n", overrides=["training.weighting=equal"])
+    scenario = Scenario.parse(text + f"attacks: [{attacks}]\n", overrides=["training.weighting=equal", "secagg=plain"])
     parts = build(scenario)
     server = SERVERS["synchronous"](parts, World(0.0), lambda done: None)
     server.world.run(server.world.spawn(server.run()))

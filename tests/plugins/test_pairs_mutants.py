@@ -16,10 +16,10 @@ from simfl.privacy.dp.losses import EpsilonTimeline
 from simfl.privacy.dp.stages import clip
 from simfl.privacy.dp.stages.clipping import Clipping
 from simfl.privacy.dp.stages.local_gaussian import LocalGaussian
-from simfl.runs import accounting
 from simfl.secagg import pairwise_ratchet
 from simfl.secagg.masked_protocol import MaskedProtocol
 from simfl.secagg.pairwise_session import PairwiseClient
+from simfl.secagg.plain import Plain
 from tests.support.judge import judged, played
 from tests.support.pairs import Plugin, cell
 
@@ -28,7 +28,7 @@ SCAFFOLD, LOTTERY, JUMP = (
     Plugin("personal", "lotteryfl"),
     Plugin("personal", "jump_start"),
 )
-CLIPPING = Plugin("stage", "clipping")
+CLIPPING, PLAIN = Plugin("stage", "clipping"), Plugin("secagg", "plain")
 NOISE, SECAGG = Plugin("stage", "local_gaussian"), Plugin("secagg", "secagg")
 ZERO_OUT, RATCHET, LAYERS = (
     Plugin("accountant", "zero_out"),
@@ -72,16 +72,14 @@ def no_loss(history, delta):
 
 
 MUTANTS = {
-    "a stage that adds no noise": ((NOISE,), LocalGaussian, "client", no_noise),
-    "a stage that noises half of the update": ((NOISE,), LocalGaussian, "client", half_noised),
-    "a stage that says it noises": ((CLIPPING,), Clipping, "at_client", True),
+    "a stage that adds no noise": ((NOISE, PLAIN), LocalGaussian, "client", no_noise),
+    "a stage that noises half of the update": ((NOISE, PLAIN), LocalGaussian, "client", half_noised),
+    "a stage that says it noises": ((CLIPPING, PLAIN), Clipping, "at_client", True),
     "a protocol that masks nothing": ((RATCHET,), pairwise_ratchet.RatchetClient, "mask", unmasked),
     "a protocol that sums half of the update in clear": ((SECAGG,), PairwiseClient, "mask", half_masked),
     "a protocol that shows the first number": ((SECAGG,), PairwiseClient, "mask", first_in_clear),
     "a protocol that charges half of its bytes": ((SECAGG,), MaskedProtocol, "upload_bytes", lambda _, sizes, d: 2 * d),
-    "guarantees that ignore masks": ((LOTTERY,), accounting, "exposing", lambda setting: ()),
-    "guarantees that ignore control variates": ((SCAFFOLD,), accounting, "exposing", lambda setting: ()),
-    "guarantees that ignore whole models": ((JUMP,), accounting, "exposing", lambda setting: ()),
+    "a protocol that shows updates and says it does not": ((PLAIN,), Plain, "shows_updates", False),
     "an accountant that needs no noise": ((ZERO_OUT,), zero_out, "epsilon_timeline", no_loss),
     "an algorithm that does not declare its whole model": ((JUMP,), JumpStart, "sends", (UPDATE, MASK)),
     "an algorithm that does not declare its array": ((SCAFFOLD,), Scaffold, "sends", (UPDATE,)),

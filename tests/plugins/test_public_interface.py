@@ -45,7 +45,7 @@ FEDBUFF = "training: {name: fedbuff, rounds: 6, concurrency: 6, batch_size: 50, 
 USES = {
     "three_phases": "secagg: three_phases\n",
     "gaussian": "privacy: {stages: [{name: gaussian_sum, clip_norm: 2.0, z: 0.01}], accountants: [zcdp]}\n",
-    "recorder": "attacks: [recorder]\n",
+    "recorder": "attacks: [recorder]\nsecagg: plain\n",
     "personal": "",
     "attacks": """
 attacks:
@@ -405,7 +405,7 @@ def test_peers_read_the_round_where_they_start_from_models_of_their_own(schedule
 @pytest.mark.parametrize(
     ("choice", "needs"),
     [
-        ("secagg=secagg", "as secagg needs; use secagg: plain"),
+        ("secagg=secagg", "as secagg needs; use secagg: ideal or plain"),
         ("secagg=pairwise_ratchet", "as pairwise_ratchet needs"),
         ("privacy.stages=[clipping]", "as the stage clipping needs"),
         ("privacy.stages=[local_gaussian]", "as the stage local_gaussian needs"),

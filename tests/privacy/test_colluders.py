@@ -282,7 +282,8 @@ def test_a_runs_folder_is_not_audited_against_more_than_its_protocol_tolerates(l
 @pytest.mark.parametrize(
     ("secagg", "colluders", "said"),
     [
-        ("plain", 2, "the server sees every update without them"),
+        ("plain", 1, "the server sees every update without them"),
+        ("ideal", 2, "whoever colludes, only sums are seen"),
         ("lightsecagg", 2, "the protocol hides single updates from the server and up to"),
         ("{name: lightsecagg, private: 0.25}", 4, "4 are more than the 3 that the protocol tolerates"),
     ],
@@ -290,7 +291,7 @@ def test_a_runs_folder_is_not_audited_against_more_than_its_protocol_tolerates(l
 def test_theory_says_what_is_left_and_what_the_protocol_tolerates(log, secagg, colluders, said):
     Path("run.yaml").write_text(SCENARIO + f"secagg: {secagg}\n")
     text = call("theory", "run.yaml", "--colluders", colluders)
-    left = 1 if "more than" in said else max(1, 4 - colluders)
+    left = 1 if "more than" in said or secagg == "plain" else max(1, 4 - colluders)
     assert f"guarantee_colluders   strong {left}, semi_strong {left}, weak {left}\n" in text.stdout, text.output
     assert said in text.stdout
     everybody = call("theory", "run.yaml", "--colluders", 24)

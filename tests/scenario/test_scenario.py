@@ -29,7 +29,7 @@ SHIPPED = sorted((HOME / "scenarios").glob("*.yaml"))
 def test_three_keys_are_enough():
     found = Scenario.parse(SMALLEST).plain()
     assert found["name"] == "scenario" and found["seed"] == 0 and found["trace"] == "rounds"
-    assert found["network"]["name"] == "star" and found["secagg"] == {"name": "plain"}
+    assert found["network"]["name"] == "star" and found["secagg"] == {"name": "ideal"}
     assert found["devices"]["availability"] == {"name": "always"} and found["devices"]["failure"] == {"name": "none"}
     learning = found["learning"]
     assert [learning["data"]["name"], learning["partition"]["name"], learning["model"]["name"]] == [

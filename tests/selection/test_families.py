@@ -236,7 +236,7 @@ def fake(selection, clients, dropout, seed=0, independent=True):
 
     availability = SimpleNamespace(equal_rates=np.ndim(dropout) == 0, independent=independent, build=build)
     devices = SimpleNamespace(availability=availability, failure=NoFailure())
-    training, secagg = FedAvg(rounds=1), SimpleNamespace(phases=(), deadline_s=None)
+    training, secagg = FedAvg(rounds=1), SimpleNamespace(phases=(), deadline_s=None, shows_updates=False)
     learning = SimpleNamespace(everybody_holds_samples=True)
     return SimpleNamespace(
         selection=selection,

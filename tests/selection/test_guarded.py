@@ -458,7 +458,7 @@ def played(out, *overrides):
 
 @pytest.mark.parametrize("failures", ["drop_unit", "partial", "abort"])
 @pytest.mark.parametrize(
-    "secagg", ["plain", "{name: secagg, deadline_s: 2.0}", "lightsecagg", "{name: secagg_plus, execute: cost_only}"]
+    "secagg", ["ideal", "{name: secagg, deadline_s: 2.0}", "lightsecagg", "{name: secagg_plus, execute: cost_only}"]
 )
 def test_sums_keep_the_guarantee_whoever_fails_in_whatever_phase(tmp_path, failures, secagg):
     summary, P = played(tmp_path, f"training.on_failure={failures}", f"secagg={secagg}", "training.deadline_s=4")

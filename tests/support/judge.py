@@ -39,9 +39,9 @@ def judged(scenario: Scenario, folder: Path, tape: Tape) -> list[str]:
     wrong += [f"declares {kind} and never sends it" for kind in declared - crossed - chance if tape.uploads]
     summary = json.loads((folder / "summary.json").read_text())
     called_clear = {part.kind for part in coverage.sent(scenario) if part.name in summary["in_clear"]} - {"samples"}
-    codes = tape.told_by_codes()
+    codes, shown = tape.told_by_codes(), tape.uploads and not scenario.secagg.assumes  # else a trusted party gets them
     in_codes = codes if noisy_codes(tape) else set()
-    seen_clear = (crossed - {"update"} - in_codes) | ({"update"} if tape.uploads and in_clear(tape) else set())
+    seen_clear = (crossed - {"update"} - in_codes) | ({"update"} if shown and in_clear(tape) else set())
     if "update" in crossed and tape.sums and seen_clear - called_clear:
         wrong.append(f"calls {called_clear} clear; on the wire {seen_clear} is")
     if "update" in called_clear and any(found.wire for found in tape.sums):

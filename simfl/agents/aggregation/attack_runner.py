@@ -10,6 +10,7 @@ from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.pipeline import AggregationResult
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.attacks.base import ServerView, TrueUpdates
+from simfl.attacks.measured_recovery import RecoveryMeter, work
 from simfl.core.validation import checked_pair, checked_type
 from simfl.training.base import Rule
 
@@ -26,6 +27,10 @@ class AttackRunner:
         dimension = parts.learner.dimension
         self.states = [each.start(parts.clients, dimension) for each in parts.observers]
         self.memories = [each.init_memory(parts.clients, dimension) for each in parts.observers]
+        affordable = dimension and work(parts.clients) <= parts.recovery_budget
+        self.meter = (
+            RecoveryMeter(parts.clients, dimension, parts.streams, parts.recovery_budget) if affordable else None
+        )
 
     def after(
         self, t: int, now_s: float, result: AggregationResult, before: NDArray[np.float32], model: NDArray[np.float32]
@@ -39,10 +44,12 @@ class AttackRunner:
             before, model: the global model before and after it, (d,).
         """
         parts, errors = self.parts, []
-        if not (parts.observers or parts.records):
+        if not (parts.observers or parts.records or self.meter):
             return None, []
         seen = seen_of(parts, t, now_s, result, before, model)
         truth = TrueUpdates(result.client_updates.clients, result.contributions)
+        if self.meter is not None:
+            self.meter.learn(seen, truth)
         for i, observer in enumerate(parts.observers):
             known = seen._replace(inside=inside(parts, observer.coalition(parts.clients), result))
             observed = observer.observe(known, self.states[i], parts.streams)
@@ -65,11 +72,16 @@ class AttackRunner:
             if name in known
         }
 
+    def measure(self, last: bool) -> dict[str, float]:
+        """What is recovered of single updates by now, where that is due; ``last``: no other round follows."""
+        return self.meter.measure(last) if self.meter else {}
+
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> Arrays:
         """States and memories as named arrays."""
         both = [prefix_arrays(f"observed/{i}", state) for i, state in enumerate(self.states)]
+        both += [] if self.meter is None else [prefix_arrays("recovery", self.meter.state())]
         both += [prefix_arrays(f"remembered/{i}", memory) for i, memory in enumerate(self.memories)]
         return {name: value for part in both for name, value in part.items()}
 
@@ -77,6 +89,8 @@ class AttackRunner:
         """Takes back a :meth:`state`."""
         self.states = [under(f"observed/{i}", state) for i in range(len(self.states))]
         self.memories = [under(f"remembered/{i}", state) for i in range(len(self.memories))]
+        if self.meter is not None:
+            self.meter.restore(under("recovery", state))
 
 
 def seen_of(

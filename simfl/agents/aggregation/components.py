@@ -41,6 +41,7 @@ class Components(Generic[R_co]):
         rule: what its server reads: a synchronous or a buffered rule, or another of the server's own.
         records: rounds carry what the server saw.
         counts_change: a client's number of samples may depend on the version of the model that it trains on.
+        recovery_budget: operations that measuring what is recovered of updates may take; 0 = it is not measured.
     """
 
     clients: int
@@ -60,6 +61,7 @@ class Components(Generic[R_co]):
     metrics: tuple[Metric, ...] = ()
     records: bool = False
     counts_change: bool = False
+    recovery_budget: int = 0
 
     @property
     def jobs_vary(self) -> bool:

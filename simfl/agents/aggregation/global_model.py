@@ -135,6 +135,7 @@ class GlobalModelState:
         cells, last = self.progress.end_round(
             clients, now_s, cells, train_loss=loss, model_changed=released is not None, clients_left=enough
         )
+        cells |= self.attacks.measure(last)
         self.records.add_aggregate(t, clients, jobs, self.tally.participation)
         self._forget(t)
         facts = released.facts if released else ()

@@ -64,6 +64,10 @@ class Guarantees(Privacy):
         colluded = () if self.colluders is None else COLLUDER_COLUMNS
         return (*COLUMNS, *colluded, *(LEDGER_COLUMNS if self.ledger else ()))
 
+    @property
+    def recovery_budget(self) -> int:
+        return self.budget
+
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = super().check(setting)
         if self.colluders is not None and self.colluders >= setting.clients:
