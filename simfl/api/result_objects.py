@@ -4,18 +4,20 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from simfl.api.result_texts import counts_of, means_html, run_line, sweep_line
+from simfl.core.certificates import basis_lines
 from simfl.core.column_files import columns_by_name
 from simfl.core.columns import order_columns
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import heading, number
 from simfl.results.file_names import SCENARIO, is_finished, is_swept
-from simfl.results.folder import ResultsFolder, no_results
-from simfl.results.frames import as_printed, html_table, indexed_rounds
+from simfl.results.folder import ResultsFolder, columns_of_runs, no_results
+from simfl.results.frames import SHOWN_ROWS, as_printed, html_table, indexed_rounds
 from simfl.results.run_files import participation_matrix, read_table
 from simfl.scenario import Scenario
 from simfl.scenario.trust import Trust
@@ -23,6 +25,8 @@ from simfl.scenario.trust import Trust
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+
+    from simfl.core.columns import Column
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,12 +90,9 @@ class Result:
         rows = [(heading(column), number(column, self.summary[column.name])) for column in columns]
         frame = DataFrame(rows, columns=["", "value"])
         diverged_round = self.summary.get("diverged_round")
-        note = f"Seed {self.summary['seed']}, digest {self.summary['digest']}."
-        return html_table(
-            str(self.summary["name"]),
-            frame,
-            note if diverged_round is None else f"{note} Diverged at round {diverged_round}.",
-        )
+        notes = [f"Seed {self.summary['seed']}, digest {self.summary['digest']}.", *basis_lines(columns)]
+        diverged = [] if diverged_round is None else [f"Diverged at round {diverged_round}."]
+        return html_table(str(self.summary["name"]), frame, " ".join([*notes, *diverged]))
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,10 +169,17 @@ class SweepResult:
         return sweep_line(type(self).__name__, self.runs, self.path)
 
     def _repr_html_(self) -> str:
-        known = columns_by_name()
+        known = self._columns()
         shown = [name for name in self.runs.columns if name not in known or known[name].shown]
-        frame = as_printed(self.runs[shown].dropna(axis=1, how="all"), known)
-        return html_table(self.path.name, frame, f"Runs: {counts_of(self.runs)}.")
+        frame = self.runs[shown].dropna(axis=1, how="all")
+        notes = basis_lines(known[name] for name in frame.columns if name in known)
+        note = " ".join([f"Runs: {counts_of(self.runs)}.", *notes])
+        return html_table(self.path.name, as_printed(frame, known), note)
+
+    def _columns(self) -> "dict[str, Column]":
+        """What the numbers of the runs that a notebook shows mean."""
+        done = self.runs.digest[self.runs.status == "done"][:SHOWN_ROWS]
+        return columns_by_name() | columns_of_runs(self.path.resolve().parent / digest for digest in done)
 
 
 @dataclass(frozen=True, repr=False)
@@ -209,7 +217,10 @@ class SearchResult(SweepResult):
         return self.result(self.front.run.iloc[0]) if len(self.front) else None
 
     def _repr_html_(self) -> str:
-        return html_table(self.path.name, self.trials, f"Best: {', '.join(map(str, self.front.number))}.")
+        known = self._columns()
+        notes = basis_lines((known[name] for name in self.trials.columns if name in known), attrgetter("name"))
+        best = f"Best: {', '.join(map(str, self.front.number))}."
+        return html_table(self.path.name, self.trials, " ".join([best, *notes]))
 
 
 @dataclass(frozen=True, repr=False)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simfl.core.columns import Column
+from simfl.core.column_files import described
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import heading
 from simfl.core.wording import amount
@@ -40,9 +40,9 @@ def means_html(document: JsonObject) -> str:
     """
     from pandas import DataFrame
 
-    from simfl.experiments.compare.show import mean_cell
+    from simfl.experiments.compare.show import certificate_notes, mean_cell
 
-    shown = [column for entry in document.get("columns", ()) if (column := Column(**entry)).shown]
+    shown = [column for column in described(document.get("columns", ())) if column.shown]
     seeds = len(document["seeds"])
     means = {(row["choice"], row["metric"]): row for row in document["means"]}
     labels = [choice["choice"] for choice in document["choices"]]
@@ -53,4 +53,5 @@ def means_html(document: JsonObject) -> str:
     diverged = "; ".join(f"{choice['choice']} diverged" for choice in document["choices"]
                      if any(run.get("diverged_round") is not None for run in choice["runs"]))  # fmt: skip
     note = f"Means ± 95 % over {seeds} seeds; baseline {document['baseline']}. {diverged}"
-    return html_table(document["name"], DataFrame({"": labels, **cells}), note.strip())
+    said = " ".join([note.strip(), *certificate_notes(document)])
+    return html_table(document["name"], DataFrame({"": labels, **cells}), said)

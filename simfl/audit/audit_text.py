@@ -7,10 +7,10 @@ from simfl.audit.audit_report import Report
 from simfl.audit.exposure import Exposure
 from simfl.audit.log import plain
 from simfl.audit.log_ledger import words as ledger_words
+from simfl.core.certificates import IF_ONLY_SUMS, OF_A_LOG, RECONSTRUCTABLE, WORST
 from simfl.core.wording import amount
 
-COMPUTED = ("the server can compute their own updates.", "the server can compute its own update.")
-"""Of several clients, and of one."""
+HOW = "how the server gets its update, if that stays the same (largest coefficients)"
 LISTED = 20
 """Exposed clients that the text lists; ``--json`` has all of them."""
 
@@ -30,19 +30,15 @@ def _summary(report: Report) -> list[str]:
         return [*lines, "There is no aggregate: nothing was given away."]
     lines.append(numbers(report))
     weak = interval(metrics.weak_lower, metrics.weak_upper)
-    alone, strong, semi = len(report.exposed), metrics.strong, value(metrics.semi_strong)
+    strong, semi = metrics.strong, value(metrics.semi_strong)
     lines += [
         "",
+        f"{OF_A_LOG}:",
         f"  strong       {strong:<8} every sum the server can form is made of whole groups of at least this many",
         f"  semi-strong  {semi:<8} in none of them does a client weigh more than one part in this many",
         f"  weak         {weak:<8} each of them holds at least this many clients",
         "",
-        within_budget(report)
-        or (
-            f"{alone} of {amount(clients, 'client')} {'is' if alone == 1 else 'are'} exposed: {COMPUTED[alone == 1]}"
-            if alone
-            else f"No client is exposed{' for certain' if report.doubtful else ''}."
-        ),
+        within_budget(report) or f"{who_is_exposed(report)}.",
     ]
     lines += recovery(report)
     if against := colluders(report):
@@ -54,16 +50,25 @@ def _summary(report: Report) -> list[str]:
     return [*lines, *(["", said] if (said := uncertainty(report)) else [])]
 
 
+def who_is_exposed(report: Report) -> str:
+    """``3 of 9 clients are exposed: their updates are reconstructable by the server ...``, or that nobody is."""
+    alone = len(report.exposed)
+    if not alone:
+        certain = " for certain" if report.doubtful else ""
+        return f"No client is exposed to the server{certain}, even {WORST} {IF_ONLY_SUMS}"
+    some, updates = amount(len(report.clients), "client"), ("their updates are", "its update is")[alone == 1]
+    return f"{alone} of {some} {'is' if alone == 1 else 'are'} exposed: {updates} {RECONSTRUCTABLE}"
+
+
 def within_budget(report: Report) -> str:
     """Who is exposed as far as the budget went; nothing where it went through all rounds."""
     if report.known >= len(report.rounds):
         return ""
     if not report.known:
         return "Who is exposed is beyond the budget."
-    alone, clients = len(report.exposed), amount(len(report.clients), "client")
-    some = f"{alone} of {clients} {'is' if alone == 1 else 'are'} exposed"
-    none = f"no client is exposed{' for certain' if report.doubtful else ''}"
-    return f"Within the first {amount(report.known, 'round')}, as far as the budget went, {some if alone else none}."
+    said = who_is_exposed(report)
+    within = f"Within the first {amount(report.known, 'round')}, as far as the budget went"
+    return f"{within}, {said[0].lower()}{said[1:]}."
 
 
 def exposed_clients(report: Report) -> str:
@@ -98,7 +103,7 @@ def noise(report: Report) -> list[str]:
     return [
         f"With {left.name}, all updates of a client against none of them, against {left.against}:",
         f"epsilon {value(float(left.last.max()))} at most (client {most}), {value(float(left.median[-1]))} in the "
-        f"median, at delta {left.delta:g}.",
+        f"median, at delta {left.delta:g} {IF_ONLY_SUMS}.",
     ]
 
 
@@ -130,7 +135,7 @@ def recovery(report: Report) -> list[str]:
     low, high = value(float(report.hidden.min())), value(float(report.hidden.max()))
     spread = f" on average, from {low} to {high} a client" if low != high else ""
     return [f"Least squares over all sums misses {value(report.predicted_error)} of an update's square{spread}",
-            "(of uncorrelated updates of equal length; less of updates that point the same way)."]  # fmt: skip
+            f"({WORST}, uncorrelated and of equal length; less of those that point the same way)."]  # fmt: skip
 
 
 def uncertainty(report: Report) -> str:
@@ -141,7 +146,7 @@ def uncertainty(report: Report) -> str:
     first = plain(report.rounds[position])
     weak = interval(metrics.weak_lower, metrics.weak_upper)
     least = "at least " if metrics.rank is None else ""  # beyond the budget
-    also = f"; {least}{amount(len(report.likely), 'more client')} exposed" if report.likely else ""
+    also = f"; {least}{amount(len(report.likely), 'more client')} exposed {WORST}" if report.likely else ""
     where = f"in {report.doubtful} of {len(report.rounds)} rounds, from round {first} on"
     return (
         f"Some weights may be rounded numbers ({where}). What is said here holds\n"
@@ -176,7 +181,7 @@ def timeline(report: Report) -> list[tuple[str, ...]]:
 def _exposures(report: Report) -> list[str]:
     if not report.exposed:
         return []
-    lines = [f"{'client':>12} {'from round':>11}   how the server gets its update (largest coefficients)"]
+    lines = [f"{'client':>12} {'from round':>11}   {HOW}"]
     for exposure in report.exposed[:LISTED]:
         client, since = plain(report.clients[exposure.client]), plain(report.rounds[exposure.round])
         lines.append(f"{client:>12} {since:>11}   {way(report, exposure)}")

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.audit_report import Report
+from simfl.core.certificates import OF_A_LOG
 from simfl.core.storage.disk import write_atomically
 from simfl.core.wording import amount
 from simfl.privacy.ledger.bounded_ledger import BoundedLedger
@@ -65,6 +66,7 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
     below.xaxis.set_major_locator(MaxNLocator(integer=True))
     if rounds[-1] > rounds[0]:
         below.set_xlim(rounds[0], rounds[-1])
+    style.footnote(fig, [f"{OF_A_LOG}."])
     return fig
 
 

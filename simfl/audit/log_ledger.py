@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.noise import stage_of
+from simfl.core.certificates import IF_ONLY_SUMS, WORST, facts_of_a_log
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER
@@ -67,7 +68,7 @@ class LogLedger:
                    "may_be_infinite_alone": np.isinf(self.ledger.last.alone).tolist()}  # fmt: skip
         about = {"noise": self.noise or None, "colluders": list(self.ledger.colluders)}
         known = {"known_rounds": self.bounded.exact, "doubtful_weights": self.doubtful}
-        return {**about, **known, **exposed, **curves}
+        return {**about, **facts_of_a_log("models" if self.noise else "server"), **known, **exposed, **curves}
 
 
 def ledger_of_log(
@@ -130,9 +131,11 @@ def words(of: LogLedger, name: Callable[[int], str]) -> list[str]:
     what = (
         f"with {of.noise}, which the server itself adds"
         if of.noise
-        else "without noise: 0 is hidden, infinite is exposed"
+        else "without noise: 0 is hidden, infinite is reconstructable"
     )
-    lines = [f"Signal to noise of one client's update ({what}), most and median of the clients:"]
+    lines = [
+        f"Signal to noise of one client's update ({what}), {WORST} {IF_ONLY_SUMS}, most and median of the clients:"
+    ]
     exact, lowest = of.bounded.exact, of.bounded.alone_lower[0]
     if exact < len(of.ledger.worst.alone):
         lines.insert(0, _why_bounds(of))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.certificates import ONLY_SUMS
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.dp.log_replay import history_of_log
@@ -54,7 +55,8 @@ class Spent:
         by_name = {name: [float(e) if np.isfinite(e) else None for e in values] for name, values in named.items()}
         trace = {"max": by_name["max"], "median": by_name["median"]}
         last = {name: values[-1] if values else 0.0 for name, values in trace.items()}
-        about = {"noise": self.name, "adjacency": "zero_out", "observer": self.stage.observer}
+        about: JsonObject = {"noise": self.name, "adjacency": "zero_out", "observer": self.stage.observer}
+        about["assumes"] = [ONLY_SUMS]
         return {**about, "delta": self.delta, **last, "clients": by_name["clients"], "trace": trace}
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from simfl.audit.audit_report import Report
 from simfl.audit.audit_text import (
     COURSE,
+    HOW,
     LISTED,
     colluders,
     exposed_clients,
@@ -17,11 +18,13 @@ from simfl.audit.audit_text import (
     uncertainty,
     value,
     way,
+    who_is_exposed,
     within_budget,
 )
 from simfl.audit.figure import drawing
 from simfl.audit.log import plain
 from simfl.audit.log_ledger import words as ledger_words
+from simfl.core.certificates import OF_A_LOG, RECONSTRUCTABLE
 from simfl.core.version import VERSION
 
 if TYPE_CHECKING:
@@ -33,7 +36,7 @@ ABOUT = (
     ("Strong", "every sum the server can form is made of whole groups of at least this many clients"),
     ("Semi-strong", "in none of them does a client weigh more than one part in this many"),
     ("Weak", "each of them holds at least this many clients"),
-    ("Exposed", "clients whose own update the server can compute"),
+    ("Exposed", f"clients whose own update is {RECONSTRUCTABLE}"),
 )
 
 
@@ -60,6 +63,9 @@ def page(report: Report, title: str) -> str:
             tiles=[(name, shown, about) for (name, about), shown in zip(ABOUT, values, strict=True)],
             numbers=" ".join([numbers(report), *recovery(report)]),
             within_budget=within_budget(report),
+            who=who_is_exposed(report),
+            basis=OF_A_LOG,
+            how=HOW,
             uncertainty=uncertainty(report),
             colluders=" ".join(colluders(report)),
             noise=" ".join(noise(report)),
@@ -83,7 +89,7 @@ def _drawings(report: Report) -> list[tuple[str, str]]:
     from simfl.report import style
     from simfl.report.svg import inline
 
-    about = "Guarantees, rank and exposed clients over the rounds."
+    about = f"Guarantees, rank and exposed clients over the rounds. {OF_A_LOG}."
     with style.settings(svg_fonttype="none"):
         return [
             (f"for-{name}", inline(drawing(report, wide=wide), f"audit-{name}", about))

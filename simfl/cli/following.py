@@ -9,6 +9,7 @@ from threading import Event
 import click
 from click.core import ParameterSource
 
+from simfl.core.certificates import OF_A_LOG
 from simfl.core.errors import SimflError
 from simfl.core.wording import amount
 
@@ -49,6 +50,7 @@ def follow(
 
     if not (bounds := least_values(texts)):
         raise SimflError("--follow: name the least guarantee that is to hold, e.g. --floor semi_strong=3")
+    click.echo(f"{OF_A_LOG}:")
     file = Path(participation)
     seen = before = (0, 0)
     while True:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 
 if TYPE_CHECKING:
+    from simfl.core.columns import Column
     from simfl.runs.run import FinishedRun
     from simfl.scenario import Scenario
 
@@ -119,16 +121,21 @@ def _words_again(
 
 
 def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
+    from simfl.core.certificates import basis_facts, basis_lines
     from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
 
+    certificates = _certificates(finished)
     if finished.reused:
         click.echo("these results were complete already; --force repeats the run", err=True)
     if as_json:
         about = {"path": str(finished.path), "digest": finished.digest, "reused": finished.reused}
-        print_json(finished.summary | about)
+        bases = {"certificates": {column.name: basis_facts(column) for column in certificates}}
+        print_json(finished.summary | about | bases)
         return
     if not quiet:
         _print_summary(finished.summary)
+        for line in basis_lines(certificates, attrgetter("name")):
+            click.echo(line)
     if infinite := _infinite(finished):
         click.echo(f"infinite (left empty): {', '.join(infinite)}", err=True)
     if are_bounds(finished.summary):
@@ -138,6 +145,14 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
     if finished.summary["skipped"] == finished.summary["rounds"]:
         click.echo("every round was skipped: in none were enough clients available and in time", err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
+
+
+def _certificates(finished: "FinishedRun") -> "list[Column]":
+    """The certificates among the summary's numbers, infinite ones too."""
+    from simfl.results.folder import ResultsFolder
+
+    columns = ResultsFolder.open(finished.path).columns()
+    return [columns[name] for name in finished.summary if name in columns and columns[name].observer]
 
 
 def _infinite(finished: "FinishedRun") -> list[str]:

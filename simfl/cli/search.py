@@ -1,6 +1,7 @@
 """``simfl search``"""
 
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from simfl.cli.shared import plugin_option, print_json
 from simfl.cli.sweep import FAILED_MEMBERS, going_on, how, run_options
 
 if TYPE_CHECKING:
+    from simfl.core.columns import Column
     from simfl.experiments.search.preparation import Search
     from simfl.experiments.search.run_search import FinishedSearch
 
@@ -86,19 +88,39 @@ def command(
 
 
 def _print_json(definition: "Search", finished: "FinishedSearch") -> None:
+    from simfl.core.certificates import basis_facts
     from simfl.experiments.search.trials import header, table
 
     columns = header(definition.space, definition.goal)
     rows = [dict(zip(columns, row, strict=True)) for row in table(definition.space, definition.goal, finished.trials)]
-    print_json({"path": str(finished.path), "digest": definition.digest, "exhausted": finished.exhausted, "runs": rows})
+    print_json(
+        {
+            "path": str(finished.path),
+            "digest": definition.digest,
+            "exhausted": finished.exhausted,
+            "runs": rows,
+            "certificates": {column.name: basis_facts(column) for column in _certificates(definition, finished)},
+        }
+    )
+
+
+def _certificates(definition: "Search", finished: "FinishedSearch") -> "list[Column]":
+    """The certificates among the numbers that a search is for."""
+    from simfl.results.folder import columns_of_runs
+
+    columns = columns_of_runs(finished.path.parent / trial.digest for trial in finished.trials)
+    return [columns[name] for name in definition.goal.names if name in columns and columns[name].observer]
 
 
 def _print(definition: "Search", finished: "FinishedSearch", quiet: bool) -> None:
+    from simfl.core.certificates import basis_lines
     from simfl.experiments.search.run_search import summary_line
     from simfl.experiments.search.trials import table_text
 
     if not quiet:
         for line in table_text(definition.space, definition.goal, finished.trials, SHOWN):
+            click.echo(line)
+        for line in basis_lines(_certificates(definition, finished), attrgetter("name")):
             click.echo(line)
         if finished.exhausted:
             click.echo(f"all {definition.space.size} combinations were tried", err=True)

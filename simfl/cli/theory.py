@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments
+from simfl.core.certificates import ONLY_SUMS, WORST, basis, basis_facts
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
 
 if TYPE_CHECKING:
+    from simfl.core.columns import Column
     from simfl.scenario import Scenario
     from simfl.secagg import Protocol
 
-FORMS = {"masked": "only sums are seen", "noisy": "noised by the client", "clear": "in clear"}
+FORMS = {"masked": ONLY_SUMS, "noisy": "noised by the client", "clear": "in clear"}
 """How each part of what a client sends reaches the server, in words."""
 
 ASSUMED = "everybody available, holding samples and of equal weight, and nobody failing, late or left out"
@@ -73,13 +75,18 @@ def command(
         known |= central_noise(scenario, epsilon, delta, known["expected_cardinality"], samples)
     if colluders is not None:
         known |= _against_any(known["guarantee"], colluders, scenario.clients, tolerated)
+    bases = _bases(scenario, known["guarantee"], epsilon is not None)
     if as_json:
         known |= {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
+        known |= {"certificates": {name: basis_facts(column) for name, column in bases.items()}}
         print_json(known | {"least_squares": seen, "least_squares_assumes": ASSUMED if seen else None})
         return
     _print_known(known)
+    for name, column in bases.items():
+        click.echo(f"{f'{name} holds':<22}{basis(column)}")
     for part, form in forms(scenario).items():
-        click.echo(f"{'each client sends':<22}{part} ({FORMS[form]})")
+        how = f"if {FORMS[form]}" if FORMS[form] == scenario.secagg.assumes else FORMS[form]
+        click.echo(f"{'each client sends':<22}{part} ({how})")
     click.echo(f"{'secagg':<22}{scenario.secagg.name}")
     for name, text in _lines(sums):
         click.echo(f"{name:<22}{text}")
@@ -88,6 +95,17 @@ def command(
         text = _tolerance(scenario.secagg, tolerated, colluders)
         click.echo(f"{'colluders':<22}{text}{'' if sure else '; of smaller sums perhaps fewer'}")
     _least_squares(seen, scenario.compression.codes)
+
+
+def _bases(scenario: "Scenario", guarantee: object, epsilon: bool) -> "dict[str, Column]":
+    """What stands beside the certificates that are printed, by what is printed."""
+    from simfl.core.certificates import taking_for_granted
+    from simfl.core.columns import GUARANTEES
+    from simfl.privacy.dp.accountants.zero_out import ZeroOut
+
+    columns = {"guarantee": GUARANTEES[0]} if guarantee else {}
+    columns |= {"epsilon": ZeroOut.columns[0]} if epsilon else {}
+    return dict(zip(columns, taking_for_granted(columns.values(), scenario.secagg.assumes), strict=True))
 
 
 def _print_known(known: JsonObject) -> None:
@@ -131,7 +149,7 @@ def _tolerance(protocol: "Protocol", most: int, colluders: int) -> str:
     if protocol.shows_updates:
         return "the server sees every update without them, so that nothing is guaranteed"
     if protocol.assumes:
-        return f"whoever colludes, {protocol.assumes}: {protocol.name} takes that for granted"
+        return f"whoever colludes, {protocol.name} takes for granted that {protocol.assumes}"
     if most <= 0:
         return "nothing is promised against any of them: sums may fail or fall apart as clients are silent"
     if colluders <= most:
@@ -208,7 +226,9 @@ def _least_squares(seen: list[JsonObject], coded: bool) -> None:
         errors = f"{row['error_uncorrelated']:>21.3f} {row['error_alike']:>7.3f}"
         click.echo(f"{row['rounds']:>7} rounds      {row['rank']:>6g} {errors}   {noise}")
     if seen:
-        click.echo("errors without noise; updates with a mean cosine of c: (1 - c) x uncorrelated + c x alike")
+        click.echo(
+            f"errors without noise, {WORST}; updates with a mean cosine of c: (1 - c) x uncorrelated + c x alike"
+        )
         click.echo(f"rows are drawn with {ASSUMED}; otherwise the sums may tell more")
     if seen and coded:
         click.echo("of updates that are not compressed: to least squares, what compression changes is noise besides")

@@ -6,6 +6,8 @@
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+from simfl.core.certificates import MULTI_ROUND, POLICY, basis_lines
+
 Unit = Literal["number", "count", "seconds", "bytes", "share"]
 Final = Literal["last", "end", "sum", "whole_sum", "max", "min", "count"]
 
@@ -25,6 +27,9 @@ class Column(NamedTuple):
         source: the column of rounds.csv that ``final`` sums up, where it has another name.
         shown: whether comparisons, reports and the live page show it unasked.
         words: what a sentence calls it, if not by its heading.
+        observer: of a certificate, whom it is against; empty of all other numbers.
+        protects: of a certificate, what is protected: its adjacency.
+        assumes: of a certificate, what it takes for granted, in clauses with ``; `` between them.
     """
 
     name: str
@@ -36,6 +41,9 @@ class Column(NamedTuple):
     source: str = ""
     shown: bool = True
     words: str = ""
+    observer: str = ""
+    protects: str = ""
+    assumes: str = ""
 
     @property
     def noun(self) -> str:
@@ -59,18 +67,19 @@ ROUND_COLUMNS: tuple[Column, ...] = (
     Column("fairness_gap", "Fairness gap", "number",
            "Largest minus smallest share of the rounds so far in which a client took part.", -1),
     Column("privacy_strong", "Strong", "number", "Smallest set of clients that always took part together.", 1,
-           words="strong guarantee"),
+           words="strong guarantee", **MULTI_ROUND),
     Column("privacy_semi_strong", "Semi-strong", "number",
            "Fewest clients behind which each one hides in every linear combination, weighted; a lower bound where not "
-           "exact.", 1, words="semi-strong guarantee"),
+           "exact.", 1, words="semi-strong guarantee", **MULTI_ROUND),
     Column(
         "privacy_weak_lower", "Weak", "number",
         "Fewest clients in any linear combination of the aggregates; a lower bound where not exact.", 1,
-        words="weak guarantee",
+        words="weak guarantee", **MULTI_ROUND,
     ),
     Column(
         "privacy_weak_upper", "Weak, at most", "number",
         "Upper bound of the fewest clients in any linear combination of the aggregates.", 1, shown=False,
+        **MULTI_ROUND,
     ),
     Column(
         "measured_recovered", "Recovered (measured)", "count",
@@ -121,6 +130,7 @@ COLLUDER_COLUMNS = tuple(
     Column(
         f"{column.name}_colluders", f"{column.heading}, colluders", column.unit, sentence, column.better,
         column.final, "", column.shown, f"{column.noun} against colluders",
+        "the server and any privacy.colluders clients", column.protects, column.assumes,
     )
     for column, sentence in zip([column for column in ROUND_COLUMNS if column.name.startswith("privacy_")], (
         "Strong guarantee against the server and the worst `privacy.colluders` clients.",
@@ -160,6 +170,7 @@ GUARANTEES: tuple[Column, ...] = tuple(
         f"guarantee_{notion}", f"{heading}, any number of rounds", "count",
         f"The {heading.lower()} guarantee that theory gives the policy for any number of rounds.", 1, None,
         shown=notion == "semi_strong", words=f"{heading.lower()} guarantee for any number of rounds",
+        **POLICY,
     )
     for notion, heading in (("strong", "Strong"), ("semi_strong", "Semi-strong"), ("weak", "Weak"))
 )  # fmt: skip
@@ -179,7 +190,8 @@ SUMMARY_COLUMNS: tuple[Column, ...] = (
     *GUARANTEES,
     Column("tolerated_colluders", "Tolerated colluders", "count",
            "Clients who with the server learn no single update from the protocol of secure aggregation, whoever they "
-           "are: the fewest of any sum.", 1, None, shown=False),
+           "are: the fewest of any sum.", 1, None, shown=False, observer="the server and so many clients",
+           protects="a client's update in a sum", assumes="all follow the protocol"),
     Column("diverged_round", "Diverged", "count", "First round in which a loss was no finite number.",
            final=None, shown=False),
     Column("client_updates", "Client updates", "count", "Client updates aggregated; in summaries of asynchronous runs.",
@@ -235,7 +247,9 @@ Every number that simfl reports is described once, in `simfl/core/columns.py`, o
 (`columns`). The same list gives the tables on disk their columns and the comparison, the report and the live page their
 headings, units and directions. A finished run describes its own columns, plugins' too, in `columns.json`.
 
-"Better" says which way is better; "in the summary" how `summary.json` sums the rounds up.
+"Better" says which way is better; "in the summary" how `summary.json` sums the rounds up. Of certificates,
+`columns.json` also says whom they are against (`observer`), what they protect (`protects`) and what they take for
+granted (`assumes`), as the end of this page does; where a run's protocol assumes something more, that is among it.
 """
 
 _PARTS = (
@@ -263,7 +277,9 @@ def markdown() -> str:
             cells = (f"`{column.name}`", column.heading, column.unit, better, final, column.sentence)
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
-    return "\n".join(lines)
+    every = (column for _, columns in _PARTS for column in columns)
+    lines += ["## Certificates\n", *(f"- {line}" for line in basis_lines(every, lambda column: f"`{column.name}`"))]
+    return "\n".join([*lines, ""])
 
 
 if __name__ == "__main__":

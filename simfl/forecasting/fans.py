@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from simfl.audit.log import plain
+from simfl.core.certificates import OF_A_LOG
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,4 +52,5 @@ def drawing(policies: list[str], table: "DataFrame", wide: bool = True) -> "Figu
     for axes in flat[: len(shown)][-columns:]:
         axes.set_xlabel("Coming round")
     style.legend(fig, flat[0], on_page=True)
+    style.footnote(fig, [f"{OF_A_LOG}."])
     return fig

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfl.audit.log import plain
+from simfl.core.certificates import OF_A_LOG, RECONSTRUCTABLE
 from simfl.core.version import VERSION
 from simfl.core.wording import amount
 from simfl.forecasting.fans import BOTH, drawing
@@ -42,6 +43,8 @@ def page(of: "Forecast", title: str) -> str:
             clients=_group(clients, lambda row: _cells(of, row)),
             differences=_group(of.differences(), _difference),
             limits=of.limits,
+            basis=OF_A_LOG,
+            exposed=RECONSTRUCTABLE,
             style=(STYLES / "report.css").read_text(encoding="utf-8"),
         )
     )  # fmt: skip
@@ -52,7 +55,7 @@ def _drawings(of: "Forecast") -> list[tuple[str, str]]:
     from simfl.report import style
     from simfl.report.svg import inline
 
-    about, rounds = "Medians with intervals of 80 and 95 percent over the coming rounds.", of.rounds()
+    about, rounds = f"Medians with intervals of 80 and 95 percent over the coming rounds. {OF_A_LOG}.", of.rounds()
     with style.settings(svg_fonttype="none"):
         return [(f"for-{name}", inline(drawing(of.policies, rounds, wide), f"forecast-{name}", about))
                 for name, wide in (("pages", True), ("phones", False))]  # fmt: skip

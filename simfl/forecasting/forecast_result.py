@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.certificates import facts_of_a_log
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.forecasting.future_plan import FuturePlan, plan
@@ -178,7 +179,7 @@ class Forecast:
         about = {"horizon": self.plan.horizon, "futures": len(self.outcomes[0].rank), "seed": self.plan.seed}
         model = {"name": self.model.fitted.model, "scores": self.model.scores, "drift": self.model.drift}
         seen = {"policy": self.seen.choice.text, "sentence": self.seen.sentence}
-        return {**about, "policy": seen, "availability": model, "limits": self.limits, **rows}
+        return {**about, **facts_of_a_log(), "policy": seen, "availability": model, "limits": self.limits, **rows}
 
 
 def _fan(policy: str, name: str, rounds: NDArray[np.integer], table: NDArray[np.number]) -> "DataFrame":

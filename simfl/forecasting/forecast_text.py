@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.log import plain
+from simfl.core.certificates import IF_ONLY_SUMS, RECONSTRUCTABLE, WORST
 from simfl.core.wording import amount
 from simfl.forecasting.times import date
 
@@ -50,14 +51,15 @@ def _verdict(of: "Forecast", policy: int) -> str:
     low, middle, high = (int(np.quantile(exposed, q, method="inverted_cdf")) for q in (0.1, 0.5, 0.9))
     any_new = float(((since >= 0) & (since < of.plan.horizon)).any(axis=1).mean())
     start = "as now" if policy == 0 else f"from {_from(of)} on"
+    basis = f"against the server {WORST} {IF_ONLY_SUMS}"
     them = amount(already, "client") if already else "nobody"
     exposed_now = f"{them} {'is' if already < 2 else 'are'} exposed already{' for certain' if of.past.doubtful else ''}"
     if already == of.plan.clients:
-        return f"{of.policies[policy]}, {start}: {exposed_now}, which is everybody."
+        return f"{of.policies[policy]}, {start}, {basis}: {exposed_now}, which is everybody."
     return (
-        f"{of.policies[policy]}, {start}: {exposed_now}; somebody {'else ' if already else ''}will be with probability "
-        f"{any_new:.2f}"
-        f"{_when(of, since)}. Exposed at the end: {middle}, {low} to {high} in 80 of 100 futures."
+        f"{of.policies[policy]}, {start}, {basis}: {exposed_now}; somebody {'else ' if already else ''}will be with "
+        f"probability {any_new:.2f}{_when(of, since)}. Exposed at the end: {middle}, {low} to {high} in 80 of 100 "
+        "futures."
     )
 
 
@@ -81,14 +83,14 @@ def _clients(of: "Forecast") -> list[str]:
     now = table[(table.policy == of.policies[0]) & (table["median"].fillna(of.plan.horizon) >= 0)]
     now = now.sort_values(["probability", "median"], ascending=[False, True], kind="stable").head(LISTED)
     if not len(now):
-        return ["Everybody is exposed already."]
+        return [f"Everybody is exposed already: {RECONSTRUCTABLE}."]
     form = "{:>16} {:>12} {:>10} {:>16} {:>16}"
     rows = [form.format("client", "probability", "median", "80 %", "95 %")]
     for row in now.itertuples():
         rows.append(form.format(plain(row.client, 16), f"{row.probability:.2f}", _label(of, row.median),
                                 f"{_label(of, row.low_80)}..{_label(of, row.high_80)}",
                                 f"{_label(of, row.low_95)}..{_label(of, row.high_95)}"))  # fmt: skip
-    heading = "Exposed within the horizon, and from which round on (>: beyond the horizon)"
+    heading = f"Exposed ({RECONSTRUCTABLE}) within the horizon, and from which round on (>: beyond the horizon)"
     more = "; the first of them" if len(table) / len(of.policies) > LISTED else ""
     return [f"{heading}{more}:", *rows, ""]
 
@@ -109,4 +111,4 @@ def _differences(of: "Forecast") -> list[str]:
         name = plain(row.policy, 34)
         change_by = f"{row.difference:+.3g} ({row.low_95:+.3g}..{row.high_95:+.3g})"
         rows.append(form.format(name, WORDS[row.quantity], f"{row.as_now:.4g}", f"{row.with_policy:.4g}", change_by))
-    return ["What other policies change, by paired futures:", *rows]
+    return [f"What other policies change {WORST}, by paired futures:", *rows]

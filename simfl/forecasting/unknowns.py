@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from simfl.core.certificates import IF_ONLY_SUMS, ONLY_SUMS, WORST
 from simfl.core.types import View
 from simfl.core.wording import amount
 from simfl.forecasting.future_plan import FuturePlan
@@ -40,13 +41,15 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
         said.append("Bytes are those of a client in the past rounds, times the clients of a coming sum.")
     if past.doubtful:
         said.append(f"Some weights may be rounded numbers (in {past.doubtful} of {amount(len(past.rows), 'round')}). "
-                    "For rank and exposure these sums are left out, so that more clients may be exposed. Coming sums, "
-                    "and the semi-strong and weak guarantees, have the weights as they are written.")  # fmt: skip
+                    "For rank and exposure these sums are left out, so that more clients may be exposed to the server "
+                    f"{WORST}. Coming sums, and the semi-strong and weak guarantees, have the weights as they are "
+                    "written.")  # fmt: skip
     if plan.span.generic:
         said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
     said.extend(_remaining_guarantee(choice, plan) for choice in plan.policies[1:] if choice.before is not None)
     said.extend(_comparison_limits(past, plan, model))
-    said.append("It is assumed that updates stay the same, as in the audit.")
+    said.append(f"As in the audit, who is exposed to the server is so {WORST}; updates that change tell less. That "
+                f"{ONLY_SUMS} is taken for granted.")  # fmt: skip
     return said
 
 
@@ -69,14 +72,16 @@ def _remaining_guarantee(choice: PolicyChoice, plan: FuturePlan) -> str:
         return f"{choice.text} reads the log's sums, and keeps no guarantee."
     notion, T = ("semi-strong", guarantee.semi_strong) if guarantee.semi_strong else ("weak", guarantee.weak)
     assert T is not None
+    against = f"against the server {WORST} {IF_ONLY_SUMS}"
     whole = int((guarantees > T - 1e-6).sum())
     after = " Sums until it selects may take more." if plan.change_over else ""
     if whole == len(guarantees):
         keeps = f"keeps the {notion} guarantee {T} to everybody, the log's sums included"
-        return f"{choice.text}, from now on, {keeps}.{after}"
+        return f"{choice.text}, from now on, {keeps}, {against}.{after}"
     worst = f"{guarantees.min():.3g} to the worst"
     left = f"leave the {notion} guarantee {T} to {whole} of {len(guarantees)} clients, and {worst}"
-    return f"{choice.text}: with its reserved units the log's sums {left}; none falls below what it has.{after}"
+    none = f"none falls below what it has, {against}.{after}"
+    return f"{choice.text}: with its reserved units the log's sums {left}; {none}"
 
 
 def _newcomers(past: Past) -> int:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from simfl.core.certificates import about
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, Column, order_columns, unknown
 from simfl.experiments.compare.budgets import BUDGETS, Course, affordable
 from simfl.experiments.compare.run_numbers import without_infinite
@@ -53,7 +54,7 @@ def equal_table(study: Study) -> PageTable | None:
     heads = (
         Head("budget", "At equal", key=True),
         Head("group", "Configuration", key=True),
-        *(Head(s.column.name, s.column.heading, s.scale.unit, s.column.sentence, True) for s in shown),
+        *(Head(s.column.name, s.column.heading, s.scale.unit, about(s.column), True) for s in shown),
     )
     rows = []
     for budget, value in budgets.items():

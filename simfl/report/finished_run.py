@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfl.core.certificates import ONLY_SUMS, assumptions
 from simfl.core.columns import Column
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
@@ -72,6 +73,11 @@ class Run:
     def columns(self) -> dict[str, Column]:
         """What its numbers mean, by name."""
         return self.results.columns()
+
+    @property
+    def takes_sums_for_granted(self) -> bool:
+        """Whether its certificates hold only if nothing but sums is seen, which no protocol saw to."""
+        return any(ONLY_SUMS in assumptions(column) for name, column in self.columns.items() if name in self.finals)
 
     def to_target(self, target: float) -> dict[str, float]:
         """Time, rounds and bytes to a target accuracy; nothing where it is never reached."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfl.core.certificates import about
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
 from simfl.report import style
@@ -101,13 +102,16 @@ def _findings_context(study: Study) -> JsonObject:
 
 
 def _tables_context(study: Study) -> JsonObject:
-    groups = group_table(study)
+    groups, equal, beside = group_table(study), equal_table(study), beside_table(study)
+    rows = round_table(study.groups[0].first) if study.kind == "run" else run_table(study)
+    named = dict.fromkeys(head.name for table in (groups, equal, beside, rows) if table for head in table.columns)
     return {
         "groups": groups,
+        "bases": study.certificate_notes(study.columns[name] for name in named if name in study.columns),
         "censored": any(cell.censored for row in groups.rows for cell in row.cells),
-        "equal": equal_table(study),
-        "beside": beside_table(study),
-        "rows": round_table(study.groups[0].first) if study.kind == "run" else run_table(study),
+        "equal": equal,
+        "beside": beside,
+        "rows": rows,
         "rows_title": "Rounds" if study.kind == "run" else "Runs",
     }
 
@@ -212,7 +216,7 @@ def _tiles(study: Study, advice: Advice | None) -> list[Tile]:
             verdict = lasting.verdict if lasting else 0
         label = f"{measure.label} guarantee" if guarantee else measure.label
         unit = "clients" if guarantee else scale.unit
-        tiles.append(Tile(label, scale.text(value.estimate), unit, "; ".join(notes), measure.column.sentence, verdict))
+        tiles.append(Tile(label, scale.text(value.estimate), unit, "; ".join(notes), about(measure.column), verdict))
     return tiles[:MOST_TILES]
 
 

@@ -41,7 +41,7 @@ def latex(study: Study, columns: Sequence[str] = ()) -> str:
     styler = cells.style.hide(axis="index").format(_cell).format_index(escape, axis=1)
     text = styler.apply(lambda _: best, axis=None).to_latex(
         column_format="l" + "r" * len(chosen), hrules=True, position="tb", position_float="centering",
-        caption=_caption(study),
+        caption=_caption(study, chosen),
     )  # fmt: skip
     return PACKAGES + str(text)
 
@@ -102,6 +102,7 @@ def _cell(text: str) -> str:
     return "{}" * escaped.startswith(("[", "*")) + escaped
 
 
-def _caption(study: Study) -> str:
+def _caption(study: Study, chosen: Sequence[StudyMeasure]) -> str:
     seeds = f"mean over {study.seeds} seeds ± half of the 95 % interval" if study.seeds > 1 else "one seed"
-    return escape(f"{study.title}: {seeds}.")
+    notes = study.certificate_notes(measure.column for measure in chosen)
+    return escape(" ".join([f"{study.title}: {seeds}.", *notes]))

@@ -10,6 +10,9 @@ from simfl.report.measures import Scale, StudyMeasure
 from simfl.report.seed_intervals import interval, paired_difference
 from simfl.report.study import Group
 
+PROMISED = {column.name for column in GUARANTEES}
+"""What theory knows of a policy."""
+
 
 @dataclass(frozen=True)
 class MeasureChange:
@@ -33,7 +36,7 @@ def compare_with_baseline(measure: StudyMeasure, group: Group, baseline: Group, 
         return None
     seeds = common_seeds(measure, group, baseline)
     after, before = (interval(values[seed] for seed in seeds or values).estimate for values in (ours, theirs))
-    if measure.column in GUARANTEES:  # known, not measured
+    if measure.name in PROMISED:  # known, not measured
         difference, significant = Interval(after - before, count=len(seeds)), after != before
     else:
         difference, significant = paired_difference(ours, theirs), paired_p_value(measure, group, baseline) <= level

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from simfl.core.certificates import about
 from simfl.core.columns import unknown
 from simfl.experiments.compare.intervals import Interval
 from simfl.report.finished_run import Run
@@ -121,7 +122,7 @@ def round_table(run: Run) -> PageTable:
     every = -(-len(run.rounds) // MOST_ROUNDS)
     shown = run.rounds.dropna(axis=1, how="all").iloc[::every]
     known = [run.columns.get(name) or unknown(name) for name in shown.columns]
-    columns = tuple(Head(column.name, column.heading, about=column.sentence, numeric=True) for column in known)
+    columns = tuple(Head(column.name, column.heading, about=about(column), numeric=True) for column in known)
     scales = [Scale(1.0, "", 0 if (shown[name].dropna() % 1 == 0).all() else 4) for name in shown.columns]
     rows = [
         Row(tuple(Cell(scale.text(value), _plain(value)) for scale, value in zip(scales, values, strict=True)), None)
@@ -141,7 +142,7 @@ def csv_of(table: PageTable) -> str:
 
 
 def _column(measure: StudyMeasure, scale: Scale) -> Head:
-    return Head(measure.name, measure.label, scale.unit, measure.column.sentence, True)
+    return Head(measure.name, measure.label, scale.unit, about(measure.column), True)
 
 
 def best_groups(study: Study, better: int, write: Callable[[float], str], means: dict[str, Interval]) -> list[Group]:

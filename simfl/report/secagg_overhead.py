@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from simfl.core.certificates import IF_ONLY_SUMS, WORST, about
 from simfl.core.columns import unknown
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SAMPLES, UPDATE
@@ -28,9 +29,9 @@ def beside_table(study: Study) -> PageTable | None:
     scales = {m.name: m.scale(row["difference"] for (_, name), row in rows_of.items() if name == m.name) for m in known}
     for measure in known:
         unit = {"%": "points"}.get(scales[measure.name].unit, scales[measure.name].unit)
-        heads.append(Head(measure.name, measure.label, unit, measure.column.sentence, True))
+        heads.append(Head(measure.name, measure.label, unit, about(measure.column), True))
         if measure.column.unit in ("bytes", "seconds"):
-            heads.append(Head(f"{measure.name}_ratio", f"{measure.label}, times", "", measure.column.sentence, True))
+            heads.append(Head(f"{measure.name}_ratio", f"{measure.label}, times", "", about(measure.column), True))
     table_rows = []
     for label in dict.fromkeys(choice for choice, _ in rows_of):
         mine = {name: row for (choice, name), row in rows_of.items() if choice == label}
@@ -99,8 +100,11 @@ def in_clear(study: Study) -> list[str]:
             sentences.append(f"{what}: nobody hides among others there, whatever is summed.")
     open_ = [group.label for group in study.groups if not group.hides]
     if open_ and any(HIDES in run.finals for run in study.runs):
-        sees = f"Without secure aggregation ({', '.join(open_)}) the server sees every update"
-        sentences.append(f"{sees}: the guarantees given there are those of sums alone.")
+        assumed = [g.label for g in study.groups if not g.hides and any(run.takes_sums_for_granted for run in g.runs)]
+        if seen := [label for label in open_ if label not in assumed]:
+            sentences.append(f"Without secure aggregation ({', '.join(seen)}) the server sees every update.")
+        if assumed:
+            sentences.append(f"Of {', '.join(assumed)} guarantees are given {IF_ONLY_SUMS}, which no protocol sees to.")
     return sentences
 
 
@@ -133,7 +137,7 @@ def _guarantee(group: Group) -> str:
     return f"{saw}, and {guarantee} holds: {DOWN.format('nothing')} fewer than {smallest.lower:g} clients, {ever}."
 
 
-DOWN = "combining all sums, it can narrow {} down to"
+DOWN = f"{WORST}, combining all sums, it can narrow {{}} down to"
 
 
 def _reach(smallest: GuaranteeBounds) -> str:
@@ -142,4 +146,4 @@ def _reach(smallest: GuaranteeBounds) -> str:
         return f"{DOWN.format('something')} 1 client"
     if smallest.exact:
         return f"{DOWN.format('nothing')} fewer than {smallest.lower:g} clients"
-    return f"the smallest sum that it gets by combining all contains {smallest.clients}, {AS_FAR}"
+    return f"the smallest sum that it gets by combining all, {WORST}, contains {smallest.clients}, {AS_FAR}"

@@ -1,9 +1,10 @@
 """What a report is about: runs, grouped where only the seed differs. Read from results folders, lazily."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from simfl.core.certificates import basis_lines, said_of, united
 from simfl.core.columns import Column
 from simfl.experiments.compare.deltas import Deltas, merge, unlike
 from simfl.experiments.compare.overhead import HIDES
@@ -128,14 +129,21 @@ class Study:
     def _repr_html_(self) -> str:
         from pandas import DataFrame
 
-        known = {name: column for run in self.runs for name, column in run.columns.items() if column.shown}
+        known = {name: column for name, column in self.columns.items() if column.shown}
         rows = [
             {"group": group.label, "seed": run.seed, **{name: v for name, v in run.finals.items() if name in known}}
             for group in self.groups
             for run in group.runs
         ]
         frame = DataFrame(rows).dropna(axis=1, how="all")
-        return html_table(f"{self.title}: {self.kind}", as_printed(frame, known))
+        notes = self.certificate_notes(known[name] for name in frame.columns if name in known)
+        return html_table(f"{self.title}: {self.kind}", as_printed(frame, known), " ".join(notes))
+
+    def certificate_notes(self, columns: Iterable[Column]) -> list[str]:
+        """What stands beside the certificates among some columns, and of which groups only sums count as seen."""
+        assumed = [group.label for group in self.groups if any(run.takes_sums_for_granted for run in group.runs)]
+        lines = basis_lines(columns)
+        return [*lines, *said_of(assumed, [group.label for group in self.groups])] if lines else []
 
     @cached_property
     def deltas(self) -> dict[str, Deltas]:
@@ -145,7 +153,7 @@ class Study:
     @cached_property
     def columns(self) -> dict[str, Column]:
         """What the runs' numbers mean, by name; none of epsilons of different deltas is better than another."""
-        known = {name: column for run in self.runs for name, column in run.columns.items()}
+        known = united(column for run in self.runs for column in run.columns.values())
         return known | {name: known[name]._replace(better=0) for name in unlike(self.deltas) if name in known}
 
     def group(self, label: str) -> Group:

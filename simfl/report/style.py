@@ -4,7 +4,7 @@ Colours: Okabe and Ito, "Color Universal Design" (2008), without its yellow, whi
 and ninth group, wine and olive of Tol's "muted" scheme (SRON/EPS/TN/09-002, 2021).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,9 @@ LETTER_IN = 0.07
 
 MARGIN = 3
 """Letters between the titles of neighbouring panels."""
+
+FOOT_PT, FOOT_LETTER_IN, FOOT_LINE_IN = 6.5, 0.052, 0.11
+"""Of sentences below a figure: the size of their letters, a letter's width, a line's height."""
 
 WIDTH_IN = 4.2
 WIDE_IN = 8.6
@@ -207,6 +210,16 @@ def title(axes: "Axes", text: str, **more: Any) -> None:
     whole: Any = axes.figure
     letters = int(whole.get_figwidth() / columns / LETTER_IN) - MARGIN
     axes.set_title("\n".join(wrap(text, max(letters, 8))), **more)
+
+
+def footnote(fig: "Figure", lines: Iterable[str]) -> None:
+    """Sentences below everything else, wrapped at the figure's width."""
+    letters = int(fig.get_figwidth() / FOOT_LETTER_IN)
+    written = [line for text in lines for line in wrap(text, letters, break_on_hyphens=False)]
+    if written:
+        fig.set_figheight(fig.get_figheight() + FOOT_LINE_IN * len(written))
+        label = f"{fig.get_supxlabel()}\n" if fig.get_supxlabel() else ""
+        fig.supxlabel(label + "\n".join(written), fontsize=FOOT_PT, color=MUTED, ha="left", x=0.01)
 
 
 def note(axes: "Axes", text: str) -> None:

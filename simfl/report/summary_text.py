@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 
+from simfl.core.certificates import IF_ONLY_SUMS, RECONSTRUCTABLE, WORST, basis
 from simfl.core.wording import amount
 from simfl.report.finished_run import Run
 from simfl.report.guarantee_bounds import AS_FAR, GuaranteeBounds, weak_bounds
 from simfl.report.measures import StudyMeasure, with_values
 from simfl.report.secagg_overhead import describe_masking
-from simfl.report.study import Study
+from simfl.report.study import Group, Study
 
 
 def describe(study: Study) -> list[str]:
@@ -29,7 +30,7 @@ def _one(study: Study, known: dict[str, StudyMeasure]) -> list[str]:
         sentences = [f"After {value('time_s')} of simulated time {right}."]
     hidden = describe_masking(study)
     if not hidden and (bounds := [each for each in map(weak_bounds, group.runs) if each is not None]):
-        sentences.append(_guarantee(group.first, *bounds) if len(group.runs) == 1 else _mean_guarantee(bounds))
+        sentences.append(_guarantee(group.first, *bounds) if len(group.runs) == 1 else _mean_guarantee(group, bounds))
     return [*sentences, *hidden]
 
 
@@ -37,19 +38,23 @@ def _guarantee(run: Run, weak: GuaranteeBounds) -> str:
     """What the server can do is said of upper bounds, what it cannot do of lower ones."""
     if weak.upper <= 1:
         since = int(run.rounds.loc[run.rounds["privacy_weak_upper"] <= 1, "round"].iloc[0])
-        can = "the server can single out one client by combining the aggregates"
-        return f"After {amount(since + 1, 'round')}, {can}."
+        if seen := run.summary.get("beside_sums"):
+            return f"The server sees or learns {', '.join(seen)}: no sum hides anybody from it."
+        return f"After {amount(since + 1, 'round')}, combined aggregates make one client's update {RECONSTRUCTABLE}."
+    holds = f"{WORST} {IF_ONLY_SUMS}" if run.takes_sums_for_granted else WORST
     if weak.exact:
-        return f"Whatever aggregates the server combines, it gets no sum of fewer than {weak.lower:g} clients' updates."
+        fewest = f"no sum of fewer than {weak.lower:g} clients' updates"
+        return f"Whatever aggregates the server combines, it gets {fewest}, even {holds}."
     smallest = "The smallest sum that the server gets by combining the aggregates contains the updates of"
-    return f"{smallest} {weak.clients}, {AS_FAR}."
+    return f"{smallest} {weak.clients}, {AS_FAR}, {holds}."
 
 
-def _mean_guarantee(bounds: Sequence[GuaranteeBounds]) -> str:
+def _mean_guarantee(group: Group, bounds: Sequence[GuaranteeBounds]) -> str:
     """Of several runs: the mean of what was computed."""
+    holds = f"{WORST} {IF_ONLY_SUMS}" if any(run.takes_sums_for_granted for run in group.runs) else WORST
     mean = GuaranteeBounds(*(sum(values) / len(bounds) for values in zip(*bounds, strict=True)))
     far = "" if mean.exact else f", {AS_FAR}"
-    return f"Its weak multi-round guarantee ends at {mean.clients} on average{far}."
+    return f"Its weak multi-round guarantee against the server ends at {mean.clients} on average{far}, {holds}."
 
 
 def _many(study: Study, known: dict[str, StudyMeasure]) -> list[str]:
@@ -59,7 +64,8 @@ def _many(study: Study, known: dict[str, StudyMeasure]) -> list[str]:
     for name in ("test_accuracy", "privacy_semi_strong", "time_s"):
         if name in known:
             noun = known[name].noun
-            sentences.append(f"{noun[0].upper()}{noun[1:]} {_range(study, known[name])}.")
+            beside = f"; {basis(known[name].column)}" if known[name].column.observer else ""
+            sentences.append(f"{noun[0].upper()}{noun[1:]} {_range(study, known[name])}{beside}.")
     if study.comparable and study.seeds < 2:
         sentences.append("There is one seed only, so chance is not excluded.")
     return sentences

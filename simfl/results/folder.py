@@ -10,18 +10,29 @@ alone (``failed.json``, ``joined/CLIENT.json``) hold their own digest as the sum
 """
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256 as sha256_of
 from pathlib import Path
 
+from simfl.core.certificates import united
 from simfl.core.column_files import FILE as COLUMNS
 from simfl.core.column_files import columns_by_name
 from simfl.core.columns import Column
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import sha256, write_atomically
-from simfl.results.file_names import BEGUN, CONTENTS, MACHINE, SCENARIO, SUMMARY, UPDATES, UPDATES_FOLDER, is_swept
+from simfl.results.file_names import (
+    BEGUN,
+    CONTENTS,
+    MACHINE,
+    SCENARIO,
+    SUMMARY,
+    UPDATES,
+    UPDATES_FOLDER,
+    is_finished,
+    is_swept,
+)
 from simfl.results.sealed_files import AGAIN, check_seal, read_sealed, write_sealed
 
 NEVER = "only the client that sent it can send it again (simfl serve --force)"
@@ -210,3 +221,9 @@ def write_contents(folder: Path, files: Mapping[str, bytes]) -> None:
     for name, data in files.items():
         write_atomically(folder / name, data)
     write_sealed(folder / CONTENTS, {}, known | digests)
+
+
+def columns_of_runs(folders: Iterable[Path]) -> dict[str, Column]:
+    """What the numbers of finished runs mean, by name; a certificate takes for granted what it does in any of them."""
+    each = (ResultsFolder.open(folder).columns() for folder in folders if is_finished(folder))
+    return united(column for columns in each for column in columns.values())

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.final_attacks import document as document_of
 from simfl.agents.aggregation.metric_runner import checked_values
 from simfl.attacks.base import Finding
+from simfl.core.certificates import UNSAID, taking_for_granted
 from simfl.core.column_files import FILE, document
 from simfl.core.columns import GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column
 from simfl.core.coverage import beside_sums, clear, sent
@@ -122,7 +123,9 @@ def _describe_columns(folder: Path, scenario: Scenario, columns: Sequence[Column
     """Writes what the columns of the tables and the numbers of the summary mean."""
     numbers = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
     plugin_numbers = [column for owner in (*scenario.attacks, *scenario.metrics) for column in owner.finals]
-    write_atomically(folder / FILE, _json(document((*columns, *numbers, *plugin_numbers))))
+    said = [c._replace(**UNSAID) if "epsilon" in c.name and not c.observer else c for c in columns]
+    described = (*said, *numbers, *plugin_numbers)
+    write_atomically(folder / FILE, _json(document(taking_for_granted(described, scenario.secagg.assumes))))
 
 
 def _attack_numbers(folder: Path, scenario: Scenario, attack_results: Sequence[Finding]) -> JsonObject:

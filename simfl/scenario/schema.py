@@ -67,7 +67,7 @@ def _for_editors(value: object, families: JsonObject) -> Any:
         if "anyOf" in value:  # a plugin within one of its own family only refers to it
             families[family] = {"title": family, "anyOf": value.pop("anyOf")}
         reference = f"#/definitions/{family}"
-        if "name" not in value.get("default", {"name": ""}):  # pydantic leaves the plugin's name out
+        if "name" not in (value.get("default") or {"name": ""}):  # pydantic leaves the plugin's name out
             del value["default"]
     if reference is None:
         return value

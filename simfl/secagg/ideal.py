@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from simfl.core.certificates import ONLY_SUMS
 from simfl.core.coverage import looks_ahead
 from simfl.core.payload import SUMMABLE
 from simfl.core.scenario_view import ScenarioView
@@ -20,7 +21,7 @@ class Ideal(Plain):
     """
 
     shows_updates = False
-    assumes = "only sums are seen"
+    assumes = ONLY_SUMS
     covers = SUMMABLE
 
     def tolerance(self, members: int, clients: int) -> int | None:

@@ -66,6 +66,8 @@ def test_a_difference_of_two_rounds_is_named():
 
 LONG = "round,client,weight\n10,anna,1\n10,bob,1\n12,anna,0.5\n12,eve,2\n"
 
+EVEN = "even in the worst case of updates that stay the same (if only sums are seen)."
+
 
 def write(path, text):
     path.write_text(text)
@@ -220,7 +222,10 @@ def test_what_is_not_certain_is_said(tmp_path):
     log = write(tmp_path / "log.csv", "\n".join(["round,client,weight", *lines]) + "\n")
     result = CliRunner().invoke(simfl, ["audit", str(log), "--html", str(tmp_path / "a.html")], catch_exceptions=False)
     assert "Weights: 2 fractions of small numbers, 4 numbers that may be rounded." in result.stdout
-    assert "weak         1..2" in result.stdout and "No client is exposed for certain." in result.stdout
+    assert (
+        "weak         1..2" in result.stdout
+        and f"No client is exposed to the server for certain, {EVEN}" in result.stdout
+    )
     assert "Some weights may be rounded numbers (in 2 of 3 rounds, from round 0 on)." in result.stdout
     assert "rank 3, strong 1,\nsemi-strong 1, weak 1; 3 more clients exposed" in result.stdout
     assert "meant as written" in (tmp_path / "a.html").read_text()
@@ -360,7 +365,7 @@ def test_beyond_the_budget_nobody_is_called_safe():
     whole, part = audit(P), audit(P, budget=4000)
     assert len(whole.exposed) == 20 and whole.known == 60
     assert part.known < 20 and part.metrics.rank is None and not part.exposed
-    assert f"Within the first {part.known} rounds" in text(part) and "No client is exposed." not in text(part)
+    assert f"Within the first {part.known} rounds" in text(part) and "No client is exposed" not in text(part)
     found = part.to_json()
     assert found["known_rounds"] == part.known and found["rank"] is None
     assert found["weak"]["lower"] <= 1 <= found["weak"]["upper"]
@@ -375,7 +380,9 @@ def test_beyond_the_budget_the_number_of_exposed_clients_is_not_known():
     np.testing.assert_array_equal(part.exposed_by_round(), [0.0] * part.known + [np.nan] * (20 - part.known))
     assert timeline(part)[-1][-1] == "0..8" and timeline(whole)[-1][-1] == "8"
     assert [row[-1] for row in timeline(part) if int(row[0]) < part.known] == ["0"] * (len(timeline(part)) - 2)
-    within = f"Within the first {part.known} rounds, as far as the budget went, no client is exposed."
+    within = (
+        f"Within the first {part.known} rounds, as far as the budget went, no client is exposed to the server, {EVEN}"
+    )
     html = page(part, "log")
     assert within in text(part) and within in html and "No client is exposed" not in html
     assert "<dt>Exposed</dt><dd>at least 0</dd>" in html and "<dt>Exposed</dt><dd>8</dd>" in page(whole, "log")
@@ -395,7 +402,8 @@ def test_beyond_the_budget_those_who_are_exposed_are_counted_as_at_least_so_many
     part = audit(P, budget=500)
     assert [exposure.client for exposure in part.exposed] == [0] and part.known < 10
     assert timeline(part)[-1][-1] == "1..9" and "<dd>at least 1</dd>" in page(part, "log")
-    assert f"Within the first {part.known} rounds, as far as the budget went, 1 of 9 clients is exposed." in text(part)
+    within = f"Within the first {part.known} rounds, as far as the budget went, 1 of 9 clients is exposed: "
+    assert f"{within}its update is reconstructable by the server in the worst case" in text(part)
 
 
 def test_rounded_combinations_say_so(monkeypatch):

@@ -82,7 +82,8 @@ def test_a_summary_is_what_the_rows_say(single):
     for name in ("skipped", "failed", "bytes_down", "bytes_up"):
         assert found[name] == table[name].sum() and isinstance(found[name], int)
     last = ("time_s", "mean_cardinality", "fairness_gap", "privacy_strong", "privacy_semi_strong",
-            "privacy_weak_lower", "privacy_weak_upper", "train_loss", "test_loss", "test_accuracy")  # fmt: skip
+            "privacy_weak_lower", "privacy_weak_upper", "train_loss", "test_loss", "test_accuracy", "measured_error",
+            "measured_recovered")  # fmt: skip
     for name in last:
         assert found[name] == table[name].dropna().iloc[-1]
     assert set(found) == {"rounds", "skipped", "failed", "bytes_down", "bytes_up", "best_test_accuracy", *last}
@@ -149,7 +150,7 @@ def test_a_run_describes_its_columns(single):
     with open(single / "rounds.csv", newline="") as file:
         assert next(csv.reader(file)) == [entry["name"] for entry in written][: len(ROUNDS)]
     summary = json.loads((single / "summary.json").read_text())
-    fixed = {"name", "digest", "seed", "clients", "sha256", "in_clear"}
+    fixed = {"name", "digest", "seed", "clients", "sha256", "in_clear", "privacy_assumes"}
     assert set(summary) - fixed <= {entry["name"] for entry in written}
     assert summary["sha256"][FILE] == sha256(single / FILE)
     assert verify(single)[FILE]
@@ -207,7 +208,9 @@ def test_a_registered_plugin_is_enough(accountant, tmp_path):
     overrides = ["learning=none", "training.rounds=5", "privacy.accountants=[{name: counting}]"]
     done = run(Scenario.parse(WORLD, "x", overrides), tmp_path)
     assert done.summary["epsilon_max"] == 5.0 and verify(done.path)[FILE]
-    assert ResultsFolder.open(done.path).columns()["epsilon_max"] == EPSILON
+    found = ResultsFolder.open(done.path).columns()["epsilon_max"]
+    assert found == EPSILON._replace(observer=found.observer, protects=found.protects, assumes=found.assumes)
+    assert found.observer == "an observer that is not said"
     heads = {head.name: head for head in group_table(read_study([done.path])).columns}
     assert heads["epsilon_max"].label == "Largest ε"
     _, table = draw("plugins", done.path)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
+from simfl.core.certificates import assumptions, united
 from simfl.core.column_files import document
 from simfl.core.columns import Column, order_columns, unknown
 from simfl.core.errors import SimflError, suggestion
@@ -185,6 +186,7 @@ def _document(
                 "choice": configuration.label,
                 "values": configuration.values,
                 "deltas": {name: list(values) for name, values in configuration.deltas.items()},
+                "assumes": sorted({each for column in configuration.known.values() for each in assumptions(column)}),
                 "runs": [
                     {
                         "seed": seed,
@@ -234,7 +236,7 @@ def _equal_budgets(compared: list[Configuration], baseline: str) -> Iterator[Jso
 
 def _columns(compared: Sequence[Configuration]) -> list[Column]:
     """Every metric that some run has, the most telling first."""
-    known = {name: column for configuration in compared for name, column in configuration.known.items()}
+    known = united(column for configuration in compared for column in configuration.known.values())
     metric_names = dict.fromkeys(metrics(configuration.results for configuration in compared))
     if any(configuration.courses for configuration in compared):
         metric_names |= dict.fromkeys(BUDGETS.values())

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
+from simfl.core.certificates import ONLY_SUMS, basis_lines, said_of
+from simfl.core.column_files import described
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import FORMS, ROUNDING, Form, heading, mean_text
@@ -54,7 +56,7 @@ def show(document: JsonObject, console: Any = None, at: str | None = None) -> No
         console = Console(highlight=False, markup=False)
     limit = console.width if console.is_terminal else None
     labels = [choice["choice"] for choice in document["choices"]]
-    columns = [Column(**entry) for entry in document.get("columns", ())]
+    columns = described(document.get("columns", ()))
     columns = columns or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
     every, columns = columns, [column for column in columns if column.shown]
     seeds, target = len(document["seeds"]), document["target_accuracy"]
@@ -70,6 +72,8 @@ def show(document: JsonObject, console: Any = None, at: str | None = None) -> No
         _block(console, limit, document, part, labels, _shown_columns(part, every))
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
+    for sentence in certificate_notes(document):
+        _line(console, sentence, "dim")
     for sentence in (*divergence_warnings(document), *skipped_warnings(document), *bound_warnings(document),
                      *delta_warnings(document)):  # fmt: skip
         _line(console, f"warning: {sentence}", "yellow")
@@ -97,6 +101,13 @@ def _spent(part: JsonObject) -> str:
     unit = next(c.unit for c in (*ROUND_COLUMNS, *SUMMARY_COLUMNS) if c.name == part["column"])
     value = f"{part['value']:.10g}" if unit == "count" else FORMS[unit][1](part["value"]) + FORMS[unit][0][1:]
     return f"at equal {part['budget']}: {value}, the most that all runs have reached"
+
+
+def certificate_notes(document: JsonObject) -> Iterator[str]:
+    """In words, what stands beside the certificates that are shown, and of whom only sums are taken to be seen."""
+    yield from basis_lines(column for column in described(document.get("columns", ())) if column.shown)
+    assumes = {choice["choice"]: choice.get("assumes", (ONLY_SUMS,)) for choice in document["choices"]}
+    yield from said_of([label for label, taken in assumes.items() if ONLY_SUMS in taken], assumes)
 
 
 def divergence_warnings(document: JsonObject) -> Iterator[str]:
@@ -129,7 +140,7 @@ def bound_warnings(document: JsonObject) -> Iterator[str]:
 
 def delta_warnings(document: JsonObject) -> Iterator[str]:
     """In words, which columns of epsilons are of different deltas."""
-    columns = {entry["name"]: Column(**entry) for entry in document.get("columns", ())}
+    columns = {column.name: column for column in described(document.get("columns", ()))}
     yield from delta_sentences(_deltas(document), columns)
 
 

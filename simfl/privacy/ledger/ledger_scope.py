@@ -1,21 +1,25 @@
 """What the ledger is about: its columns, and the noise that it can speak of; importing this is light."""
 
+from simfl.core.certificates import MULTI_ROUND
 from simfl.core.columns import Column
 from simfl.privacy.stage import Stage
 
 COLLUDERS = (1, 2, 4, 8)
 """Numbers of colluders between none and all that are asked about."""
+LEDGER = MULTI_ROUND | {"observer": "who sees the sums: the server or, with noise of its own, all who see the models"}
+COLLUDING = LEDGER | {"observer": "who sees the sums, and so many clients"}
 LEDGER_COLUMNS = (
     Column("mu_alone", "μ alone", "number", "Largest signal to noise at which the sums so far tell of one client's "
            "update, at most once `privacy.budget` is spent or weights are not sure; empty where it is infinite.", -1,
-           "end"),
+           "end", **LEDGER),
     *(Column(f"mu_{c}_{end}", f"μ of {c}, {heading}", "number",
              f"{sentence} what the worst {c} clients learn of another one's update; empty where infinite.", -1,
-             "end", shown=False)
+             "end", shown=False, **COLLUDING)
       for c in COLLUDERS
       for end, heading, sentence in (("lower", "at least", "Lower bound of"), ("upper", "at most", "Upper bound of"))),
     Column("mu_all", "μ of all", "number", "Largest signal to noise at which all others together learn of one client's "
-           "update; empty where it is infinite.", -1, "end"),
+           "update; empty where it is infinite.", -1, "end",
+           **COLLUDING),
 )  # fmt: skip
 """What rounds.csv tells of the ledger, if the scenario asks for it."""
 

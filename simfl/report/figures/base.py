@@ -1,7 +1,7 @@
 """What a figure is: a function from a study to a matplotlib figure and the table of everything drawn in it."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -15,6 +15,8 @@ from simfl.report.study import Group, Study
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
+
+    from simfl.core.columns import Column
 
 Drawn = tuple["Figure", "DataFrame"]
 """A figure, and the table of everything drawn in it."""
@@ -62,7 +64,19 @@ class Kind:
         """
         result = self.draw(study)
         checked_pair(result, f"figure '{self.name}'", "its function", "(figure, table)")
+        fig, table = result
+        if certificates := [column for column in drawn_columns(study, table) if column.observer]:
+            style.footnote(fig, study.certificate_notes(certificates))
         return result
+
+
+def drawn_columns(study: Study, table: "DataFrame") -> "Iterator[Column]":
+    """The columns of a study's runs that a figure's table names, in its heading or in its cells."""
+    from pandas.api.types import is_numeric_dtype
+
+    cells = (table[name].unique() for name in table.columns if not is_numeric_dtype(table[name]))
+    named = {*map(str, table.columns), *(str(cell) for column in cells for cell in column)}
+    return (column for name, column in study.columns.items() if name in named or column.heading in named)
 
 
 FIGURES: dict[str, Kind] = {}
@@ -106,7 +120,8 @@ def figure(name: str, title: str, section: str, wide: bool = False) -> Callable[
     ...     return fig, table
     >>> sent = {"random": 4000, "all": 12000}
     >>> runs = {label: SimpleNamespace(summary={"bytes_up": number}) for label, number in sent.items()}
-    >>> study = SimpleNamespace(groups=[SimpleNamespace(label=label, first=run) for label, run in runs.items()])
+    >>> groups = [SimpleNamespace(label=label, first=run) for label, run in runs.items()]
+    >>> study = SimpleNamespace(groups=groups, columns={})
     >>> kind = FIGURES.pop("traffic_example")
     >>> kind.caption
     'Bytes sent in the whole run.'

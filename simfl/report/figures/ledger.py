@@ -18,9 +18,9 @@ COMPARED = ("mu_alone", "mu_4", "mu_all")
 
 @figure("ledger", "Signal to noise", "Privacy", wide=True)
 def draw(study: Study) -> Drawn:
-    """Largest signal to noise μ at which one client's update is known to who sees the sums and any number of other
-    clients: 0 is hidden, and a client with μ has the privacy of one Gaussian release of that μ. Bands reach from what a
-    named coalition learns to what none exceeds.
+    """Largest signal to noise μ at which one client's update, the same in all rounds, is known to who sees the sums
+    and any number of other clients: 0 is hidden, and a client with μ has the privacy of one Gaussian release of
+    that μ. Bands reach from what a named coalition learns to what none exceeds.
     """
     x = "time_s" if any(run.rounds["time_s"].max() > 0 for group in study.groups for run in group.runs) else "round"
     table = _table(study, x)

@@ -28,7 +28,8 @@ FEWEST = 3
 
 @figure("pareto", "Pareto front", "Privacy", wide=True)
 def draw(study: Study) -> Drawn:
-    """Each configuration's final accuracy, weak guarantee and simulated time, means over its seeds, two at a time.
+    """Each configuration's final accuracy, weak guarantee (worst case: updates that stay the same) and simulated time,
+    means over its seeds, two at a time.
     Filled: the Pareto front, the configurations that no other equals or beats in all three.
     """
     from pandas import DataFrame

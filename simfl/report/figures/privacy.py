@@ -22,9 +22,10 @@ BANDS = 3
 
 @figure("privacy", "Multi-round privacy", "Privacy", wide=True)
 def draw(study: Study) -> Drawn:
-    """The fewest clients whose updates the server can separate from all others by combining every aggregate so far:
-    larger is more private, 1 means that one client stands exposed. Strong ≤ semi-strong ≤ weak; where the weak
-    guarantee is only known to lie in an interval, the interval is hatched, and the semi-strong line is a lower bound.
+    """The fewest clients whose updates the server can separate from all others by combining every aggregate so far, in
+    the worst case of updates that stay the same: larger is more private, 1 means that one client stands exposed. Strong
+    ≤ semi-strong ≤ weak; where the weak guarantee is only known to lie in an interval, the interval is hatched, and the
+    semi-strong line is a lower bound.
     """
     table = _table(study)
     if study.single:

@@ -21,9 +21,10 @@ AXES = ("test_accuracy", "mean_cardinality", "time_s")
 
 @figure("tradeoff", "What privacy costs", "Privacy", wide=True)
 def draw(study: Study) -> Drawn:
-    """Each group's semi-strong guarantee after the last round against its final accuracy, its cardinality and its
-    simulated time: up is better, and so is more accuracy, more cardinality and less time. Whiskers are 95 % confidence
-    intervals over the seeds; of fewer than five seeds, small dots are the seeds themselves.
+    """Each group's semi-strong guarantee after the last round (worst case: updates that stay the same) against its
+    final accuracy, its cardinality and its simulated time: up is better, and so is more accuracy, more cardinality and
+    less time. Whiskers are 95 % confidence intervals over the seeds; of fewer than five seeds, small dots are the seeds
+    themselves.
     """
     from pandas import DataFrame
 

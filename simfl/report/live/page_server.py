@@ -12,6 +12,7 @@ from simfl.core.http.bounded_server import BoundedServer, listening
 from simfl.core.http.connections import DEFAULT_LIMITS, ConnectionLimits
 from simfl.core.http.handler import BoundedHandler, Query, RequestError
 from simfl.core.json_data import JsonObject
+from simfl.report.live.terminal import CAPTION
 from simfl.report.live.watched_folder import WatchedFolder
 
 ADDRESS = "127.0.0.1"
@@ -68,7 +69,7 @@ def _page() -> str:
     environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True)
     parts = {name: (TEMPLATES / file).read_text(encoding="utf-8") for name, file in
              (("style", "report.css"), ("more", "watch.css"), ("script", "watch.js"))}  # fmt: skip
-    return environment.get_template("watch.html").render(**parts)
+    return environment.get_template("watch.html").render(**parts, exposed=f"{CAPTION} – where they do not.")
 
 
 def serve_page(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from email.utils import formatdate
 from typing import Any
 
+from simfl.core.certificates import IF_ONLY_SUMS, RECONSTRUCTABLE
 from simfl.core.errors import printable
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
@@ -14,8 +15,8 @@ SHOWN = 20
 BAR = 24
 FEW = 6
 NOT_KNOWN = "not known"
-CAPTION = ("Exposed: the round from which on the sums give the client's own update away. What the server sees of "
-           "single clients beside the sums is not counted.")  # fmt: skip
+CAPTION = (f"Exposed: the round from which on the sums give the client's own update away; it is then {RECONSTRUCTABLE} "
+           f"{IF_ONLY_SUMS}. What the server sees of single clients beside the sums is not counted.")  # fmt: skip
 STYLES = {"done": "green", "failed": "red", "running": "bold", "waiting": "dim"}
 
 

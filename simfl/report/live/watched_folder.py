@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from simfl.core.certificates import basis_lines, united
 from simfl.core.column_files import columns_by_name, document
 from simfl.core.columns import Column, order_columns, unknown
 from simfl.core.errors import SimflError
@@ -43,7 +44,8 @@ class WatchedFolder:
 
     def look(self, chosen: Sequence[str] = ()) -> JsonObject:
         """The state now, as JSON data: ``title``, ``finished``, ``runs``, those ``shown`` with their curves, the
-        ``columns`` that the curves show and, where one run is shown, its ``clients``.
+        ``columns`` that the curves show, the ``bases`` of the certificates among them and, where one run is
+        shown, its ``clients``.
 
         Shown are the runs of the ``chosen`` digests, OVERLAID at most; where there is none, the last running one.
 
@@ -56,9 +58,7 @@ class WatchedFolder:
         runs = [self._run(path, label) | {"label": label} for path, label in members]
         places = {path.name: (path, label) for path, label in members}
         shown = [digest for digest in dict.fromkeys(chosen) if digest in places][:OVERLAID] or [_latest(runs)]
-        known: dict[str, Column] = {}
-        for digest in shown:
-            known |= _columns(places[digest][0])
+        known = united(column for digest in shown for column in _columns(places[digest][0]).values())
         curves = {digest: self._curves(places[digest][0]) for digest in shown}
         clients = self._clients(places[shown[0]][0], runs) if len(shown) == 1 else []
         columns = _shown_columns(list(curves.values()), known)
@@ -72,6 +72,7 @@ class WatchedFolder:
                 for digest, its in curves.items()
             ],
             "columns": document(columns),
+            "bases": basis_lines(columns),
             "clients": clients,
         }
 

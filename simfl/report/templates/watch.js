@@ -180,6 +180,8 @@ async function look() {
   for (const fact of facts.filter(Boolean)) make($("facts"), "li", {}, fact);
   legend(state.shown, runs);
   draw(state.shown, state.columns);
+  $("bases").replaceChildren();
+  for (const line of state.bases) make($("bases"), "p", { class: "hint" }, line);
   const focused = document.activeElement?.id;
   table(runs);
   people(state.clients);

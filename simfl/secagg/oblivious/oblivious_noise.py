@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.certificates import SAMPLE_EPSILON
 from simfl.core.columns import MASKED_COLUMNS, Column, failing
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
@@ -81,7 +82,7 @@ class Oblivious(MaskedProtocol):
         Column("epsilon_weight", "ε of a weight", "number",
                "Pure epsilon of one weight of this round's mean, for one replaced sample, as noise and samples really "
                "are, if clients minimise a convex loss exactly; empty where it is infinite.", -1, "whole_sum",
-               shown=False),
+               shown=False, **SAMPLE_EPSILON),
     )  # fmt: skip
     example: ClassVar[JsonObject] = {"epsilon": 1.0, "samples": 50}
 

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from simfl.core.certificates import SAMPLED_EPSILON
 from simfl.core.columns import Column
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS
@@ -22,7 +23,7 @@ class Pld(Accounting):
 
     columns: ClassVar[tuple[Column, ...]] = (
         Column("epsilon_pld", "ε (PLD)", "number", "Epsilon by privacy loss distributions, with the sampling that the "
-               "scenario claims.", -1, "end", words="ε by privacy loss distributions"),
+               "scenario claims.", -1, "end", words="ε by privacy loss distributions", **SAMPLED_EPSILON),
     )  # fmt: skip
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:

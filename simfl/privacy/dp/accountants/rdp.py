@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from simfl.core.certificates import SAMPLED_EPSILON
 from simfl.core.columns import Column
 from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.dp.accountants.amplification import Accounting
@@ -26,7 +27,7 @@ class Rdp(Accounting):
 
     columns: ClassVar[tuple[Column, ...]] = (
         Column("epsilon_rdp", "ε (Rényi)", "number", "Epsilon by Rényi accounting, with the sampling that the scenario "
-               "claims.", -1, "end", words="ε by Rényi accounting"),
+               "claims.", -1, "end", words="ε by Rényi accounting", **SAMPLED_EPSILON),
     )  # fmt: skip
 
     def of_sample(self, mu: float, rounds: int, clients: int) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.certificates import EPSILON
 from simfl.core.columns import Column
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import SERVER
@@ -53,9 +54,9 @@ class ZeroOut(Accountant):
 
     columns: ClassVar[tuple[Column, ...]] = (
         Column("epsilon_max", "Largest ε", "number", "Largest epsilon of a client so far, by zero-out adjacency; empty "
-               "where it is infinite.", -1, "end", words="largest ε of a client"),
+               "where it is infinite.", -1, "end", words="largest ε of a client", **EPSILON),
         Column("epsilon_median", "Median ε", "number", "Median of all clients' epsilons so far, by zero-out adjacency; "
-               "empty where it is infinite.", -1, "end", words="median ε of the clients"),
+               "empty where it is infinite.", -1, "end", words="median ε of the clients", **EPSILON),
     )  # fmt: skip
 
     def cautions(self, setting: ScenarioView) -> list[str]:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.certificates import SAMPLE_EPSILON
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
@@ -89,10 +90,11 @@ class OutputPerturbation(Stage):
     columns = (
         Column("epsilon_weight", "ε of a weight", "number",
                "Epsilon of one weight of this round's mean, for one replaced sample, as noise and samples really are, "
-               "if clients minimise a convex loss exactly; empty where it is infinite.", -1, "whole_sum", shown=False),
+               "if clients minimise a convex loss exactly; empty where it is infinite.", -1, "whole_sum", shown=False,
+               **SAMPLE_EPSILON),
         Column("epsilon_model", "ε of the model", "number",
                "Epsilon of this round's whole mean, for one replaced sample, as that of a weight; rounds add up.", -1,
-               "whole_sum"),
+               "whole_sum", **SAMPLE_EPSILON),
     )  # fmt: skip
     certificate = "epsilon_model"
     of_samples = True
