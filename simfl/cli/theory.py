@@ -108,9 +108,7 @@ def _print_known(known: JsonObject) -> None:
         click.echo(f"not known             {', '.join(unknown)}")
 
 
-def _against_any(
-    guarantee: dict[str, int | None] | None, colluders: int, clients: int, tolerated: int
-) -> JsonObject:
+def _against_any(guarantee: dict[str, int | None] | None, colluders: int, clients: int, tolerated: int) -> JsonObject:
     """The guarantee against the server and any of so many clients; 1 where the protocol does not tolerate so many.
 
     Raises:

@@ -80,8 +80,8 @@ def epsilon_timeline(history: History, delta: float) -> EpsilonTimeline:
         return EpsilonTimeline(np.full(rounds, np.inf), np.full(rounds, np.inf), np.full(clients, np.inf))
     opened = opened_noise(history)
     if opened.any():
-        kept = epsilon_timeline(replace(history, tolerated=any_number, recorded=None), delta)
-        most, median = (np.where(opened, np.inf, values) for values in kept[:2])
+        timeline = epsilon_timeline(replace(history, tolerated=any_number, recorded=None), delta)
+        most, median = (np.where(opened, np.inf, values) for values in timeline[:2])
         return EpsilonTimeline(most, median, np.full(clients, np.inf))
     parts, orders = _composable(history)
     if not parts:  # what is not noised tells everything of whoever took part
