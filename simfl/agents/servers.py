@@ -157,13 +157,14 @@ class Server(Plugin, ABC, Generic[R_co]):
         return done
 
     def _facts(self, done: RoundResult) -> Sequence[dict[str, float]]:
-        """The stages' facts; of stages that protect against a server which sees single updates also how many of these
+        """The stages' facts; of stages that protect against whoever sees single updates also how many of these
         were in no sum, by client, or that nobody has counted them.
         """
         stages, empty, counts = self.parts.stages, self.parts.empty, Counter(self.accounts.unsummed)
         seen = {f"{UNSUMMED}{who}": float(counts[who]) for who in sorted(counts) if empty is None or not empty[who]}
         seen = seen if self.accounts.counts_unsummed else {UNCOUNTED: 1.0}
-        if not (seen and self.parts.protocol.shows_updates):
+        protocol = self.parts.protocol
+        if not (seen and (protocol.shows_updates or protocol.assumes)):  # somebody has them as they are sent
             return done.facts
         facts = done.facts or [dict[str, float]() for _ in stages]
         return [{**of, **(seen if it.observer == "server" else {})} for it, of in zip(stages, facts, strict=True)]

@@ -205,9 +205,9 @@ def _guarantee(
     if run_history.open_to(0).any() or not kept_to_family:
         known = dict.fromkeys(known, 1)
     for notion, column in (("strong", "strong"), ("semi_strong", "weak_upper"), ("weak", "weak_upper")):
-        kept, promised = finals[f"privacy_{column}"], known[notion]
-        if promised is not None and kept is not None and promised > kept:
-            why = f"the {notion} guarantee of its family is {promised}, but the sums of this run keep {kept:g}"
+        least, promised = finals[f"privacy_{column}"], known[notion]
+        if promised is not None and least is not None and promised > least:
+            why = f"the {notion} guarantee of its family is {promised}, but the sums of this run keep {least:g}"
             raise PluginError(f"selection '{scenario.selection.name}'", why)
     return {column.name: known[column.name.removeprefix("guarantee_")] for column in GUARANTEES}
 

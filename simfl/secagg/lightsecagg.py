@@ -38,10 +38,10 @@ class Coded(MaskedProtocol):
         survivors, private = ceil(round(self.survivors * helpers, 9)), int(round(self.private * helpers, 9))
         return MaskCode(survivors, private, self.length(dimension)) if survivors > private else None
 
-    def too_few_answers(self, answers: int, code: MaskCode) -> SessionFailure:
+    def too_few_answers(self, responses: int, code: MaskCode) -> SessionFailure:
         """Any ``private`` pieces of a mask say nothing; more of them say something, also where they do not decode."""
-        why = f"unmask: {answers} answers came, {code.survivors} decode"
-        return SessionFailure(why, tolerated=-1 if self.deadline_s is not None else max(-1, code.private - answers))
+        why = f"unmask: {responses} answers came, {code.survivors} decode"
+        return SessionFailure(why, tolerated=-1 if self.deadline_s is not None else max(-1, code.private - responses))
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = super().check(setting)

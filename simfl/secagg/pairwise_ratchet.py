@@ -50,13 +50,13 @@ class PairwiseRatchet(MaskedProtocol):
         yield PhaseRequest("setup", cohort.units.ravel(), KEY * peers, KEY * peers, peers * self.rates.agreement_s)
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Session[PreparedUnits | SessionFailure]:
-        if refused := self._refused(cohort):
-            return refused
+        if obstacle := self._obstacle(cohort):
+            return obstacle
         masks = (cohort.units.size - 1) * self.length(cohort.dimension)
         return PreparedUnits(np.ones(len(cohort.units), dtype=bool), compute_s=masks * self.rates.element_s)
         yield
 
-    def _refused(self, cohort: Cohort) -> SessionFailure | None:
+    def _obstacle(self, cohort: Cohort) -> SessionFailure | None:
         """Known before the upload, with which masks go away by themselves."""
         if (hiding := cohort.hiding(np.ones(cohort.units.size, dtype=bool))) < (self.min_sum or 2):
             return SessionFailure(f"upload: {hiding} clients, a sum needs {self.min_sum}")
@@ -77,8 +77,8 @@ class PairwiseRatchet(MaskedProtocol):
         if missing:
             why = f"upload: {missing} of {n} clients are missing, and their masks stay in the sum"
             return SessionFailure(why, tolerated=0)
-        if refused := self._refused(cohort):
-            return refused
+        if obstacle := self._obstacle(cohort):
+            return obstacle
         return SessionResult(np.ones(len(uploaded), dtype=bool), RatchetRecord(cohort.number, self.limit(cohort)))
         yield
 

@@ -44,8 +44,8 @@ class CanBeAsked(Protocol):
     """A family that says of which sums its guarantee speaks; any other gives none."""
 
     @abstractmethod
-    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
-        """Whether its guarantee speaks of a sum of these: a row, or whole units where rows may have ``lost`` some."""
+    def contains(self, clients: NDArray[np.integer], losses: bool) -> bool:
+        """Whether its guarantee speaks of a sum of these: a row, or whole units where there are ``losses``."""
         ...
 
 

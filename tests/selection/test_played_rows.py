@@ -44,14 +44,14 @@ def test_a_family_contains_its_rows_and_whole_units_of_them(family):
     for size in range(1, family.clients + 1):
         for clients in itertools.combinations(range(family.clients), size):
             there = np.array(clients, dtype=np.int32)
-            assert family.contains(there, lost=False) == (clients in listed)
-            assert family.contains(there, lost=True) == whole_units(family, frozenset(clients))
+            assert family.contains(there, losses=False) == (clients in listed)
+            assert family.contains(there, losses=True) == whole_units(family, frozenset(clients))
 
 
 def test_everybody_is_everyone_and_coins_may_be_anybody():
     some, everyone = np.arange(3), np.arange(5)
-    assert AllAvailable(5).contains(everyone, lost=False) and not AllAvailable(5).contains(some, lost=False)
-    assert Coins(5, 2).contains(some, lost=False)
+    assert AllAvailable(5).contains(everyone, losses=False) and not AllAvailable(5).contains(some, losses=False)
+    assert Coins(5, 2).contains(some, losses=False)
 
 
 @pytest.mark.parametrize("more", [(), FAILING, BUFFERED, (*BUFFERED, *FAILING)], ids=str)
@@ -135,7 +135,7 @@ def test_a_family_that_cannot_be_asked_gives_no_guarantee(tmp_path):
 
 def test_a_promise_above_what_the_run_kept_is_an_error(tmp_path):
     """A family that says yes to every row, and promises more than its rows keep."""
-    bold = UNASKED.replace("{'guarantee'", "{'contains': lambda self, clients, lost: True, 'guarantee'")
+    bold = UNASKED.replace("{'guarantee'", "{'contains': lambda self, clients, losses: True, 'guarantee'")
     bold = bold.replace("'size':", "'units': lambda self: np.arange(12).reshape(-1, 1), 'clients': 12, 'size':")
     with pytest.raises(PluginError, match="selection 'turns.': the strong guarantee of its family is 5, but .* keep 4"):
         played(tmp_path, made=bold)

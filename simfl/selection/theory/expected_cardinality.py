@@ -147,11 +147,11 @@ def keeps_to_family(setting: ScenarioView, P: Any) -> bool:
     if family is None:
         return True
     order = Streams(setting.seed)("assignment").permutation(n) if policy.shuffle else np.arange(n)
-    place, lost = np.argsort(order), not _never_loses_anybody(setting)
+    place, losses = np.argsort(order), not _never_loses_anybody(setting)
     for first, end in pairwise(P.indptr.tolist()):
         members, weights = place[P.indices[first:end]], P.data[first:end]
         for weight in set(weights.tolist()) - {0.0}:
-            if not family.contains(np.sort(members[weights == weight]), lost):
+            if not family.contains(np.sort(members[weights == weight]), losses):
                 return False
     return True
 

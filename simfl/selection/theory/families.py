@@ -128,9 +128,9 @@ class DisjointUnits:
         here = present.reshape(-1, self.unit).prod(axis=1)
         return of_blocks(here, survive.reshape(-1, self.unit), self.k // self.unit, on_failure, uniform)
 
-    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
+    def contains(self, clients: NDArray[np.integer], losses: bool) -> bool:
         whole = np.isin(np.bincount(clients // self.unit), (0, self.unit)).all()
-        return (lost or len(clients) == self.k) and bool(whole)
+        return (losses or len(clients) == self.k) and bool(whole)
 
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         everybody = self.k == self.clients
@@ -194,12 +194,12 @@ class NeighbourPairs:
         surviving = share(survive, self.unit, self.k, on_failure)
         return None if surviving is None else self.cardinality(present) * surviving
 
-    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
+    def contains(self, clients: NDArray[np.integer], losses: bool) -> bool:
         half = self.unit // 2
         counts = np.bincount(clients // half, minlength=self.circle)
         gaps = np.flatnonzero(counts == 0)
         runs = np.diff(gaps, append=gaps[:1] + self.circle) - 1  # of half-batches side by side, around the circle
-        return (lost or len(clients) == self.k) and bool(np.isin(counts, (0, half)).all() and (runs % 2 == 0).all())
+        return (losses or len(clients) == self.k) and bool(np.isin(counts, (0, half)).all() and (runs % 2 == 0).all())
 
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         everybody = self.k == self.clients
@@ -236,8 +236,8 @@ class AllAvailable:
     def aggregated_cardinality(self, present: Floats, survive: Floats, on_failure: str, uniform: bool) -> float | None:
         return each_for_itself(present, survive, on_failure)
 
-    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
-        return lost or len(clients) == self.clients
+    def contains(self, clients: NDArray[np.integer], losses: bool) -> bool:
+        return losses or len(clients) == self.clients
 
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         always = present is not None and bool((present == 1).all())
@@ -272,15 +272,15 @@ class Coins(AllAvailable):
         selected = present * (self.cardinality(present) / mean if mean else 0.0)
         return each_for_itself(selected, survive, on_failure)
 
-    def contains(self, clients: NDArray[np.integer], lost: bool) -> bool:
+    def contains(self, clients: NDArray[np.integer], losses: bool) -> bool:
         return True
 
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
         return 1, 1
 
     def full_rank(self, present: Floats) -> float | None:
-        equal = bool((present == present[0]).all())
-        return full_rank_probability(self.clients, self.cardinality(present)) if equal else None
+        alike = bool((present == present[0]).all())
+        return full_rank_probability(self.clients, self.cardinality(present)) if alike else None
 
 
 def _fit(clients: int, k: int, unit: int, halves: bool) -> None:
