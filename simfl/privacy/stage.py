@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from inspect import isabstract
 from math import inf, sqrt
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -203,7 +204,9 @@ class Stage(Plugin, Protocol):
     def client(
         self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
     ) -> NDArray[np.float32]:
-        """What n clients send, (n, d'), of their vectors, (n, d)."""
+        """What n clients send, (n, d'), of their vectors, (n, d); by itself, what the maps make of them."""
+        for link in self.maps:
+            vectors = link.apply(vectors)
         return vectors
 
     def server(
@@ -218,7 +221,9 @@ class Stage(Plugin, Protocol):
 
     @property
     def maps(self) -> tuple[Map, ...]:
-        """What its client's part does, noise aside, link by link; anything, of a stage that does not say so."""
+        """What its client's part does, noise aside, link by link; anything, of a stage that does not say so. A stage
+        that clips or scales only and says it here needs no :meth:`client`.
+        """
         return (Map(),)
 
     @property
@@ -254,7 +259,7 @@ class Stage(Plugin, Protocol):
 HARMLESS = frozenset({"name", "columns", "example", "check", "cautions", "resolve", "_abc_impl", "_is_protocol"})
 """What a subclass of a stage may change without changing what it does to updates."""
 
-DRAWING = ("client", "server", "secrets")
+DRAWING = ("client", "server", "secrets", "noise", "sampler")
 """The methods of a stage that are given streams."""
 
 
@@ -264,7 +269,9 @@ def stage_streams(stages: Sequence[Stage], streams: Streams) -> tuple[Streams, .
 
     Stages may draw alike if they have a class in common, besides what every stage is, that is given streams.
     """
-    classes_of = [[cls for cls in type(stage).__mro__ if cls not in Stage.__mro__] for stage in stages]
+    classes_of = [
+        [cls for cls in type(stage).__mro__ if not (cls in Stage.__mro__ or isabstract(cls))] for stage in stages
+    ]
     drawing = [{cls for cls in classes if any(name in vars(cls) for name in DRAWING)} for classes in classes_of]
     alike = [any(classes & earlier for earlier in drawing[:i]) for i, classes in enumerate(drawing)]
     return tuple(replace(streams, within=f"stage {i}/") if it else streams for i, it in enumerate(alike))

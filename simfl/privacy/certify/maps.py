@@ -15,6 +15,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.privacy.dp.stages.clip import clip_norms
+
 Facts = Mapping[str, NDArray[np.float64]]
 """What a stage said of every round, by name: float64 (rounds,), NaN where it said nothing."""
 
@@ -49,6 +51,10 @@ class Map:
     def sparse(self) -> bool:
         return False
 
+    def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What it makes of the updates, (n, d); nothing, if it only describes what a stage's own code does."""
+        return vectors
+
     def bound(self, before: Bound, facts: Facts) -> Bound:
         """Of what comes out.
 
@@ -74,6 +80,9 @@ class Clip(Map):
         """The projection to a ball in L2 contracts; one factor for all coordinates does not contract in L1."""
         return 1.0 if self.order == 2 else inf
 
+    def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        return clip_norms(vectors, self.norm, self.order)
+
     def bound(self, before: Bound, facts: Facts) -> Bound:
         l1 = np.minimum(before.l1, self.norm) if self.order == 1 else before.l1
         return Bound(np.minimum(before.l2, self.norm), l1, np.minimum(before.linf, self.norm))
@@ -88,6 +97,10 @@ class ClipCoordinates(Map):
     stays = True
     sparse = True
     stability = 1.0
+
+    def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        sound = np.where(np.isfinite(vectors).all(axis=1, keepdims=True), vectors, 0)
+        return np.clip(sound, -self.magnitude, self.magnitude)
 
     def bound(self, before: Bound, facts: Facts) -> Bound:
         return before._replace(linf=np.minimum(before.linf, self.magnitude))
@@ -123,6 +136,9 @@ class Scale(Map):
     @property
     def stability(self) -> float:
         return abs(self.factor)
+
+    def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        return vectors * np.float32(self.factor)
 
     def bound(self, before: Bound, facts: Facts) -> Bound:
         return Bound(*(norm * abs(self.factor) for norm in before)) if self.factor else before

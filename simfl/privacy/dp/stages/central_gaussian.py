@@ -10,10 +10,10 @@ from pydantic import Field
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays, Job
+from simfl.core.types import Arrays
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import gaussian
-from simfl.privacy.dp.stages.clip import clip_norms, of_sums
+from simfl.privacy.dp.stages.clip import of_sums
 from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
 NOISE = Column("noise_std", "Noise", "number", "Standard deviation of the noise in each coordinate of the mean.", -1,
@@ -57,11 +57,6 @@ class CentralGaussian(Stage):
     @property
     def maps(self) -> tuple[Map, ...]:
         return (Clip(self.clip_norm),)
-
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[np.float32]:
-        return clip_norms(vectors, self.clip_norm)
 
     def server(
         self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams

@@ -3,14 +3,9 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.rng import Streams
-from simfl.core.types import Arrays, Job
 from simfl.privacy.certify.maps import Clip, Map
-from simfl.privacy.dp.stages.clip import clip_norms
 from simfl.privacy.stage import NOT_FINITE, STAGES, Stage
 
 
@@ -27,8 +22,3 @@ class Clipping(Stage):
     @property
     def maps(self) -> tuple[Map, ...]:
         return (Clip(self.norm, self.order),)
-
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[np.float32]:
-        return clip_norms(vectors, self.norm, self.order)

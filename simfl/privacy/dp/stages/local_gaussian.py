@@ -1,5 +1,6 @@
 """Gaussian noise that each client adds to its own update."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -13,8 +14,7 @@ from simfl.core.types import Arrays, Job
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.dp.stages.central_gaussian import Norm, gaussian_loss
-from simfl.privacy.dp.stages.clip import clip_norms
-from simfl.privacy.dp.stages.local_noise import LocalNoise, add_noise, noise_stream
+from simfl.privacy.dp.stages.local_noise import LocalNoise, noise_stream
 from simfl.privacy.stage import STAGES, Loss, Members
 
 
@@ -54,14 +54,9 @@ class LocalGaussian(LocalNoise):
     def maps(self) -> tuple[Map, ...]:
         return (Clip(self.clip_norm),)
 
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[np.float32]:
-        std, d = self.std, vectors.shape[1]
-        return add_noise(
-            clip_norms(vectors, self.clip_norm), jobs,
-            lambda job: gaussian.sample(noise_stream(streams, "local_gaussian", job), std, d),
-        )  # fmt: skip
+    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
+        std = self.std
+        return lambda job: gaussian.sample(noise_stream(streams, "local_gaussian", job), std, dimension)
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         return {"sensitivity": self.clip_norm, "std": self.std}

@@ -1,5 +1,6 @@
 """Laplace noise that each client adds to its own update."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -11,8 +12,7 @@ from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map
 from simfl.privacy.dp.mechanisms import laplace
-from simfl.privacy.dp.stages.clip import clip_norms
-from simfl.privacy.dp.stages.local_noise import LocalNoise, add_noise, noise_stream
+from simfl.privacy.dp.stages.local_noise import LocalNoise, noise_stream
 from simfl.privacy.stage import STAGES, Loss, Members
 
 
@@ -32,14 +32,9 @@ class LocalLaplace(LocalNoise):
     def maps(self) -> tuple[Map, ...]:
         return (Clip(self.clip_norm, 1),)
 
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[np.float32]:
-        scale, d = laplace.scale(self.clip_norm, self.epsilon), vectors.shape[1]
-        return add_noise(
-            clip_norms(vectors, self.clip_norm, 1), jobs,
-            lambda job: laplace.sample(noise_stream(streams, "local_laplace", job), scale, d),
-        )  # fmt: skip
+    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
+        scale = laplace.scale(self.clip_norm, self.epsilon)
+        return lambda job: laplace.sample(noise_stream(streams, "local_laplace", job), scale, dimension)
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         scale = laplace.scale(self.clip_norm, self.epsilon)

@@ -1,5 +1,6 @@
 """What noise has in common that each client adds to its own update."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
-from simfl.core.types import Job
+from simfl.core.types import Arrays, Job
 from simfl.privacy.certify.maps import Noise
 from simfl.privacy.stage import NOT_FINITE, Stage
 
@@ -18,6 +19,16 @@ class LocalNoise(Stage):
 
     adds_noise = Noise("client")
     columns = (NOT_FINITE,)
+
+    def client(
+        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
+    ) -> NDArray[np.float32]:
+        return add_noise(super().client(vectors, jobs, state, streams), jobs, self.sampler(vectors.shape[1], streams))
+
+    @abstractmethod
+    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
+        """The noise of a job's update, (d,)."""
+        ...
 
 
 def add_noise(

@@ -1,5 +1,6 @@
 """Staircase noise that each client adds to its own update."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -11,7 +12,7 @@ from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
 from simfl.privacy.certify.maps import Bound, ClipCoordinates, Facts, Map
 from simfl.privacy.dp.mechanisms import staircase
-from simfl.privacy.dp.stages.local_noise import LocalNoise, add_noise, noise_stream
+from simfl.privacy.dp.stages.local_noise import LocalNoise, noise_stream
 from simfl.privacy.stage import STAGES, Loss, Members
 
 
@@ -35,18 +36,14 @@ class LocalStaircase(LocalNoise):
     def maps(self) -> tuple[Map, ...]:
         return (ClipCoordinates(self.bound),)
 
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[np.float32]:
-        if not (d := vectors.shape[1]):
-            return vectors
-        each = self.epsilon / d
+    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
+        if not dimension:
+            return lambda job: np.zeros(0)
+        each = self.epsilon / dimension
         gamma = staircase.least_magnitude(each) if self.least == "magnitude" else staircase.least_variance(each)
-        sound = np.where(np.isfinite(vectors).all(axis=1, keepdims=True), vectors, 0)
-        return add_noise(
-            np.clip(sound, -self.bound, self.bound), jobs,
-            lambda job: staircase.sample(noise_stream(streams, "local_staircase", job), self.bound, each, gamma, d),
-        )  # fmt: skip
+        return lambda job: staircase.sample(
+            noise_stream(streams, "local_staircase", job), self.bound, each, gamma, dimension
+        )
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         return {"sensitivity": self.bound, "update_epsilon": self.epsilon}
