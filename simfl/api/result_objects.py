@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from simfl.api.result_texts import counts_of, means_html, run_line, sweep_line
-from simfl.core.certificates import basis_lines
+from simfl.core.certificate_words import basis_lines
 from simfl.core.column_files import columns_by_name
 from simfl.core.columns import order_columns
 from simfl.core.errors import SimflError

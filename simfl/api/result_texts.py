@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simfl.core.column_files import described
+from simfl.core.column_files import read_columns
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import heading
 from simfl.core.wording import amount
@@ -42,7 +42,7 @@ def means_html(document: JsonObject) -> str:
 
     from simfl.experiments.compare.show import certificate_notes, mean_cell
 
-    shown = [column for column in described(document.get("columns", ())) if column.shown]
+    shown = [column for column in read_columns(document.get("columns", ())) if column.shown]
     seeds = len(document["seeds"])
     means = {(row["choice"], row["metric"]): row for row in document["means"]}
     labels = [choice["choice"] for choice in document["choices"]]

@@ -11,7 +11,7 @@ from simfl.audit.exposure import Exposure, exposures
 from simfl.audit.log_ledger import LogLedger
 from simfl.audit.noise import Spent
 from simfl.audit.recovery import hidden
-from simfl.core.certificates import facts_of_a_log
+from simfl.core.certificate_words import facts_of_a_log
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.multiround.analysis import MatrixAnalysis

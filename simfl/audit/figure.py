@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.audit_report import Report
-from simfl.core.certificates import OF_A_LOG
+from simfl.core.certificate_words import OF_A_LOG
 from simfl.core.storage.disk import write_atomically
 from simfl.core.wording import amount
 from simfl.privacy.ledger.bounded_ledger import BoundedLedger

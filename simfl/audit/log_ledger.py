@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.noise import stage_of
-from simfl.core.certificates import IF_ONLY_SUMS, WORST, facts_of_a_log
+from simfl.core.certificate_words import IF_ONLY_SUMS, WORST, facts_of_a_log
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER

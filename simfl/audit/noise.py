@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.certificates import ONLY_SUMS
+from simfl.core.certificate_words import ONLY_SUMS
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.dp.log_replay import history_of_log

@@ -24,7 +24,7 @@ from simfl.audit.audit_text import (
 from simfl.audit.figure import drawing
 from simfl.audit.log import plain
 from simfl.audit.log_ledger import words as ledger_words
-from simfl.core.certificates import OF_A_LOG, RECONSTRUCTABLE
+from simfl.core.certificate_words import OF_A_LOG, RECONSTRUCTABLE
 from simfl.core.version import VERSION
 
 if TYPE_CHECKING:

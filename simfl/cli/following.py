@@ -9,7 +9,7 @@ from threading import Event
 import click
 from click.core import ParameterSource
 
-from simfl.core.certificates import OF_A_LOG
+from simfl.core.certificate_words import OF_A_LOG
 from simfl.core.errors import SimflError
 from simfl.core.wording import amount
 

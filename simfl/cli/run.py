@@ -121,7 +121,7 @@ def _words_again(
 
 
 def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
-    from simfl.core.certificates import basis_facts, basis_lines
+    from simfl.core.certificate_words import basis_facts, basis_lines
     from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
 
     certificates = _certificates(finished)

@@ -88,7 +88,7 @@ def command(
 
 
 def _print_json(definition: "Search", finished: "FinishedSearch") -> None:
-    from simfl.core.certificates import basis_facts
+    from simfl.core.certificate_words import basis_facts
     from simfl.experiments.search.trials import header, table
 
     columns = header(definition.space, definition.goal)
@@ -113,7 +113,7 @@ def _certificates(definition: "Search", finished: "FinishedSearch") -> "list[Col
 
 
 def _print(definition: "Search", finished: "FinishedSearch", quiet: bool) -> None:
-    from simfl.core.certificates import basis_lines
+    from simfl.core.certificate_words import basis_lines
     from simfl.experiments.search.run_search import summary_line
     from simfl.experiments.search.trials import table_text
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments
-from simfl.core.certificates import ONLY_SUMS, WORST, basis, basis_facts
+from simfl.core.certificate_words import ONLY_SUMS, WORST, basis, basis_facts
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
 
@@ -99,7 +99,7 @@ def command(
 
 def _bases(scenario: "Scenario", guarantee: object, epsilon: bool) -> "dict[str, Column]":
     """What stands beside the certificates that are printed, by what is printed."""
-    from simfl.core.certificates import taking_for_granted
+    from simfl.core.certificate_words import taking_for_granted
     from simfl.core.columns import GUARANTEES
     from simfl.privacy.dp.accountants.zero_out import ZeroOut
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from simfl.core.certificates import ONLY_SUMS, taking_for_granted
+from simfl.core.certificate_words import ONLY_SUMS, taking_for_granted
 from simfl.core.columns import COLLUDER_COLUMNS, ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, Final, Unit
 from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
@@ -22,10 +22,10 @@ def document(columns: Iterable[Column]) -> list[JsonObject]:
     return [column._asdict() for column in columns]
 
 
-def described(entries: Sequence[JsonObject]) -> list[Column]:
+def read_columns(entries: Sequence[JsonObject]) -> list[Column]:
     """Columns of plain data; one that does not say what a certificate of simfl's takes for granted has the most."""
-    own = ({} if (column := _OWN.get(entry["name"])) is None else column._asdict() for entry in entries)
-    return [Column(**said | entry) for said, entry in zip(own, entries, strict=True)]
+    by_default = ({} if (column := _OWN.get(entry["name"])) is None else column._asdict() for entry in entries)
+    return [Column(**said | entry) for said, entry in zip(by_default, entries, strict=True)]
 
 
 def columns_by_name(theirs_json: bytes | None = None) -> dict[str, Column]:
@@ -40,14 +40,14 @@ def columns_by_name(theirs_json: bytes | None = None) -> dict[str, Column]:
     if theirs_json is None:
         return dict(_OWN)
     try:
-        theirs = described(json.loads(theirs_json))
+        theirs = read_columns(json.loads(theirs_json))
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise IntegrityError(f"{FILE}: not a list of columns ({error})") from None
     if wrong := next((f"'{column.name}' has {wrong}" for column in theirs for wrong in wrong_values(column)), None):
         raise IntegrityError(f"{FILE}: not a list of columns ({wrong})")
     said = {column.name: column.assumes for column in theirs}
-    own = (column._replace(assumes=said.get(column.name, column.assumes)) for column in _DECLARED)
-    return {column.name: column for column in (*theirs, *own)}
+    simfls = (column._replace(assumes=said.get(column.name, column.assumes)) for column in _DECLARED)
+    return {column.name: column for column in (*theirs, *simfls)}
 
 
 def wrong_values(column: Column) -> list[str]:

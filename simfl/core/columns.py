@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from simfl.core.certificates import MULTI_ROUND, POLICY, basis_lines
+from simfl.core.certificate_words import MULTI_ROUND, POLICY, basis_lines
 
 Unit = Literal["number", "count", "seconds", "bytes", "share"]
 Final = Literal["last", "end", "sum", "whole_sum", "max", "min", "count"]

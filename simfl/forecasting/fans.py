@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from simfl.audit.log import plain
-from simfl.core.certificates import OF_A_LOG
+from simfl.core.certificate_words import OF_A_LOG
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

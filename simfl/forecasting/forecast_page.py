@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfl.audit.log import plain
-from simfl.core.certificates import OF_A_LOG, RECONSTRUCTABLE
+from simfl.core.certificate_words import OF_A_LOG, RECONSTRUCTABLE
 from simfl.core.version import VERSION
 from simfl.core.wording import amount
 from simfl.forecasting.fans import BOTH, drawing

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.log import plain
-from simfl.core.certificates import IF_ONLY_SUMS, RECONSTRUCTABLE, WORST
+from simfl.core.certificate_words import IF_ONLY_SUMS, RECONSTRUCTABLE, WORST
 from simfl.core.wording import amount
 from simfl.forecasting.times import date
 

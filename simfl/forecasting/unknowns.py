@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simfl.core.certificates import IF_ONLY_SUMS, ONLY_SUMS, WORST
+from simfl.core.certificate_words import IF_ONLY_SUMS, ONLY_SUMS, WORST
 from simfl.core.types import View
 from simfl.core.wording import amount
 from simfl.forecasting.future_plan import FuturePlan

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from simfl.core.certificates import about
+from simfl.core.certificate_words import about
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, Column, order_columns, unknown
 from simfl.experiments.compare.budgets import BUDGETS, Course, affordable
 from simfl.experiments.compare.run_numbers import without_infinite

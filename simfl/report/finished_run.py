@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfl.core.certificates import ONLY_SUMS, assumptions
+from simfl.core.certificate_words import ONLY_SUMS, assumptions
 from simfl.core.columns import Column
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject

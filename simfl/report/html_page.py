@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfl.core.certificates import about
+from simfl.core.certificate_words import about
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
 from simfl.report import style
@@ -102,14 +102,15 @@ def _findings_context(study: Study) -> JsonObject:
 
 
 def _tables_context(study: Study) -> JsonObject:
-    groups, equal, beside = group_table(study), equal_table(study), beside_table(study)
+    groups, equal_budgets, beside = group_table(study), equal_table(study), beside_table(study)
     rows = round_table(study.groups[0].first) if study.kind == "run" else run_table(study)
-    named = dict.fromkeys(head.name for table in (groups, equal, beside, rows) if table for head in table.columns)
+    tables = filter(None, (groups, equal_budgets, beside, rows))
+    named = dict.fromkeys(head.name for table in tables for head in table.columns)
     return {
         "groups": groups,
         "bases": study.certificate_notes(study.columns[name] for name in named if name in study.columns),
         "censored": any(cell.censored for row in groups.rows for cell in row.cells),
-        "equal": equal,
+        "equal": equal_budgets,
         "beside": beside,
         "rows": rows,
         "rows_title": "Rounds" if study.kind == "run" else "Runs",

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from simfl.core.certificates import about
+from simfl.core.certificate_words import about
 from simfl.core.columns import unknown
 from simfl.experiments.compare.intervals import Interval
 from simfl.report.finished_run import Run

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from simfl.core.certificates import IF_ONLY_SUMS, WORST, about
+from simfl.core.certificate_words import IF_ONLY_SUMS, WORST, about
 from simfl.core.columns import unknown
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SAMPLES, UPDATE

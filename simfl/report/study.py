@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from simfl.core.certificates import basis_lines, said_of, united
+from simfl.core.certificate_words import basis_lines, said_of, unite_columns
 from simfl.core.columns import Column
 from simfl.experiments.compare.deltas import Deltas, merge, unlike
 from simfl.experiments.compare.overhead import HIDES
@@ -153,7 +153,7 @@ class Study:
     @cached_property
     def columns(self) -> dict[str, Column]:
         """What the runs' numbers mean, by name; none of epsilons of different deltas is better than another."""
-        known = united(column for run in self.runs for column in run.columns.values())
+        known = unite_columns(column for run in self.runs for column in run.columns.values())
         return known | {name: known[name]._replace(better=0) for name in unlike(self.deltas) if name in known}
 
     def group(self, label: str) -> Group:

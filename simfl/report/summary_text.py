@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from simfl.core.certificates import IF_ONLY_SUMS, RECONSTRUCTABLE, WORST, basis
+from simfl.core.certificate_words import IF_ONLY_SUMS, RECONSTRUCTABLE, WORST, basis
 from simfl.core.wording import amount
 from simfl.report.finished_run import Run
 from simfl.report.guarantee_bounds import AS_FAR, GuaranteeBounds, weak_bounds
@@ -41,20 +41,20 @@ def _guarantee(run: Run, weak: GuaranteeBounds) -> str:
         if seen := run.summary.get("beside_sums"):
             return f"The server sees or learns {', '.join(seen)}: no sum hides anybody from it."
         return f"After {amount(since + 1, 'round')}, combined aggregates make one client's update {RECONSTRUCTABLE}."
-    holds = f"{WORST} {IF_ONLY_SUMS}" if run.takes_sums_for_granted else WORST
+    condition = f"{WORST} {IF_ONLY_SUMS}" if run.takes_sums_for_granted else WORST
     if weak.exact:
         fewest = f"no sum of fewer than {weak.lower:g} clients' updates"
-        return f"Whatever aggregates the server combines, it gets {fewest}, even {holds}."
+        return f"Whatever aggregates the server combines, it gets {fewest}, even {condition}."
     smallest = "The smallest sum that the server gets by combining the aggregates contains the updates of"
-    return f"{smallest} {weak.clients}, {AS_FAR}, {holds}."
+    return f"{smallest} {weak.clients}, {AS_FAR}, {condition}."
 
 
 def _mean_guarantee(group: Group, bounds: Sequence[GuaranteeBounds]) -> str:
     """Of several runs: the mean of what was computed."""
-    holds = f"{WORST} {IF_ONLY_SUMS}" if any(run.takes_sums_for_granted for run in group.runs) else WORST
+    condition = f"{WORST} {IF_ONLY_SUMS}" if any(run.takes_sums_for_granted for run in group.runs) else WORST
     mean = GuaranteeBounds(*(sum(values) / len(bounds) for values in zip(*bounds, strict=True)))
     far = "" if mean.exact else f", {AS_FAR}"
-    return f"Its weak multi-round guarantee against the server ends at {mean.clients} on average{far}, {holds}."
+    return f"Its weak multi-round guarantee against the server ends at {mean.clients} on average{far}, {condition}."
 
 
 def _many(study: Study, known: dict[str, StudyMeasure]) -> list[str]:

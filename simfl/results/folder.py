@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import sha256 as sha256_of
 from pathlib import Path
 
-from simfl.core.certificates import united
+from simfl.core.certificate_words import unite_columns
 from simfl.core.column_files import FILE as COLUMNS
 from simfl.core.column_files import columns_by_name
 from simfl.core.columns import Column
@@ -226,4 +226,4 @@ def write_contents(folder: Path, files: Mapping[str, bytes]) -> None:
 def columns_of_runs(folders: Iterable[Path]) -> dict[str, Column]:
     """What the numbers of finished runs mean, by name; a certificate takes for granted what it does in any of them."""
     each = (ResultsFolder.open(folder).columns() for folder in folders if is_finished(folder))
-    return united(column for columns in each for column in columns.values())
+    return unite_columns(column for columns in each for column in columns.values())

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.final_attacks import document as document_of
 from simfl.agents.aggregation.metric_runner import checked_values
 from simfl.attacks.base import Finding
-from simfl.core.certificates import UNSAID, taking_for_granted
+from simfl.core.certificate_words import UNSAID, taking_for_granted
 from simfl.core.column_files import FILE, document
 from simfl.core.columns import GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column
 from simfl.core.coverage import beside_sums, clear, sent

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from simfl.core.certificates import ONLY_SUMS
+from simfl.core.certificate_words import ONLY_SUMS
 from simfl.core.coverage import looks_ahead
 from simfl.core.payload import SUMMABLE
 from simfl.core.scenario_view import ScenarioView

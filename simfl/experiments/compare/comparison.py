@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from simfl.core.certificates import assumptions, united
+from simfl.core.certificate_words import assumptions, unite_columns
 from simfl.core.column_files import document
 from simfl.core.columns import Column, order_columns, unknown
 from simfl.core.errors import SimflError, suggestion
@@ -236,7 +236,7 @@ def _equal_budgets(compared: list[Configuration], baseline: str) -> Iterator[Jso
 
 def _columns(compared: Sequence[Configuration]) -> list[Column]:
     """Every metric that some run has, the most telling first."""
-    known = united(column for configuration in compared for column in configuration.known.values())
+    known = unite_columns(column for configuration in compared for column in configuration.known.values())
     metric_names = dict.fromkeys(metrics(configuration.results for configuration in compared))
     if any(configuration.courses for configuration in compared):
         metric_names |= dict.fromkeys(BUDGETS.values())

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from simfl.core.certificates import ONLY_SUMS, basis_lines, said_of
-from simfl.core.column_files import described
+from simfl.core.certificate_words import ONLY_SUMS, basis_lines, said_of
+from simfl.core.column_files import read_columns
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import FORMS, ROUNDING, Form, heading, mean_text
@@ -56,7 +56,7 @@ def show(document: JsonObject, console: Any = None, at: str | None = None) -> No
         console = Console(highlight=False, markup=False)
     limit = console.width if console.is_terminal else None
     labels = [choice["choice"] for choice in document["choices"]]
-    columns = described(document.get("columns", ()))
+    columns = read_columns(document.get("columns", ()))
     columns = columns or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
     every, columns = columns, [column for column in columns if column.shown]
     seeds, target = len(document["seeds"]), document["target_accuracy"]
@@ -105,9 +105,9 @@ def _spent(part: JsonObject) -> str:
 
 def certificate_notes(document: JsonObject) -> Iterator[str]:
     """In words, what stands beside the certificates that are shown, and of whom only sums are taken to be seen."""
-    yield from basis_lines(column for column in described(document.get("columns", ())) if column.shown)
+    yield from basis_lines(column for column in read_columns(document.get("columns", ())) if column.shown)
     assumes = {choice["choice"]: choice.get("assumes", (ONLY_SUMS,)) for choice in document["choices"]}
-    yield from said_of([label for label, taken in assumes.items() if ONLY_SUMS in taken], assumes)
+    yield from said_of([label for label, clauses in assumes.items() if ONLY_SUMS in clauses], assumes)
 
 
 def divergence_warnings(document: JsonObject) -> Iterator[str]:
@@ -140,7 +140,7 @@ def bound_warnings(document: JsonObject) -> Iterator[str]:
 
 def delta_warnings(document: JsonObject) -> Iterator[str]:
     """In words, which columns of epsilons are of different deltas."""
-    columns = {column.name: column for column in described(document.get("columns", ()))}
+    columns = {column.name: column for column in read_columns(document.get("columns", ()))}
     yield from delta_sentences(_deltas(document), columns)
 
 

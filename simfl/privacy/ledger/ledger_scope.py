@@ -1,6 +1,6 @@
 """What the ledger is about: its columns, and the noise that it can speak of; importing this is light."""
 
-from simfl.core.certificates import MULTI_ROUND
+from simfl.core.certificate_words import MULTI_ROUND
 from simfl.core.columns import Column
 from simfl.privacy.stage import Stage
 

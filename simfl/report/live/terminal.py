@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from email.utils import formatdate
 from typing import Any
 
-from simfl.core.certificates import IF_ONLY_SUMS, RECONSTRUCTABLE
+from simfl.core.certificate_words import IF_ONLY_SUMS, RECONSTRUCTABLE
 from simfl.core.errors import printable
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount

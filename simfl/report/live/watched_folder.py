@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simfl.core.certificates import basis_lines, united
+from simfl.core.certificate_words import basis_lines, unite_columns
 from simfl.core.column_files import columns_by_name, document
 from simfl.core.columns import Column, order_columns, unknown
 from simfl.core.errors import SimflError
@@ -58,7 +58,7 @@ class WatchedFolder:
         runs = [self._run(path, label) | {"label": label} for path, label in members]
         places = {path.name: (path, label) for path, label in members}
         shown = [digest for digest in dict.fromkeys(chosen) if digest in places][:OVERLAID] or [_latest(runs)]
-        known = united(column for digest in shown for column in _columns(places[digest][0]).values())
+        known = unite_columns(column for digest in shown for column in _columns(places[digest][0]).values())
         curves = {digest: self._curves(places[digest][0]) for digest in shown}
         clients = self._clients(places[shown[0]][0], runs) if len(shown) == 1 else []
         columns = _shown_columns(list(curves.values()), known)

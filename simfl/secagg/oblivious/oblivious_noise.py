@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.certificates import SAMPLE_EPSILON
+from simfl.core.certificate_words import SAMPLE_EPSILON
 from simfl.core.columns import MASKED_COLUMNS, Column, failing
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from simfl.core.certificates import SAMPLED_EPSILON
+from simfl.core.certificate_words import SAMPLED_EPSILON
 from simfl.core.columns import Column
 from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.dp.accountants.amplification import Accounting

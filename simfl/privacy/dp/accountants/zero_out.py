@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.certificates import EPSILON
+from simfl.core.certificate_words import EPSILON
 from simfl.core.columns import Column
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import SERVER

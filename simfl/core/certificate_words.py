@@ -56,10 +56,10 @@ def basis(column: "Column") -> str:
     """What stands beside a certificate, in words, such as ``against the server; protects ... (if only sums are
     seen)``.
     """
-    taken = assumptions(column)
-    said = [each if each == WORST_CASE else f"if {each}" for each in taken if each != ONLY_SUMS]
+    clauses = assumptions(column)
+    said = [each if each == WORST_CASE else f"if {each}" for each in clauses if each != ONLY_SUMS]
     text = AND.join([f"against {column.observer}", f"protects {column.protects}", *said])
-    return f"{text} {IF_ONLY_SUMS}" if ONLY_SUMS in taken else text
+    return f"{text} {IF_ONLY_SUMS}" if ONLY_SUMS in clauses else text
 
 
 def basis_lines(columns: "Iterable[Column]", name: "Callable[[Column], str]" = attrgetter("heading")) -> list[str]:
@@ -101,7 +101,7 @@ def taking_for_granted(columns: "Iterable[Column]", assumed: str) -> "list[Colum
     ]
 
 
-def united(columns: "Iterable[Column]") -> "dict[str, Column]":
+def unite_columns(columns: "Iterable[Column]") -> "dict[str, Column]":
     """The columns of several runs by name; a certificate takes for granted what it does in any of them."""
     known: dict[str, Column] = {}
     for column in columns:
