@@ -125,6 +125,12 @@ def _at_client(stage: "Stage") -> bool:
     return stage.adds_noise is not None and stage.adds_noise.where == "client"
 
 
+def _keeps_short(stage: "Stage") -> bool:
+    """Whether coordinates that are 0 stay 0 at the client."""
+    noisy = stage.adds_noise is not None and stage.adds_noise.where != "server"
+    return not noisy and all(link.sparse for link in stage.links)
+
+
 def reports_for_selection(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The numbers that each client tells for the selection, one by one, whatever is summed."""
     policy = setting.selection
@@ -235,7 +241,7 @@ def compression_problems(setting: ScenarioView) -> list[str]:
     for stage in (stage for stage in stages[:place] if stage.changes_coordinates):
         problems.append(f"codes the model's coordinates, but privacy.stages: {stage.name} sends others; use none")
     for stage in stages[place:]:
-        if exposed and not all(link.sparse for link in stage.links):
+        if exposed and not _keeps_short(stage):
             why = f"comes before privacy.stages: {stage.name}, which then changes every coordinate"
             problems.append(f"{why}; use compression: none or no such stage")
     return problems

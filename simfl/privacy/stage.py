@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from inspect import isabstract
+from inspect import getattr_static, isabstract
 from math import inf, sqrt
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -227,17 +227,33 @@ class Stage(Plugin, Protocol):
         return (Map(),)
 
     @property
+    def server_maps(self) -> tuple[Map, ...]:
+        """What its server's part does to the sum before it adds noise; nothing, of a stage without one, and anything of
+        one that does not say so.
+        """
+        return () if getattr_static(type(self), "server") is Stage.server else (Map(),)
+
+    @property
     def links(self) -> tuple[Map, ...]:
         """The maps, if they speak of what it does: a class that changes anything of the one that gives them has to give
         them anew.
         """
+        return self.maps if self._speaks("maps") else (Map(),)
+
+    @property
+    def server_links(self) -> tuple[Map, ...]:
+        """The same of its server's part."""
+        return self.server_maps if self._speaks("server_maps") else (Map(),)
+
+    def _speaks(self, name: str) -> bool:
+        """Whether no class changes anything of the one that says this."""
         for cls in type(self).__mro__:
-            if "maps" in vars(cls):
-                return self.maps
+            if name in vars(cls):
+                return True
             own = {name for name in vars(cls) if not name.startswith("__")}
             if own - HARMLESS - type(self).__dataclass_fields__.keys():
-                break
-        return (Map(),)
+                return name == "server_maps" and getattr_static(type(self), "server") is Stage.server
+        return False
 
     @property
     def observer(self) -> Literal["", "server", "outside"]:
@@ -280,7 +296,7 @@ def stage_streams(stages: Sequence[Stage], streams: Streams) -> tuple[Streams, .
 STAGES = Registry[Stage](
     "stage",
     protocol=Stage,
-    derived=("links", "observer"),
+    derived=("links", "server_links", "observer", "_speaks"),
     modules=modules_of(
         "simfl.privacy.dp.stages",
         "adaptive_gaussian",

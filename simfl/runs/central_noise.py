@@ -1,7 +1,6 @@
 """How much central Gaussian noise a scenario needs for an epsilon, by the rules of the accountant ``zero_out``."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +9,7 @@ from simfl.core.coverage import STALEST, exposing, told_by_compression, unstated
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.accountant import ACCOUNTANTS
+from simfl.privacy.certify.chain import candidates
 from simfl.privacy.dp.log_replay import noise_multiplier
 from simfl.privacy.stage import STAGES
 from simfl.scenario import Scenario
@@ -45,9 +45,10 @@ def central_noise(
     rounds = scenario.training.most_rounds
     if rounds is None:
         raise SimflError("training.rounds: is needed to say how much noise; the run has no known end")
-    made_for = _stage(_with_epsilon(scenario)).max_weight or 1.0
-    weight = _largest_weight(scenario, samples)
-    scale = weight / made_for
+    stages = _with_epsilon(scenario).privacy.stages
+    stage, weight = next(stage for stage in stages if stage.observer), _largest_weight(scenario, samples)
+    ((_, bound),) = candidates(stages, [{}] * len(stages), scenario.compression.codes)
+    scale = weight / (stage.max_weight or 1.0) * float(bound.l2 / stage.clip_norm)
     known: JsonObject = {
         "noise_stage": STAGE,
         "largest_weight": weight,
@@ -57,11 +58,6 @@ def central_noise(
         known["participations"] = rounds * cardinality / scenario.clients
         known["noise_expected"] = scale * noise_multiplier(epsilon, delta, known["participations"])
     return known
-
-
-def _stage(scenario: Scenario) -> Any:
-    """The one stage that adds noise."""
-    return next(stage for stage in scenario.privacy.stages if stage.observer)
 
 
 def _with_epsilon(scenario: Scenario) -> Scenario:

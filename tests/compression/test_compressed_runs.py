@@ -13,8 +13,8 @@ from simfl.agents.aggregation.compression_step import CompressionStep
 from simfl.cli import simfl
 from simfl.core.rng import Streams
 from simfl.core.types import Job, JobId
+from simfl.privacy.certify.clip import norms
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
-from simfl.privacy.dp.stages.clip import norms
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
 from tests.plugins.test_public_interface import BASE, FEDAVG, FEDBUFF, killed_and_resumed, rows, tables
@@ -268,7 +268,7 @@ def test_after_a_power_of_two_of_rounds_a_model_holds_the_noise_of_one_block(com
 @pytest.mark.parametrize("compression", list(SIZES)[1:])
 def test_noise_of_clients_is_in_what_is_compressed(compression, tmp_path):
     with steps() as seen:
-        folder = run(quiet(f"compression={compression}", LOCAL), tmp_path).path
+        folder = run(quiet(f"compression={compression}", LOCAL, "secagg=plain"), tmp_path).path
     std = Scenario.parse(QUIET, "quiet", [LOCAL]).privacy.stages[0].std
     assert all(np.isclose(vectors.std(), std, rtol=0.1) for _, _, vectors, _ in seen)
     exact = rows(run(quiet(LOCAL), tmp_path / "dense").path, "rounds.csv")
@@ -331,7 +331,7 @@ def test_robust_aggregates_see_what_the_server_reads(tmp_path):
     assert np.allclose(np.load(folder / "model.npy") - initial(), np.median(sent, axis=0), atol=1e-6)
 
 
-@pytest.mark.parametrize("compression", ["none", "sign"])
+@pytest.mark.parametrize("compression", ["none", "{name: random_k, share: 0.5}"])
 def test_theory_says_that_its_errors_are_of_uncompressed_updates(compression, tmp_path):
     (tmp_path / "quiet.yaml").write_text(QUIET)
     said = CliRunner().invoke(simfl, ["theory", str(tmp_path / "quiet.yaml"), f"compression={compression}"])

@@ -120,6 +120,7 @@ def test_what_stays_with_a_client_is_neither_masked_nor_noised_nor_charged(tmp_p
 def test_theory_and_summary_name_what_reaches_the_server_in_clear(algorithm, tmp_path):
     document = json.loads(cell(algorithm).scenario)
     document["training"]["weighting"] = "samples"
+    document.setdefault("secagg", "plain")
     found = Scenario.parse(json.dumps(document), "covered")
     said = json.loads((run(found, tmp_path).path / "summary.json").read_text())["in_clear"]
     kinds = {part.kind for part in coverage.sent(found) if part.name in said}
@@ -180,7 +181,10 @@ SERVERLESS = {"training": {"name": "serverless", "rounds": 3, "weighting": "equa
     [
         ({"training": APART["training"] | {"aggregate": "median"}}, "each client's update, by itself"),
         (SERVERLESS, "the update of each client that sums up what others send"),
-        ({"compression": {"name": "top_k", "share": 0.5}}, "which coordinates of its update it sends"),
+        (
+            {"compression": {"name": "top_k", "share": 0.5}},
+            "each client's update, by itself (secagg: plain); which coordinates",
+        ),
         ({}, ""),
     ],
 )

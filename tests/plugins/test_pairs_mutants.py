@@ -11,9 +11,9 @@ from simfl.clients.personal.sparse import Sparse
 from simfl.clients.scaffold import Scaffold
 from simfl.core.errors import PluginError
 from simfl.core.payload import MASK, UPDATE
+from simfl.privacy.certify import clip
 from simfl.privacy.dp.accountants import zero_out
 from simfl.privacy.dp.losses import EpsilonTimeline
-from simfl.privacy.dp.stages import clip
 from simfl.privacy.dp.stages.clipping import Clipping
 from simfl.privacy.dp.stages.local_gaussian import LocalGaussian
 from simfl.secagg import pairwise_ratchet

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from simfl.privacy.certify.clip import norms
 from simfl.privacy.dp.stages.adaptive_gaussian import AdaptiveGaussian
-from simfl.privacy.dp.stages.clip import norms
 from simfl.runs.run import run
 from tests.plugins.test_public_interface import killed_and_resumed, rows, tables
 from tests.privacy.test_dp_stages import FEDAVG, FEDBUFF, scenario

@@ -449,7 +449,7 @@ def test_weights_of_two_digits_hide_nobody_and_expose_nobody(tmp_path):
     """True weights .334, .331, .326 in three orders are 0.33 each, and expose everybody."""
     rounds = [dict.fromkeys("abc", 0.33)] * 3
     shown = audited(tmp_path, rounds)
-    assert "No client is exposed for certain." in shown and "Some weights may be rounded numbers." in shown
+    assert "No client is exposed to the server for certain" in shown and "Some weights may be rounded numbers." in shown
     assert [line.split()[-2:] for line in shown.splitlines() if "the server alone" in line] == [["0..inf"] * 2]
     data = json.loads(audited(tmp_path, rounds, "--json"))["ledger"]
     assert data["known_rounds"] == 0 and data["doubtful_weights"]

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 
 from simfl.core.rng import Streams
-from simfl.core.types import Job, JobId
+from simfl.core.types import SERVER, Job, JobId
+from simfl.privacy.accountant import History
 from simfl.privacy.certify.chain import bound_at, candidates
 from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Map, Noise, Scale
+from simfl.privacy.dp.losses import losses
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
 from simfl.privacy.stage import STAGES, Stage
 
@@ -149,3 +152,43 @@ def test_shares_are_shares_only_where_nothing_comes_after_them():
 def test_a_noise_says_against_whom_it_protects():
     kinds = [Noise("client"), Noise("share"), Noise("share", field=True), Noise("server")]
     assert [kind.observer for kind in kinds] == ["server", "outside", "server", "outside"]
+
+
+def test_what_a_later_server_part_makes_of_the_sum_counts_before_the_noise():
+    """Servers' parts work in reverse: one that multiplies has multiplied before an earlier stage adds its noise."""
+
+    @dataclass(frozen=True)
+    class Silent(Stage):
+        maps = (Scale(0.01),)
+
+        def server(self, vector, members, state, streams):
+            return 100 * vector, state
+
+    @dataclass(frozen=True)
+    class Said(Silent):
+        maps = (Scale(0.01),)
+        server_maps = (Scale(100.0),)
+
+        def server(self, vector, members, state, streams):
+            return 100 * vector, state
+
+    central = CentralGaussian()
+    assert candidates((central, Silent()), ({}, {}), coded=False) == []
+    ((_, bound),) = candidates((central, Said()), ({}, {}), coded=False)
+    assert bound.l2 == pytest.approx(1.0)
+
+
+def test_a_clip_after_a_norm_that_moves_does_not_narrow_the_bit_beside_the_update():
+    adaptive, clip = made("adaptive_gaussian", bit_std=0.6), made("clipping", norm=0.5)
+    facts = {"sensitivity": np.array([10.0]), "std": np.array([10.0])}
+    ((_, bound),) = candidates((adaptive, clip), (facts, {}), coded=False)
+    assert bound.l2.tolist() == [10.0]
+
+
+def test_a_round_of_which_a_stage_says_nothing_has_no_noise():
+    facts = {"rounding": np.array([0.0, np.nan]), "std": np.array([1.0, np.nan])}
+    matrix = csr_array([[1.0, 0.0], [0.0, 1.0]])
+    (loss,) = losses(History({SERVER: matrix}, (facts,), stages=(CentralGaussian(),)))
+    assert loss.mu.tolist() == [1.0, np.inf]
+    (loss,) = losses(History({SERVER: csr_array([[1.0, 0.0], [0.0, 0.0]])}, (facts,), stages=(CentralGaussian(),)))
+    assert loss.mu.tolist() == [1.0, 0.0]

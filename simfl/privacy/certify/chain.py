@@ -40,19 +40,27 @@ def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], coded: b
     """
     noise = stages[i].adds_noise
     assert noise is not None
-    place, bound, after = compression_place(stages), Bound(), stages[i + 1 :]
-    if after and (noise.where == "share" or (noise.where == "server" and not all(map(is_known, after)))):
-        return (
-            Bound()
-        )  # a share would be another part of each client's noise; the server's part of a stage is not known
+    if noise.where == "share" and i + 1 < len(stages):
+        return Bound()  # what comes after leaves each client another part of its share
+    bound, place = Bound(), compression_place(stages)
     for k, stage in enumerate(stages if noise.where == "server" else stages[: i + 1]):
         if coded and k == place:
             bound = Bound()
         for link in stage.links:
-            bound = link.bound(bound, facts[k])
+            after = link.bound(bound, facts[k])
+            bound = _wider(bound, after) if k > i and stages[i].changes_coordinates else after
         if k != i and stage.adds_noise is not None and stage.adds_noise.where != "server":
             bound = Bound()
+    if noise.where == "server":
+        for k in range(len(stages) - 1, i, -1):
+            for link in stages[k].server_links:
+                bound = link.bound(bound, facts[k])
     return bound
+
+
+def _wider(one: Bound, other: Bound) -> Bound:
+    """Of what stands beside an update, and has noise of its own, a clip of both narrows nothing for sure."""
+    return Bound(*map(np.maximum, one, other))
 
 
 def candidates(stages: Sequence["Stage"], facts: Sequence[Facts], coded: bool) -> list[tuple[int, Bound]]:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.dp.stages.clip import clip_norms
+from simfl.privacy.certify.clip import clip_norms
 
 Facts = Mapping[str, NDArray[np.float64]]
 """What a stage said of every round, by name: float64 (rounds,), NaN where it said nothing."""

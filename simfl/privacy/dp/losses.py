@@ -46,13 +46,28 @@ def losses(history: History) -> list[Loss]:
         stage, facts = history.stages[i], history.facts[i]
         if not facts:
             continue
-        loss = stage.loss(facts, bound)
+        loss = _of_every_round(stage.loss(facts, bound), facts, history)
         if stage.observer == "server":
             loss = _with_unsummed(loss, facts, history)
         if noise_where(stage) == "share":
             loss = replace(loss, opened=history.open_to(stage.colluders))
         found.append(loss)
     return found
+
+
+def _of_every_round(loss: Loss, facts: Facts, history: History) -> Loss:
+    """The loss, infinite where updates were summed and the stage said nothing, or its loss is no number."""
+    summed = np.diff(history.participation[SERVER].indptr) > 0
+    silent = summed & np.isnan(np.stack(list(facts.values()))).all(axis=0)
+
+    def sure(values: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+        if values is None:
+            return None
+        shape = (-1,) + (1,) * (values.ndim - 1)
+        unknown = np.where(summed, np.inf, 0.0).reshape(shape)
+        return np.where(silent.reshape(shape), np.inf, np.where(np.isnan(values), unknown, values))
+
+    return replace(loss, mu=sure(loss.mu), pure=sure(loss.pure), rdp=sure(loss.rdp))
 
 
 def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:

@@ -12,10 +12,10 @@ from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.clip import clip_norms, norms, of_sums, participants
 from simfl.privacy.certify.maps import Bound, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.dp.stages.central_gaussian import NOISE, MaxWeight, Multiplier, gaussian_loss
-from simfl.privacy.dp.stages.clip import clip_norms, norms, of_sums, participants
 from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
 LEAST, LARGEST = 1e-30, 1e30
@@ -87,6 +87,8 @@ class AdaptiveGaussian(Stage):
 
     def start(self, dimension: int) -> Arrays:
         return {"since": np.zeros(1, dtype=np.int64), "norm": np.full(1, self.initial_norm)}
+
+    server_maps = ()
 
     @property
     def maps(self) -> tuple[Map, ...]:

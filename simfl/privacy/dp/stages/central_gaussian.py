@@ -11,9 +11,9 @@ from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays
+from simfl.privacy.certify.clip import of_sums
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import gaussian
-from simfl.privacy.dp.stages.clip import of_sums
 from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
 NOISE = Column("noise_std", "Noise", "number", "Standard deviation of the noise in each coordinate of the mean.", -1,
@@ -53,6 +53,8 @@ class CentralGaussian(Stage):
     def std(self) -> float:
         """Of the noise in a sum."""
         return self.noise_multiplier * self.clip_norm * (self.max_weight or 1.0)
+
+    server_maps = ()
 
     @property
     def maps(self) -> tuple[Map, ...]:

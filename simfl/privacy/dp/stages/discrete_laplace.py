@@ -12,10 +12,10 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.tolerance import tolerance_problem
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.clip import clip_norms, participants, same_weights
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded
 from simfl.privacy.dp.mechanisms import discrete_laplace
 from simfl.privacy.dp.stages.central_gaussian import NOISE
-from simfl.privacy.dp.stages.clip import clip_norms, participants, same_weights
 from simfl.privacy.dp.stages.discrete_noise import round_within_l1, sum_bits
 from simfl.privacy.dp.stages.laplace_shares import Colluders, Sharers
 from simfl.privacy.dp.stages.local_noise import noise_stream

@@ -19,10 +19,10 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.tolerance import tolerance_problem
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.clip import clip_norms, participants, same_weights
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded
 from simfl.privacy.dp.losses import ORDERS
 from simfl.privacy.dp.stages.central_gaussian import NOISE, Multiplier, Norm
-from simfl.privacy.dp.stages.clip import clip_norms, participants, same_weights
 from simfl.privacy.dp.stages.laplace_shares import Colluders, Sharers
 from simfl.privacy.stage import NOT_FINITE, Loss, Members, Stage
 

@@ -9,11 +9,10 @@ from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import Arrays, Job
+from simfl.privacy.certify.clip import clip_norms, participants, same_weights
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import laplace
-from simfl.privacy.dp.stages.clip import clip_norms, participants, same_weights
 from simfl.privacy.dp.stages.local_noise import add_noise, noise_stream
 from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
@@ -49,8 +48,7 @@ class LaplaceShares(Stage):
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems, n = same_weights(setting), self.sharers or 1
-        everybody = setting.clients
-        if setting.secagg.field is not None or tolerated_colluders(setting, everybody) < everybody:
+        if setting.secagg.field is not None or not setting.secagg.sums_whoever_comes:
             how = "adds in a field" if setting.secagg.field is not None else "does not add updates in clear"
             why = f"adds real numbers, but secagg: {setting.secagg.name} {how}"
             problems.append(("", f"{why}; use plain, or stage discrete_laplace"))

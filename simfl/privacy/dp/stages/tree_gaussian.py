@@ -30,6 +30,7 @@ class TreeGaussian(CentralGaussian):
     adds_noise = Noise("server", gaussian=True)
 
     maps = CentralGaussian.maps
+    server_maps = ()
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems, code = super().check(setting), setting.compression
