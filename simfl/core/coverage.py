@@ -185,6 +185,8 @@ def beside_sums(setting: ScenarioView) -> list[str]:
     why = "" if rule.sum_only else f"aggregate: {rule.name}"
     why = why or (f"secagg: {protocol.name}" if protocol.shows_updates else "")
     needed = [f"each client's update, by itself ({why})"] if why else []
+    if setting.training.own_models:
+        needed.append("models of clients, which hold others' updates")
     stage = changing_lengths(setting)
     lengths = [f"clipped lengths of updates that change from sum to sum (privacy.stages: {stage})"] if stage else []
     return [*needed, *(part.name for part in exposing(setting)), *lengths]

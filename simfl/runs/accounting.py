@@ -71,7 +71,7 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     coded = told_by_compression(scenario)
     exposed = tuple(part.name for part in exposing(scenario) if part not in coded)
     codes = tuple(part.name for part in coded)
-    single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
+    single, stages = not rule.aggregate.sum_only or rule.own_models, scenario.privacy.stages
     tolerated, lengths = partial(tolerated_colluders, scenario), bool(changing_lengths(scenario))
     silent, recorded = not sent(scenario), _fewest_tolerated(folder / "phases.csv", rounds)
     return History(

@@ -20,7 +20,7 @@ from simfl.privacy.certify.chain import candidates, noise_where
 from simfl.privacy.certify.maps import Facts
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.multiround.participation_matrix import with_samples
-from simfl.privacy.stage import Loss
+from simfl.privacy.stage import EQUAL, Loss
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -49,8 +49,10 @@ def losses(history: History) -> list[Loss]:
         loss = _of_every_round(stage.loss(facts, bound), facts, history)
         if stage.observer == "server":
             loss = _with_unsummed(loss, facts, history)
+        if noise_where(stage) == "server":
+            loss = replace(loss, weighted=True)
         if noise_where(stage) == "share":
-            loss = replace(loss, opened=history.open_to(stage.colluders))
+            loss = _of_equal_shares(replace(loss, opened=history.open_to(stage.colluders)), history)
         found.append(loss)
     return found
 
@@ -68,6 +70,18 @@ def _of_every_round(loss: Loss, facts: Facts, history: History) -> Loss:
         return np.where(silent.reshape(shape), np.inf, np.where(np.isnan(values), unknown, values))
 
     return replace(loss, mu=sure(loss.mu), pure=sure(loss.pure), rdp=sure(loss.rdp))
+
+
+def _of_equal_shares(loss: Loss, history: History) -> Loss:
+    """The loss, infinite where updates that bear shares of noise count differently."""
+    rows = noised_weights(history, Loss(weighted=True))
+    least, most = (np.zeros(rows.shape[0]) for _ in range(2))
+    for t in np.flatnonzero(np.diff(rows.indptr)):
+        inside = rows.data[rows.indptr[t] : rows.indptr[t + 1]]
+        least[t], most[t] = inside.min(), inside.max()
+    level = most - least <= EQUAL * most
+    mu = np.zeros(len(level)) if loss.mu is None else loss.mu
+    return loss if level.all() else replace(loss, mu=np.where(level, mu, np.inf))
 
 
 def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:
@@ -155,8 +169,10 @@ def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
     mu = np.zeros(rounds) if loss.mu is None else loss.mu
     squares, epsilon = so_far((mu[round] * weight) ** 2), np.zeros(len(round))
     if loss.pure is not None:
-        epsilon = so_far(loss.pure[round] * (1.0 if loss.weighted else weight**2))
+        epsilon = so_far(loss.pure[round] * (np.maximum(weight, 1.0) if loss.weighted else weight**2))
     if loss.rdp is not None:
+        if loss.weighted:  # how divergences grow with a weight is the mechanism's own
+            squares = so_far(np.where(weight > 1 + EQUAL, np.inf, 0.0))
         least = np.full(len(round), np.inf)
         for i, alpha in enumerate(ORDERS):
             least = np.minimum(least, rdp_epsilon(so_far(loss.rdp[round, i]) + alpha * squares / 2, alpha, delta))
