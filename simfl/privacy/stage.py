@@ -54,7 +54,8 @@ class Members(NamedTuple):
         positions: the training samples of each job, int64, by their places in one data set, as often as it trains on
             them: one sample may be with several clients, or twice with one. Like the slope; None = not known.
         known: what those who see the sum know of single updates in it, noise included: ``own`` = clients aggregate, and
-            each knows its own; ``all`` = they see every one. Empty = nothing: whom a server tells the sum alone.
+            each knows its own; ``all`` = they see every one; ``server`` = the server does, and those who see the models do
+            not. Empty = nothing: whom a server tells the sum alone.
         clipped: coordinates that the protocol has clipped after all noise of the clients was in them.
     """
 
@@ -70,7 +71,7 @@ class Members(NamedTuple):
     coordinates: int = 0
     slope: float | None = None
     positions: tuple[NDArray[np.int64], ...] | None = None
-    known: Literal["", "own", "all"] = ""
+    known: Literal["", "own", "all", "server"] = ""
     clipped: int = 0
 
     def covering(self, scale: float = inf) -> int:

@@ -119,11 +119,12 @@ class Components(Generic[R_co]):
         return steepness * hypot(self.learner.largest_norm(), 1) if self.rule.algorithm.minimises else inf
 
     @property
-    def known_updates(self) -> Literal["", "own", "all"]:
+    def known_updates(self) -> Literal["", "own", "all", "server"]:
         """What everybody who sees the sum knows of its updates besides, see :class:`simfl.privacy.stage.Members`."""
+        shown = self.protocol.shows_updates
         if not self.rule.many_aggregators:
-            return ""
-        return "all" if self.protocol.shows_updates else "own"
+            return "server" if shown else ""
+        return "all" if shown else "own"
 
     @property
     def elements(self) -> int:

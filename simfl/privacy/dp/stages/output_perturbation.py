@@ -267,7 +267,8 @@ class OutputPerturbation(Stage):
         moved = of_each_sample(members, self.penalty or 0.0)
         scales, most = self.scales(members.jobs)[inside] * weights, of_one_sample(members, moved)
         share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
-        parts = members.covering(float(self.scales(members.jobs)[inside].min(initial=inf)))
+        seen = members._replace(known="all") if members.known == "server" else members  # its epsilons are against it, too
+        parts = seen.covering(float(self.scales(members.jobs)[inside].min(initial=inf)))
         shape = parts / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         if self.mechanism == "gaussian":
             std = sqrt(share * float(np.sort(scales**2)[:parts].sum()))
