@@ -47,8 +47,8 @@ def costs(
         ``phases``: for each its name, how many ``times`` it comes in an aggregation (0 = once in a run), clients
         ``asked``, mean ``bytes_down`` and ``bytes_up`` of one of them, and the longest ``seconds`` of computation;
         ``client``: bytes and seconds of one client and aggregation, or where units are prepared one by one, of a job
-        until its update, and ``clear``, its bytes without a protocol; ``bytes_down``, ``bytes_up``: of an aggregation in all; ``clear_bytes_down`` and
-        ``clear_bytes_up``: the same without a protocol; ``server_s``: computation after the last phase; ``work``:
+        until its update, and ``clear``, its bytes without a protocol; ``bytes_down``, ``bytes_up``: of an aggregation in
+        all; ``clear_bytes_down`` and ``clear_bytes_up``: the same without a protocol; ``server_s``: computation after the last phase; ``work``:
         operations of a client and of the server by kind, where the protocol counts them; ``ways`` of messages before
         a sum (of a job and of its sum); or ``refused``, the reason why there is no sum.
     """

@@ -20,8 +20,8 @@ from simfl.secagg import PROTOCOLS
 from simfl.secagg.costs import costs
 from simfl.secagg.sessions import Cohort, PreparedUnits, SessionFailure, SessionResult
 from tests.secagg.test_world import NO_RATES, real, rows
-from tests.support.random_scenarios import random_scenario
 from tests.support.invariants import _phases_add_up, _Run
+from tests.support.random_scenarios import random_scenario
 
 D = 1_663_370
 TEXT = """

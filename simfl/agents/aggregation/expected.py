@@ -117,7 +117,7 @@ class _Dense:
         return Sizes(self.learner.model_bytes, self.learner.model_bytes)
 
 
-def _first_round(parts: Components[Any], cohort: NDArray[np.int32], model_bytes: int) -> _Beside:
+def _first_round(parts: Components[Any], cohort: NDArray[np.int32], model_bytes: Any) -> _Beside:
     """The first round if everybody is there and nobody fails, as a synchronous server plays it."""
     if parts.rule.server != SynchronousServer.name:
         return _Beside()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link
+from simfl.core.wording import amount
 from simfl.experiments.compare.run_numbers import measures
 from simfl.experiments.search import trials as table
 from simfl.experiments.search.median_rule import median_rule
@@ -21,7 +22,6 @@ from simfl.experiments.search.preparation import Search
 from simfl.experiments.search.proposals import Proposer
 from simfl.experiments.search.together import Together, together
 from simfl.experiments.search.trials import Trial
-from simfl.core.wording import amount
 from simfl.experiments.sweep import run_status
 from simfl.experiments.sweep.execution import SHARED, Counts, How, Watch, execute
 from simfl.experiments.sweep.grid import Axis
@@ -102,7 +102,8 @@ def search(definition: Search, out: Path, how: How, watch: Watch | None = None) 
             for slot in running.how.slots or ():
                 slot.close()
         _write_study(running.proposer, folder)
-    return FinishedSearch(folder, tuple(running.trials), running.proposer.exhausted, _together(definition, out, running))
+    told = _together(definition, out, running)
+    return FinishedSearch(folder, tuple(running.trials), running.proposer.exhausted, told)
 
 
 def _together(definition: Search, out: Path, running: "_Running") -> Together | None:

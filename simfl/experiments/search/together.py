@@ -50,12 +50,12 @@ class Together(NamedTuple):
         return f"all {amount(self.runs, 'run')} together: epsilon_max {most}, epsilon_median {median}{beside}"
 
 
-def together(runs: Iterable[tuple[Scenario, Path]], unfinished: bool) -> Together | None:
+def together(runs: Iterable[tuple[Scenario, Path]], unfinished: int) -> Together | None:
     """What some runs give away together; None where none says an epsilon.
 
     Args:
         runs: the finished ones, each with its folder.
-        unfinished: whether there were others.
+        unfinished: how many others were begun.
     """
     finished = list(runs)
     if not any("epsilon" in column.name for scenario, _ in finished for column in plugin_columns(scenario)):
