@@ -79,8 +79,16 @@ def command(
         click.echo(f"to go on: {_words_again(file, overrides, options, flags, plugins)}", err=True)
         raise
     _print_result(finished, as_json, quiet)
-    for note in () if quiet or as_json else scenario.notes:
+    for note in () if quiet or as_json else [*scenario.notes, *_left_out(scenario, finished.summary)]:
         click.echo(f"{file}: note: {note}", err=True)
+
+
+def _left_out(scenario: "Scenario", summary: JsonObject) -> list[str]:
+    """What the expected cardinality that stands beside the measured one knows nothing of."""
+    from simfl.selection.theory.expected_cardinality import left_out
+
+    missing = left_out(scenario) if summary.get("expected_cardinality") is not None else []
+    return [f"expected_cardinality leaves out {', '.join(missing)}"] if missing else []
 
 
 def _check_scheduler(scenario: "Scenario") -> None:
