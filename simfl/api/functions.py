@@ -184,6 +184,7 @@ def search(
     runs: int = 40,
     batch: int = 4,
     prune: Literal["rounds", "time"] | None = None,
+    own_seeds: bool = False,
     out: Path | str = "results",
     progress: bool = True,
     **how: Any,
@@ -199,6 +200,7 @@ def search(
         batch: runs that are proposed together; it decides which ones are proposed, ``jobs`` does not.
         prune: stop runs early that are worse than the median of earlier ones after as many rounds, or at the same
             simulated time.
+        own_seeds: whether each run has a seed of its own, so that the epsilons of all runs compose.
         out, progress, how: as for :func:`sweep`.
 
     Raises:
@@ -215,7 +217,7 @@ def search(
     large, small, bounds = ([text] if isinstance(text, str) else [*text] for text in (maximise, minimise, require))
     base, _, _handles = hand_in_all(scenario, (), {})
     texts, _of_space = hand_in(space, several=True) if isinstance(space, Mapping) else (space, [])
-    definition, options = prepare(base, texts, large, small, bounds, runs, batch, prune), How(**how)
+    definition, options = prepare(base, texts, large, small, bounds, runs, batch, prune, (), own_seeds), How(**how)
     with shown(not progress) as watch:
         path = made(definition, Path(out), options, watch).path
     return SearchResult.open(path)

@@ -79,8 +79,16 @@ def command(
         click.echo(f"to go on: {_words_again(file, overrides, options, flags, plugins)}", err=True)
         raise
     _print_result(finished, as_json, quiet)
-    for note in () if quiet or as_json else scenario.notes:
+    for note in () if quiet or as_json else [*scenario.notes, *_left_out(scenario, finished.summary)]:
         click.echo(f"{file}: note: {note}", err=True)
+
+
+def _left_out(scenario: "Scenario", summary: JsonObject) -> list[str]:
+    """What the expected cardinality that stands beside the measured one knows nothing of."""
+    from simfl.selection.theory.expected_cardinality import left_out
+
+    missing = left_out(scenario) if summary.get("expected_cardinality") is not None else []
+    return [f"expected_cardinality leaves out {', '.join(missing)}"] if missing else []
 
 
 def _check_scheduler(scenario: "Scenario") -> None:
@@ -136,6 +144,8 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
         _print_summary(finished.summary)
         for line in basis_lines(certificates, attrgetter("name")):
             click.echo(line)
+    if optimistic := _optimistic(finished):
+        click.echo(f"optimistic, as the samples that measure it chose it: {', '.join(optimistic)}", err=True)
     if infinite := _infinite(finished):
         click.echo(f"infinite (left empty): {', '.join(infinite)}", err=True)
     if are_bounds(finished.summary):
@@ -153,6 +163,15 @@ def _certificates(finished: "FinishedRun") -> "list[Column]":
 
     columns = ResultsFolder.open(finished.path).columns()
     return [columns[name] for name in finished.summary if name in columns and columns[name].observer]
+
+
+def _optimistic(finished: "FinishedRun") -> list[str]:
+    """Names in the summary of what is the best of several on one set of samples."""
+    from simfl.results.folder import ResultsFolder
+
+    columns = ResultsFolder.open(finished.path).columns()
+    best = (name for name, value in finished.summary.items() if value is not None and name in columns)
+    return [name for name in best if "optimistic" in columns[name].heading]
 
 
 def _infinite(finished: "FinishedRun") -> list[str]:

@@ -40,6 +40,7 @@ SHOWN = 10
 @click.option("--prune", type=click.Choice(["rounds", "time"]),
               help="Stop runs early that are worse than the median of earlier ones after as many rounds, or at the "
               "same simulated time.")  # fmt: skip
+@click.option("--own-seeds", is_flag=True, help="Each run has a seed of its own, so that epsilons of all runs compose.")
 @plugin_option
 @run_options
 @click.pass_context
@@ -54,6 +55,7 @@ def command(
     runs: int,
     batch: int,
     prune: str | None,
+    own_seeds: bool,
     plugins: tuple[Path, ...],
     out: Path,
     as_json: bool,
@@ -76,7 +78,7 @@ def command(
     from simfl.experiments.sweep.progress import shown
 
     chosen = how(**options)
-    definition = prepare(file, space, maximise, minimise, require, runs, batch, prune, plugins)  # type: ignore[arg-type]
+    definition = prepare(file, space, maximise, minimise, require, runs, batch, prune, plugins, own_seeds)  # type: ignore[arg-type]
     say_how_to_watch(folder_of(definition, out), quiet)
     with going_on(), shown(quiet) as watch:
         finished = search(definition, out, chosen, watch)
@@ -99,6 +101,7 @@ def _print_json(definition: "Search", finished: "FinishedSearch") -> None:
             "digest": definition.digest,
             "exhausted": finished.exhausted,
             "runs": rows,
+            "all_runs_together": finished.together and finished.together.facts,
             "certificates": {column.name: basis_facts(column) for column in _certificates(definition, finished)},
         }
     )
@@ -113,8 +116,8 @@ def _certificates(definition: "Search", finished: "FinishedSearch") -> "list[Col
 
 
 def _print(definition: "Search", finished: "FinishedSearch", quiet: bool) -> None:
-    from simfl.core.certificate_words import basis_lines
-    from simfl.experiments.search.run_search import summary_line
+    from simfl.core.certificates import basis_lines
+    from simfl.experiments.search.run_search import choice_line, summary_line
     from simfl.experiments.search.trials import table_text
 
     if not quiet:
@@ -131,5 +134,9 @@ def _print(definition: "Search", finished: "FinishedSearch", quiet: bool) -> Non
                 proven = replace(requirement, name=GUARANTEES[requirement.name])
                 click.echo(f"note: {requirement} holds for the rounds of a run; for any number of rounds require "
                            f"{proven}", err=True)  # fmt: skip
+    if finished.together is not None:
+        click.echo(finished.together)
+    if sum(trial.state == "done" for trial in finished.trials) > 1:
+        click.echo(choice_line(definition, finished.trials))
     click.echo(summary_line(definition, finished.trials))
     click.echo(finished.path / "search.csv")

@@ -185,7 +185,7 @@ def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:
         return
     who = "job" if sums["one_by_one"] else "client and round"
     for way in ("up", "down"):
-        coded_bytes, clear = sums["client"][f"bytes_{way}"], sums[f"clear_bytes_{way}"] / sums["clients"]
+        coded_bytes, clear = sums["client"][f"bytes_{way}"], sums["clear"][f"bytes_{way}"]
         yield f"bytes {way}", f"{coded_bytes:,.0f} a {who}; in clear {clear:,.0f}"
     for row in sums["phases"]:
         times = f"{row['times']:,} x " if row["times"] > 1 else "once, " if not row["times"] else ""
@@ -215,7 +215,9 @@ def _time(sums: JsonObject) -> str:
     computed = sum(row["seconds"] for row in sums["phases"] if row["times"]) + sums["server_s"]
     formula = f"{before} L a job, {after} L a sum" if sums["one_by_one"] else f"{before + after} L"
     text = f"{formula} and {computed:.3g} s of cryptography, beside training, bandwidth and jitter"
-    return text if sums["round_s"] is None else f"{text}; {sums['round_s']:.6g} s at L = {sums['latency_s']:g} s"
+    if sums["ways_s"] is not None:
+        text = f"{text}; {sums['ways_s']:.6g} s at L = {sums['latency_s']:g} s"
+    return text if sums["round_s"] is None else f"{text}; the first round {sums['round_s']:.6g} s with all of it"
 
 
 def _least_squares(seen: list[JsonObject], coded: bool) -> None:

@@ -64,8 +64,11 @@ class ClientAlgorithm(Plugin, Protocol):
         private: bool (d,): coordinates that never leave a client; None = there are none.
         stateless: a client makes one pass from the downloaded model, moves all coordinates by plain gradients (a
             proximal term aside) and keeps nothing for later; only such clients may be remote.
-        minimises: what a client sends is its model, trained to minimise the mean loss of its samples and their penalty
-            (or near it, by a proximal term), so that one sample moves it no further than such a minimum.
+        minimises: what a client sends is the exact minimum of the mean loss of its samples and their penalty, so that
+            one sample moves it no further than such a minimum. SGD finds none.
+        descends: what a client sends is the model to which SGD led it from the downloaded one, or from one that no data
+            have touched; nothing else of its data is in it, neither now nor from earlier rounds.
+        proximal: the weight of a term that holds that model near its start, a penalty besides.
         uses_outcomes: a client looks at what became of its update, and may leave for good (:meth:`after_round`);
             only in synchronous rounds. The run ends where fewer than two are left.
     """
@@ -80,6 +83,8 @@ class ClientAlgorithm(Plugin, Protocol):
     sized_by_training: bool = False
     stateless: bool = False
     minimises: bool = False
+    descends: bool = False
+    proximal: float = 0.0
     uses_outcomes: bool = False
     passes: float = 1.0
     columns: tuple[Column, ...] = ()

@@ -17,8 +17,12 @@ class FedProx(ClientAlgorithm):
     mu: Annotated[float, Field(ge=0, le=1e6, description="weight of the proximal term; 0 = plain")]
 
     stateless = True
-    minimises = True
+    descends = True
     example = {"mu": 0.1}
+
+    @property
+    def proximal(self) -> float:  # type: ignore[override]  # a constant of other clients
+        return self.mu
 
     def begin(self, context: LocalContext) -> LocalPass:
         return LocalPass(context.download.model, proximal=self.mu)

@@ -19,7 +19,7 @@ class PlainSgd(ClientAlgorithm):
     """Nothing is added."""
 
     stateless = True
-    minimises = True
+    descends = True
 
 
 @PERSONAL("none")
@@ -64,6 +64,14 @@ class LocalTraining:
         """The client algorithm in use."""
         algorithm: ClientAlgorithm = self.personal.combine(self.client)
         return algorithm
+
+    @property
+    def descends(self) -> bool:
+        """Whether what clients send is the model of plain SGD, and nothing else of their data: no step is stretched by
+        momentum or shortened by a clip, and none was made at the rate of an earlier version.
+        """
+        earlier = self.algorithm.repeats and (self.decay_at or self.half_at)
+        return self.algorithm.descends and not (self.momentum or self.clip_norm or earlier)
 
     def check(self, scenario: ScenarioView) -> list[tuple[str, str]]:
         problems = []

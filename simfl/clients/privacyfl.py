@@ -37,12 +37,16 @@ class PrivacyFL(ClientAlgorithm):
 
     needs_rounds = True
     uses_outcomes = True
-    minimises = True
 
     @property
     def follows_data(self) -> bool:
         """Only who compares models leaves, and its own model is made of its data."""
         return self.tolerance is not None
+
+    @property
+    def descends(self) -> bool:  # type: ignore[override]  # a constant of other clients
+        """Not from a model less its own noise, which says by how much its data have moved the sum before."""
+        return self.from_scratch or not self.subtract_own_noise
 
     @property
     def repeats(self) -> bool:

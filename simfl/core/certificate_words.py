@@ -33,7 +33,7 @@ POLICY: dict[str, Any] = MULTI_ROUND | {"assumes": AND.join([WORST_CASE, "the se
 EPSILON: dict[str, Any] = {
     "observer": "all who see the models, and the server unless it adds the noise itself",
     "protects": "all updates of a client against none of them (zero-out)",
-    "assumes": "nothing else of the clients' data is released",
+    "assumes": "nothing of the clients' data is released but this one run",
 }
 SAMPLED_EPSILON: dict[str, Any] = EPSILON | {
     "observer": "all who see the models; where sampling is claimed, but not who takes part",
@@ -43,7 +43,7 @@ SAMPLE_EPSILON: dict[str, Any] = EPSILON | {
     "observer": "the server, and all who see the models",
     "protects": "one sample of one client, replaced",
 }
-UNSAID: dict[str, Any] = {"observer": "an observer that is not said", "protects": "what is not said"}
+UNSAID: dict[str, Any] = EPSILON | {"observer": "an observer that is not said", "protects": "what is not said"}
 """Of a plugin's epsilon that does not say."""
 
 

@@ -179,7 +179,8 @@ GUARANTEES: tuple[Column, ...] = tuple(
 SUMMARY_COLUMNS: tuple[Column, ...] = (
     Column("rounds", "Rounds", "count", "Server rounds, skipped ones included.", final="count", source="round",
            shown=False),
-    Column("best_test_accuracy", "Best accuracy", "share", "Highest test accuracy after any round.", 1, "max",
+    Column("best_test_accuracy", "Best accuracy (optimistic)", "share",
+           "Highest test accuracy after any round; optimistic, as the test samples choose the round.", 1, "max",
            "test_accuracy"),
     Column("expected_cardinality", "Expected cardinality", "number",
            "Cardinality that theory expects of selection and failures; deadlines and samples are left out.",

@@ -42,10 +42,14 @@ if TYPE_CHECKING:  # the families build on this module
 
         Attributes:
             weight_decay: of the clients' local training.
+            descends: what clients send is the model of plain SGD, and nothing else of their data.
         """
 
         @property
         def weight_decay(self) -> float: ...
+
+        @property
+        def descends(self) -> bool: ...
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from simfl.core.version import VERSION
 from simfl.core.wording import amount
 from simfl.forecasting.fans import BOTH, drawing
 from simfl.forecasting.forecast_text import WORDS, summary
+from simfl.forecasting.unknowns import CALIBRATED
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -45,6 +46,7 @@ def page(of: "Forecast", title: str) -> str:
             limits=of.limits,
             basis=OF_A_LOG,
             exposed=RECONSTRUCTABLE,
+            calibrated=CALIBRATED,
             style=(STYLES / "report.css").read_text(encoding="utf-8"),
         )
     )  # fmt: skip

@@ -18,7 +18,7 @@ from simfl.forecasting.parts import simulate_all
 from simfl.forecasting.past import Past
 from simfl.forecasting.policies import WRONG, SeenPolicy, find_refusal
 from simfl.forecasting.times import date
-from simfl.forecasting.unknowns import limits_of
+from simfl.forecasting.unknowns import CALIBRATION, limits_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -179,7 +179,8 @@ class Forecast:
         about = {"horizon": self.plan.horizon, "futures": len(self.outcomes[0].rank), "seed": self.plan.seed}
         model = {"name": self.model.fitted.model, "scores": self.model.scores, "drift": self.model.drift}
         seen = {"policy": self.seen.choice.text, "sentence": self.seen.sentence}
-        return {**about, **facts_of_a_log(), "policy": seen, "availability": model, "limits": self.limits, **rows}
+        return {**about, **facts_of_a_log(), "policy": seen, "availability": model, "limits": self.limits,
+                "calibration": CALIBRATION, **rows}  # fmt: skip
 
 
 def _fan(policy: str, name: str, rounds: NDArray[np.integer], table: NDArray[np.number]) -> "DataFrame":

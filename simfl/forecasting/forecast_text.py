@@ -9,6 +9,7 @@ from simfl.audit.log import plain
 from simfl.core.certificate_words import IF_ONLY_SUMS, RECONSTRUCTABLE, WORST
 from simfl.core.wording import amount
 from simfl.forecasting.times import date
+from simfl.forecasting.unknowns import CALIBRATED
 
 if TYPE_CHECKING:
     from simfl.forecasting.forecast_result import Forecast
@@ -92,7 +93,7 @@ def _clients(of: "Forecast") -> list[str]:
                                 f"{_label(of, row.low_95)}..{_label(of, row.high_95)}"))  # fmt: skip
     heading = f"Exposed ({RECONSTRUCTABLE}) within the horizon, and from which round on (>: beyond the horizon)"
     more = "; the first of them" if len(table) / len(of.policies) > LISTED else ""
-    return [f"{heading}{more}:", *rows, ""]
+    return [f"{heading}{more}:", *rows, CALIBRATED, ""]
 
 
 def _label(of: "Forecast", t: float | None) -> str:

@@ -104,6 +104,12 @@ class Trainer(Protocol):
         """The largest Euclidean norm of a training sample, of whichever client; 0 without any."""
         ...
 
+    def sample_moves(self, jobs: Sequence[Job]) -> NDArray[np.float64] | None:
+        """By how much, in the Euclidean norm, one replaced sample moves the model of each job at most, (n,), infinite
+        where nothing is proven; None = nothing is learned.
+        """
+        ...
+
     def initial(self) -> NDArray[np.float32]:
         """The model x(0), shape (d,), drawn from the stream "model"."""
         ...

@@ -3,6 +3,8 @@
 import copy
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from math import hypot, inf
 from typing import Any, cast
 
 import numpy as np
@@ -32,6 +34,7 @@ from simfl.learning.models.initial import initial
 from simfl.learning.partitions.base import Split
 from simfl.learning.predictor import Predictor
 from simfl.learning.pretraining import ClientPretraining
+from simfl.learning.sample_moves import largest_move
 from simfl.learning.torch_setup import configure_torch
 from simfl.learning.training_losses import TrainingLosses
 
@@ -54,6 +57,7 @@ class SupervisedLearner:
         self.holdings = self._holdings(split)
         self.partition = self.holdings.training
         self.samples, self.steepness = self.partition.sizes, choice.steepness
+        self.smoothness = inf if choice.bf16 else float(choice.model.smoothness)
         self.augment = choice.augment and choice.augment.suiting(self.data.shape, choice.data.name)
         self._build_model(scenario.means)
         self._build_algorithm(scenario.clients)
@@ -153,6 +157,21 @@ class SupervisedLearner:
         rows = self.data.x_train.reshape(len(self.data.x_train), -1)
         pieces = (rows[first : first + PIECE].astype(np.float64) for first in range(0, len(rows), PIECE))
         return max((float(np.sqrt((piece**2).sum(axis=1).max())) for piece in pieces), default=0.0)
+
+    def sample_moves(self, jobs: Sequence[Job]) -> NDArray[np.float64]:
+        if not self.local.descends or not self.smoothness < inf:
+            return np.full(len(jobs), inf)
+        longest = self._longest
+        slope, smoothness = (self.steepness or 0.0) * longest, self.smoothness * longest**2
+        clients, versions = np.array([(job.client, job.version) for job in jobs], dtype=np.int64).reshape(-1, 2).T
+        counts = self.partition.counts(clients, versions).tolist()
+        held = zip(counts, versions.tolist(), strict=True)
+        return np.array([largest_move(self.local, n, version, slope, smoothness) for n, version in held])
+
+    @cached_property
+    def _longest(self) -> float:
+        """The length of the longest training sample with a 1 for the intercept."""
+        return hypot(self.largest_norm(), 1)
 
     def initial(self) -> NDArray[np.float32]:
         return self.start.copy()

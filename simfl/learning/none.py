@@ -56,6 +56,9 @@ class IdleLearner:
     def largest_norm(self) -> float:
         return 0.0
 
+    def sample_moves(self, jobs: Sequence[Job]) -> None:
+        return None
+
     def initial(self) -> NDArray[np.float32]:
         return np.zeros(0, dtype=np.float32)
 

@@ -78,7 +78,7 @@ def work(
     """
     if local_pass.epochs is not None:
         local = replace(local, local_epochs=local_pass.epochs, local_steps=None)
-    bounds, last_pass, passes = _steps(len(samples), local)
+    bounds, last_pass, passes = steps_of(len(samples), local)
     key = (job.id, turn) if turn and not local_pass.repeats else (job.id,)
     steady = passes > 1 and bounds[1] == len(samples) and augment is None  # then no order of the samples matters
     rng = streams(f"{purpose}shuffle", *key) if local.shuffle else None
@@ -111,7 +111,7 @@ def _order(samples: NDArray[np.int64], passes: int, rng: np.random.Generator | N
 
 
 @lru_cache(maxsize=4096)
-def _steps(samples: int, local: LocalTraining) -> tuple[tuple[int, ...], int, int]:
+def steps_of(samples: int, local: LocalTraining) -> tuple[tuple[int, ...], int, int]:
     """Bounds of the steps, first step of the last pass, and number of passes of a client with so many samples."""
     steps = int(local.steps(np.array([samples]))[0])
     batch = min(local.batch_size or samples, samples)

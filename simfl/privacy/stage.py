@@ -51,11 +51,13 @@ class Members(NamedTuple):
         coordinates: of the vectors that were summed.
         slope: the most that the gradient of one training sample's loss is long, for clients that minimise a loss convex
             in the model, infinite for others; for stages of single samples. None = not known: nothing is learned.
+        moves: by how much one training sample moves the model of each job, float64 (n,), where that follows from how it
+            was trained; None = from the slope, the samples and the penalty.
         positions: the training samples of each job, int64, by their places in one data set, as often as it trains on
             them: one sample may be with several clients, or twice with one. Like the slope; None = not known.
         known: what those who see the sum know of single updates in it, noise included: ``own`` = clients aggregate, and
-            each knows its own; ``all`` = they see every one; ``server`` = the server does, and those who see the models do
-            not. Empty = nothing: whom a server tells the sum alone.
+            each knows its own; ``all`` = they see every one; ``server`` = the server does, who sees the models does not.
+            Empty = nothing: whom a server tells the sum alone.
         clipped: coordinates that the protocol has clipped after all noise of the clients was in them.
     """
 
@@ -70,6 +72,7 @@ class Members(NamedTuple):
     step: float = 0.0
     coordinates: int = 0
     slope: float | None = None
+    moves: NDArray[np.float64] | None = None
     positions: tuple[NDArray[np.int64], ...] | None = None
     known: Literal["", "own", "all", "server"] = ""
     clipped: int = 0

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import changing_lengths, exposing, sent, told_by_compression
+from simfl.core.coverage import changing_lengths, changing_weights, exposing, sent, told_by_compression
 from simfl.core.errors import PluginError
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import Arrays
@@ -72,7 +72,8 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     exposed = tuple(part.name for part in exposing(scenario) if part not in coded)
     codes = tuple(part.name for part in coded)
     single, stages = not rule.aggregate.sum_only or rule.own_models, scenario.privacy.stages
-    tolerated, lengths = partial(tolerated_colluders, scenario), bool(changing_lengths(scenario))
+    tolerated = partial(tolerated_colluders, scenario)
+    lengths = bool(changing_lengths(scenario)) or changing_weights(scenario)
     silent, recorded = not sent(scenario), _fewest_tolerated(folder / "phases.csv", rounds)
     return History(
         participation, facts, single, weighing, stages, exposed, silent, codes, tolerated, lengths, unsummed, uncounted,

@@ -252,8 +252,9 @@ def _tables(parts: Components[Rule], row: tuple[str, ...], events: bool) -> dict
     }
     if parts.rule.asynchronous:
         tables["jobs.csv"] = JOBS
-    may_fail = not parts.protocol.sums_whoever_comes
-    if may_fail or parts.protocol.phases or parts.protocol.joint or parts.policy.asks:
+    protocol = parts.protocol
+    hides = not (protocol.shows_updates or protocol.assumes)
+    if hides or not protocol.sums_whoever_comes or protocol.phases or protocol.joint or parts.policy.asks:
         tables["phases.csv"] = PHASES
     if parts.stages:
         tables["facts.csv"] = FACTS

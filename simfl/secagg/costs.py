@@ -28,8 +28,9 @@ class _Requests(NamedTuple):
 
 
 def costs(
-    protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams, told_bytes: int = 0
-) -> Any:
+    protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams, told_bytes: int = 0,
+    asked: PhaseRequest | None = None, announced: PhaseRequest | None = None,
+) -> Any:  # fmt: skip
     """Bytes, computation and phases of an aggregation.
 
     Args:
@@ -39,13 +40,15 @@ def costs(
         sizes: bytes of model and update without a protocol.
         streams: a run's.
         told_bytes: what each client tells for the selection with its update.
+        asked: what is asked before the selection; None = nothing.
+        announced: what is sent after the sum, without an answer; None = nothing.
 
     Returns:
         ``phases``: for each its name, how many ``times`` it comes in an aggregation (0 = once in a run), clients
         ``asked``, mean ``bytes_down`` and ``bytes_up`` of one of them, and the longest ``seconds`` of computation;
         ``client``: bytes and seconds of one client and aggregation, or where units are prepared one by one, of a job
-        until its update; ``bytes_down``, ``bytes_up``: of an aggregation in all; ``clear_bytes_down`` and
-        ``clear_bytes_up``: the same without a protocol; ``server_s``: computation after the last phase; ``work``:
+        until its update, and ``clear``, its bytes without a protocol; ``bytes_down``, ``bytes_up``: of an aggregation in
+        all; ``clear_bytes_down`` and ``clear_bytes_up``: the same without a protocol; ``server_s``: computation after the last phase; ``work``:
         operations of a client and of the server by kind, where the protocol counts them; ``ways`` of messages before
         a sum (of a job and of its sum); or ``refused``, the reason why there is no sum.
     """
@@ -54,15 +57,22 @@ def costs(
         return {"refused": requests}
     once, before, after, server_s = requests
     times, n = len(cohort.units) if one_by_one else 1, cohort.units.size
-    rows = [_row(each, 0) for each in once] + [_row(each, times) for each in before] + [_row(each, 1) for each in after]
+    asks, news = ([] if each is None else [each] for each in (asked, announced))
+    before, beside = [*asks, *before], [_row(each, 1) for each in (*asks, *news)]
+    rows = [_row(each, 0) for each in once] + [_row(each, times) for each in before]
+    rows += [_row(each, 1) for each in (*after, *news)]
     clients = (cohort.units[:1] if one_by_one else cohort.units).ravel()
     return {
         "phases": rows,
-        "client": _client_costs(before if one_by_one else [*before, *after], clients),
+        "client": _client_costs(before if one_by_one else [*before, *after, *news], clients),
         "bytes_down": round(sum(row["times"] * row["asked"] * row["bytes_down"] for row in rows)),
         "bytes_up": round(sum(row["times"] * row["asked"] * row["bytes_up"] for row in rows)),
-        "clear_bytes_down": n * sizes[0],
-        "clear_bytes_up": n * (sizes[1] + told_bytes),
+        "clear_bytes_down": round(n * sizes[0] + sum(row["asked"] * row["bytes_down"] for row in beside)),
+        "clear_bytes_up": round(n * (sizes[1] + told_bytes) + sum(row["asked"] * row["bytes_up"] for row in beside)),
+        "clear": {
+            "bytes_down": float(sizes[0] + sum(row["bytes_down"] for row in beside)),
+            "bytes_up": float(sizes[1] + told_bytes + sum(row["bytes_up"] for row in beside)),
+        },
         "server_s": server_s,
         "work": {
             kind: {"client": round(_seconds([*counted.before, *counted.after])), "server": round(counted.server_s)}

@@ -8,14 +8,18 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict
+from functools import reduce
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
+from scipy.stats import norm
 
 import simfl
 from simfl.cli import simfl as group
@@ -24,12 +28,15 @@ from simfl.experiments.search.median_rule import median_rule
 from simfl.experiments.search.objectives import Goal, Objective, Requirement
 from simfl.experiments.search.preparation import prepare
 from simfl.experiments.search.space import space_of
+from simfl.experiments.search.together import together
 from simfl.experiments.search.trials import Trial, best, nearest
 from simfl.experiments.sweep import processes
 from simfl.experiments.sweep.stop_rule import Reached, StopRule
 from simfl.experiments.sweep.worker_process import Slot
+from simfl.privacy.dp.losses import ORDERS, Total, totals
 from simfl.results.file_names import PRUNED
 from simfl.results.sealed_files import write_sealed
+from simfl.runs.accounting import history
 
 optuna = pytest.importorskip("optuna", reason="the extra search is not installed")
 
@@ -189,6 +196,81 @@ def test_a_requirement_on_the_rounds_of_a_run_names_the_one_for_any_number_of_ro
     said = call(*words, "--require", "privacy_weak>=2").stderr
     assert "for any number of rounds require guarantee_weak>=2" in said
     assert "any number of rounds" not in call(*words, "--require", "mean_cardinality>=1").stderr
+
+
+# -- what the choice gives away ----------------------------------------------------------------------------
+
+
+def epsilon_of(mu, delta=1e-5):
+    """Of a Gaussian mechanism, by bisection of its delta (Dong, Roth and Su, 2022, Corollary 2.13)."""
+
+    def delta_of(e):
+        return norm.cdf(mu / 2 - e / mu) - np.exp(e) * norm.cdf(-mu / 2 - e / mu)
+
+    return brentq(lambda e: delta_of(e) - delta, 0, 100) if mu else 0.0
+
+
+def noised(tmp_path, *words):
+    (tmp_path / "learns.yaml").write_text(LEARNS)
+    shown = call("search", tmp_path / "learns.yaml", "training.learning_rate=0.05,0.1,0.2", *NOISY[1:],
+                 "privacy.accountants=[zero_out]", "--maximise", "test_accuracy", "--require", "epsilon_max<=9",
+                 "--jobs", 1, "--out", tmp_path, *words)  # fmt: skip
+    assert shown.exit_code == 0, shown.stderr
+    return shown
+
+
+def test_epsilons_of_all_runs_are_composed_client_by_client(tmp_path):
+    found = json.loads(noised(tmp_path, "--own-seeds", "--json").stdout)
+    counts = np.zeros(24)
+    for row in found["runs"]:
+        with open(tmp_path / "tiny" / row["run"] / "participation.csv", newline="") as file:
+            counts += np.bincount([int(each["client"]) for each in csv.DictReader(file)], minlength=24)
+    composed, epsilons = found["all_runs_together"], [epsilon_of(0.5 * np.sqrt(n)) for n in counts]
+    assert composed["runs"] == 3 and composed["why"] == ""
+    assert composed["epsilon_max"] == pytest.approx(max(epsilons), rel=1e-6)
+    assert composed["epsilon_median"] == pytest.approx(np.median(epsilons), rel=1e-6)
+    assert composed["epsilon_max"] > max(row["epsilon_max"] for row in found["runs"])
+    assert len({simfl.open(tmp_path / "tiny" / row["run"]).summary["seed"] for row in found["runs"]}) == 3
+
+
+def test_shared_noise_is_not_composed(tmp_path):
+    shown = noised(tmp_path).stdout
+    assert "all 3 runs together: epsilon_max infinite" in shown and "--own-seeds" in shown
+    assert "optimistic: the best of 3 runs was chosen by test_accuracy on the test samples" in shown
+
+
+def test_runs_that_did_not_end_and_other_epsilons_are_infinite():
+    scenario = simfl.load(yaml.safe_load(LEARNS), [*NOISY[1:], "privacy.accountants=[pld]"])
+    assert together([], False) is None
+    assert together([(simfl.load(yaml.safe_load(TINY)), Path())], False) is None, "nobody says an epsilon"
+    assert np.isinf(together([(scenario, Path())], False).epsilon_max), "none of zero_out"
+    known = simfl.load(yaml.safe_load(LEARNS), [*NOISY[1:], "privacy.accountants=[zero_out]"])
+    assert together([(known, Path())], True).why.startswith("what runs that did not end")
+
+
+@pytest.mark.parametrize("stage", ["central_gaussian", "local_laplace", "discrete_gaussian", "tree_gaussian",
+                                   "skellam", "laplace_shares"])  # fmt: skip
+def test_a_run_alone_composes_to_its_own_epsilons(stage, tmp_path):
+    secagg = "secagg" if stage in ("discrete_gaussian", "skellam") else "ideal"
+    scenario = simfl.load(yaml.safe_load(TINY), ["training.weighting=equal", f"privacy.stages=[{stage}]",
+                                                 f"secagg={secagg}", "privacy.accountants=[zero_out]"])  # fmt: skip
+    run = simfl.run(scenario, out=tmp_path)
+    samples = np.ones(24, dtype=np.int64)
+    whole = min((t.epsilons(1e-5) for t in totals(history(scenario, run.path, 4, samples))), key=np.max)
+    with open(run.path / "privacy.csv", newline="") as file:
+        alone = [float(row["epsilon"]) for row in csv.DictReader(file)]
+    assert whole.tolist() == pytest.approx(alone, rel=1e-9)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=4))
+def test_a_client_that_a_run_lacks_is_told_nothing_of_by_it(runs):
+    parts = [Total(np.ones(n), np.ones(n), np.ones((len(ORDERS), n)) if renyi else None) for n, renyi in runs]
+    added = reduce(Total.plus, parts)
+    counts = [sum(i < n for n, _ in runs) for i in range(max(n for n, _ in runs))]
+    assert added.squares.tolist() == added.pure.tolist() == counts
+    renyi = [sum(i < n for n, renyi in runs if renyi) for i in range(len(counts))]
+    assert (added.rdp is None) == (not any(r for _, r in runs))
+    assert added.rdp is None or (added.rdp == renyi).all()
 
 
 # -- the same bytes ----------------------------------------------------------------------------------------

@@ -1,10 +1,13 @@
 """Of which noise an epsilon of output perturbation may speak: of what nobody knows, and nobody has clipped."""
 
 from collections import Counter
+from itertools import product
 from math import inf, log, sqrt
 
 import numpy as np
 import pytest
+import torch
+import yaml
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
@@ -23,11 +26,14 @@ BASE = """
 clients: 3
 selection: all
 devices: {computation: 1}
-training: {name: fedavg, rounds: 2, weighting: equal, weight_decay: 0.1, batch_size: null}
+training: {name: fedavg, rounds: 2, weighting: equal, weight_decay: 0.1, batch_size: null,
+           learning_rate: 0.02}
 learning: {data: digits, model: logistic, evaluate: {every: 0}}
 privacy: {stages: [{name: output_perturbation, epsilon: 1, samples: 479, alpha: 0.1, noise_scale: calibrated}]}
 """
-SERVERLESS = "training={name: serverless, rounds: 2, weighting: equal, weight_decay: 0.1, batch_size: null}"
+SERVERLESS = (
+    "training={name: serverless, rounds: 2, weighting: equal, weight_decay: 0.1, batch_size: null, learning_rate: 0.02}"
+)
 
 
 def epsilons(tmp_path, *overrides, text=BASE):
@@ -176,22 +182,32 @@ def test_the_same_noise_again_is_not_free_where_it_is_clipped_now():
 
 # -- client algorithms ------------------------------------------------------------------------------------
 
-NOT_THE_MINIMISER = {"fedltn", "jump_start", "lotteryfl", "scaffold", "local"}
-"""They prune, shift gradients by what data have said, or send nothing; a plugin's algorithm that says nothing, too."""
+NOT_OF_SGD = {"fedltn", "jump_start", "lotteryfl", "scaffold", "local", "fedbn", "private_layers"}
+"""They prune, shift gradients by what data have said, start from layers of their own, or send nothing; a plugin's
+algorithm that says nothing, too.
+"""
 
 
 @pytest.mark.parametrize("name, registry", [*((name, CLIENTS) for name in CLIENTS), *((n, PERSONAL) for n in PERSONAL)])
-def test_algorithms_say_whether_they_send_minimisers(name, registry):
+def test_algorithms_say_whether_they_send_what_sgd_left(name, registry):
     algorithm = registry.of({"name": name, **getattr(registry[name], "example", {})}).combine(PlainSgd())
-    assert algorithm.minimises == (name not in NOT_THE_MINIMISER)
-    assert not ClientAlgorithm.minimises
+    assert algorithm.descends == (name not in NOT_OF_SGD)
+    assert not (algorithm.minimises or ClientAlgorithm.minimises or ClientAlgorithm.descends)
+
+
+def test_a_start_that_knows_of_earlier_noise_is_not_covered():
+    """A model less a client's own noise says by how much its data moved the sum before."""
+    for scratch, subtract in product((True, False), repeat=2):
+        client = CLIENTS.of({"name": "privacyfl", "from_scratch": scratch, "subtract_own_noise": subtract})
+        assert client.descends == (scratch or not subtract)
 
 
 PRUNING = """
 clients: 2
 selection: all
 devices: {computation: 1}
-training: {name: fedavg, rounds: 1, weighting: equal, weight_decay: 0.5, local_epochs: 60, batch_size: null}
+training: {name: fedavg, rounds: 1, weighting: equal, weight_decay: 0.5, local_epochs: 60, batch_size: null,
+           learning_rate: 0.02}
 learning: {data: digits, model: logistic, holdout: {validation: 0.1}, evaluate: {every: 0}}
 privacy: {stages: [{name: output_perturbation, epsilon: 1, samples: 600, alpha: 0.5, noise_scale: calibrated}]}
 """
@@ -203,24 +219,76 @@ def test_a_model_that_data_decide_to_prune_has_no_epsilon_of_a_minimiser(tmp_pat
     assert all(weight < inf for weight, _, _ in epsilons(tmp_path / "plain", text=PRUNING))
     assert epsilons(tmp_path / "pruned", FEDLTN, text=PRUNING) == [(inf, inf, 0)]
     pruned = Scenario.parse(PRUNING, "output", [FEDLTN])
-    assert any("fedltn sends others" in note and "infinite" in note for note in pruned.cautions())
-    assert not any("minimiser" in note for note in Scenario.parse(PRUNING, "output").cautions())
+    assert any("fedltn sends other models" in note and "infinite" in note for note in pruned.cautions())
+    assert not any("sends other" in note for note in Scenario.parse(PRUNING, "output").cautions())
     oblivious = "secagg={name: oblivious, epsilon: 1, samples: 600}"
     noisy = Scenario.parse(PRUNING, "output", [FEDLTN, oblivious, "privacy.stages=[]"])
-    assert any("epsilon_weight is of minimisers" in note for note in noisy.cautions())
+    assert any("sends other models" in note and "epsilon_weight" in note for note in noisy.cautions())
 
 
-def test_a_proximal_term_only_holds_minimisers_nearer_together():
-    """By the closed form of ridge regression: mean of (x w - y)²/2 plus penalty/2 w² plus mu/2 (w - start)²."""
-    rng, penalty = np.random.default_rng(1), 0.3
-    x, y, start = rng.normal(size=20), rng.choice([-1.0, 1.0], 20), 2.0
-    other = np.append(-y[:1], y[1:])
+# -- what SGD allows one sample to do ---------------------------------------------------------------------
 
-    def best(labels, mu):
-        return (np.mean(x * labels) + mu * start) / (np.mean(x * x) + penalty + mu)
+TINY = """
+clients: 2
+selection: all
+devices: {computation: 1}
+training: {name: fedavg, rounds: 1, weighting: equal}
+learning: {data: {name: npz, path: PATH}, model: MODEL, evaluate: {every: 0}}
+privacy: {stages: [{name: output_perturbation, epsilon: 1, samples: 5, noise_scale: calibrated}]}
+"""
+TRAININGS = [  # of a smoothness of 5/2 (softmax) or 5/4, so that rates up to 0.7 fit with these penalties
+    {"local_epochs": 1, "batch_size": None, "learning_rate": 0.3},
+    {"local_epochs": 40, "batch_size": None, "learning_rate": 0.3, "weight_decay": 0.2},
+    {"local_epochs": 40, "batch_size": None, "learning_rate": 0.7},
+    {"local_epochs": 20, "batch_size": 2, "learning_rate": 0.3, "weight_decay": 0.1},
+    {"local_epochs": 20, "batch_size": 2, "learning_rate": 0.3, "shuffle": False},
+    {"local_steps": 7, "batch_size": 2, "learning_rate": 0.5, "weight_decay": 0.1},
+    {"local_epochs": 30, "batch_size": 1, "learning_rate": 0.1, "client": {"name": "fedprox", "mu": 0.5}},
+    {"local_epochs": 10, "batch_size": 2, "learning_rate": 0.3, "client": {"name": "privacyfl", "from_scratch": True}},
+    {"local_epochs": 10, "batch_size": 2, "learning_rate": 0.3, "personal": {"name": "ditto"}},
+]
 
-    moved = [abs(best(y, mu) - best(other, mu)) for mu in (0.0, 0.1, 1.0, 10.0)]
-    assert moved == sorted(moved, reverse=True)
+
+@pytest.mark.parametrize("model", ["logistic", "binary_logistic"])
+@pytest.mark.parametrize("training", range(len(TRAININGS)))
+def test_no_replaced_sample_moves_a_trained_model_further_than_the_bound(training, model, tmp_path):
+    """Ten samples, one of which is replaced by the worst that a search finds; five are with its client. Both worlds
+    draw the same streams, so that it stands in the same mini-batches. Samples are as long as any may be.
+    """
+    rng, path = np.random.default_rng(training), tmp_path / "data.npz"
+    test = {"x_test": np.eye(2, dtype=np.float32), "y_test": np.array([0, 1])}
+    np.savez(path, x_train=rng.normal(size=(10, 2)).astype(np.float32), y_train=np.arange(10) % 2, **test)
+    document = yaml.safe_load(TINY.replace("PATH", str(path)).replace("MODEL", model))
+    document["training"] |= TRAININGS[training]
+    learner = build(Scenario.parse(yaml.safe_dump(document), "tiny", folder=tmp_path)).learner
+
+    def around(angles):
+        return np.stack([2 * np.cos(angles), 2 * np.sin(angles)], axis=-1).astype(np.float32)
+
+    def put(place, angle, label):
+        learner.task.x[place], learner.task.y[place] = torch.from_numpy(around(angle)), int(label)
+        learner.data.x_train[place] = around(angle)
+
+    def moved(place, begin, one, other):
+        ends = []
+        job = Job.of(0, int(place not in learner.partition.samples_at(0, 0)), 0, 0.0)
+        for sample in (one, other):
+            put(place, *sample)
+            (done,) = learner.runner.train([job], {0: begin})
+            ends.append(done.result.upload.update.astype(np.float64))
+        return float(np.linalg.norm(ends[0] - ends[1]))
+
+    best = 0.0
+    for place in range(10):
+        for i, angle in enumerate(rng.uniform(0, 2 * np.pi, 10)):
+            put(i, angle, rng.integers(2))
+        angle, begin = rng.uniform(0, 2 * np.pi), np.zeros(learner.dimension, np.float32)
+        for _ in range(6):  # climbs: another start, another angle; the class always changes
+            tried, near = (begin + rng.normal(size=len(begin))).astype(np.float32), angle + rng.normal() * 0.5
+            if (far := moved(place, tried, (near, 0), (near, 1))) > best:
+                best, angle, begin = far, near, tried
+    bound = float(learner.sample_moves([Job.of(0, 0, 0, 0.0)])[0])
+    assert 0.05 * bound < best <= bound * (1 + 1e-4), best / bound
 
 
 # -- samples that several clients hold --------------------------------------------------------------------
@@ -264,7 +332,7 @@ def test_runs_count_the_copies_that_their_partition_makes(tmp_path, partition, m
         for client in range(3):
             mine = split.samples_at(client, version).tolist()
             for place in mine:
-                costs[place] += 2 * slope / (len(mine) * 0.1)
+                costs[place] += 2 * 0.02 * slope / len(mine)
         assert found == pytest.approx(max(costs.values()) / (2 / (479 * 0.1)))
         assert max(costs.values()) >= most * min(costs.values())
 

@@ -1,5 +1,6 @@
 """Privacy is accounted by what updates have counted, whatever a rule says of its weights."""
 
+import csv
 import json
 from collections import Counter
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.multiround.analysis import trace
 from simfl.results.run_files import participation_matrix
 from simfl.runs.central_noise import central_noise
-from simfl.runs.run import run
+from simfl.runs.run import build, run
 from simfl.scenario import Scenario
 from simfl.selection.theory.expected_cardinality import guarantee
 from simfl.training.aggregates import AGGREGATES, Factor, Mean
@@ -202,3 +203,33 @@ def test_a_weight_below_zero_is_refused(tmp_path):
 def test_all_accountants_are_asked_above():
     assert {name for name, cls in ACCOUNTANTS.items() if cls.__module__.startswith("simfl.")} == {
         "zero_out", "pld", "rdp"}  # fmt: skip
+
+
+GROWING = """
+clients: 4
+seed: 1
+selection: {name: batch_partition, k: 2, T: 2}
+training: {name: fedavg, rounds: 8, weighting: samples}
+learning: {data: digits, model: logistic, partition: {name: growing, first: [5, 40, 10, 20], new: 10, versions: 8},
+           evaluate: {every: 0}}
+"""
+
+
+@pytest.mark.parametrize("weighting, kept", [("samples", 1), ("equal", 2)])
+def test_weights_that_grow_with_data_tell_updates_that_stay_apart(weighting, kept, tmp_path):
+    """Sums n1(t) u1 + n2(t) u2 of one unit with other numbers of samples: solved by the matrix of what really counted."""
+    made = Scenario.parse(GROWING, "growing", [f"training.weighting={weighting}"])
+    learner, done = build(made).learner, run(made, tmp_path)
+    with open(done.path / "participation.csv", newline="") as file:
+        entries = [(int(row["round"]), int(row["client"])) for row in csv.DictReader(file)]
+    counted = np.zeros((8, 4))
+    for t, client in entries:
+        counted[t, client] = learner.counts(np.array([client]), t)[0] if weighting == "samples" else 1
+    alone = [
+        np.abs(np.linalg.lstsq(counted.T, unit, rcond=None)[0] @ counted - unit).max() < 1e-6 for unit in np.eye(4)
+    ]
+    assert any(alone) == (kept == 1)
+    assert [done.summary[name] for name in ("privacy_strong", "privacy_weak_lower")] == [kept] * 2
+    promised = {done.summary[name] for name in ("guarantee_strong", "guarantee_semi_strong", "guarantee_weak")}
+    assert promised == ({1} if kept == 1 else {None}), "theory does not know whether everybody holds samples"
+    assert ("beside_sums" in done.summary) == (kept == 1)

@@ -13,6 +13,7 @@ import pandas
 import pytest
 from scipy import stats
 
+from simfl.forecasting.unknowns import CALIBRATION
 from simfl.scenario import Scenario
 from simfl.selection.theory import expected_cardinality
 from tests.whole.test_scripts import imported
@@ -328,6 +329,11 @@ def test_coverage_of_the_forecasts():
     for name, *cells in shown("how-to/forecast", "| quantity | 80 % intervals", 1 + len(coverage["each"])):
         shares = names[name]
         assert_same(cells, 100 * shares["80"], 100 * shares["95"])
+    last = coverage["reliability"][-1]
+    measured = {"foretold": round(last["foretold"], 2), "came_true": round(last["came"], 2), "clients": last["count"]}
+    assert CALIBRATION == {"at_least": 0.9, **measured}
+    for printed in ("simfl/forecasting/forecast_text.py", "simfl/forecasting/forecast_page.py"):
+        assert "CALIBRATED" in (RESULTS.parent / printed).read_text()
 
 
 def test_masked_averaging():

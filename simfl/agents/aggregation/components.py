@@ -118,6 +118,13 @@ class Components(Generic[R_co]):
             return None
         return steepness * hypot(self.learner.largest_norm(), 1) if self.rule.algorithm.minimises else inf
 
+    def sample_moves(self, jobs: Sequence[Job]) -> NDArray[np.float64] | None:
+        """By how much one sample moves the model of each job, (n,), where anybody needs it; None = not known, or it
+        follows from the slope.
+        """
+        by_slope = self.sample_slope is None or self.rule.algorithm.minimises
+        return None if by_slope else self.learner.sample_moves(jobs)
+
     @property
     def known_updates(self) -> Literal["", "own", "all", "server"]:
         """What everybody who sees the sum knows of its updates besides, see :class:`simfl.privacy.stage.Members`."""

@@ -1,13 +1,26 @@
 """What theory says of a scenario's sums, before the first round: bytes, computation, tolerated dropouts, time."""
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-from simfl.agents.aggregation.components import Components
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.components import Components, RoundResult
+from simfl.agents.aggregation.exchange import ASK
+from simfl.agents.synchronous import SynchronousServer
+from simfl.agents.world import World
 from simfl.core.json_data import JsonObject
+from simfl.core.payload import SCORE_BYTES
 from simfl.core.scenario_view import has_buffer
-from simfl.core.types import SERVER
+from simfl.core.types import SERVER, Job
+from simfl.devices.always import AlwaysOn
+from simfl.devices.failure import Reliable
+from simfl.learning.base import Learner, Sizes
 from simfl.network.link_network import LinkNetwork
 from simfl.secagg.costs import costs
+from simfl.secagg.sessions import PhaseRequest, SessionResult
 from simfl.training.base import Rule
 
 
@@ -21,8 +34,10 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
         Besides: ``clients`` whose updates are summed (a mean where ``sure`` is false: the policy sizes its selections
         itself), and ``unit`` of those that stand together; ``elements`` of an update; ``known``, see
         :meth:`simfl.secagg.base.Protocol.known`; ``one_by_one``, whether units are prepared one by one;
-        ``latency_s``, where it is the same for all clients in both directions, and then ``round_s``: the time of the
-        ways and of the protocol's computation, without training, bandwidth and jitter. Where the server's link is
+        ``latency_s``, where it is the same for all clients in both directions, and then ``ways_s``: the time of the
+        ways and of the protocol's computation, without training, bandwidth and jitter. Of a synchronous rule
+        ``round_s``: how long the first round takes with all of these, a set-up left out; None where it sums nobody, and
+        models that vary in size count as dense. Where the server's link is
         shared, a round is synchronous, and all clients have equal lines, ``transfer_s``: what bandwidth adds to a
         round, if messages had the link for themselves (``alone``), and as they share it (``shared``), all of a phase
         at once. Where policy or rule say nothing of a sum's size, ``clients`` is None and stands alone.
@@ -39,8 +54,9 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
     cohort = parts.cohort(0, np.arange(n, dtype=np.int32).reshape(-1, unit), None)
     dense = parts.learner.model_bytes
     down, up = (dense, dense) if parts.learner.sizes_vary else parts.learner.sizes([])[:2]
-    sizes = (down, parts.staged_bytes(up))
-    session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams, parts.score_bytes)
+    asked, announced, held, round_s = _first_round(parts, cohort.units.ravel(), down)
+    sizes = ((1 - held) * down, parts.staged_bytes(up))
+    session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams, parts.score_bytes, asked, announced)
     about = {
         "clients": n,
         "sure": one_by_one or (policy.fixed_size and not (rule.losses and rule.losses.quorum)),
@@ -53,9 +69,68 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
         "known": protocol.known(cohort),
         **session_costs,
         "latency_s": latency_s,
-        "round_s": _time(session_costs, latency_s),
+        "ways_s": _time(session_costs, latency_s),
+        "round_s": round_s,
         **({} if one_by_one else _transfer(parts, session_costs)),
     }
+
+
+class _Beside(NamedTuple):
+    """What a synchronous server sends beside a session and its work: what it asks before it selects, and announces; the
+    share of the cohort that holds the model by then, and the time of the whole first round, None if it sums nobody.
+    """
+
+    asked: PhaseRequest | None = None
+    announced: PhaseRequest | None = None
+    held: float = 0.0
+    round_s: float | None = None
+
+
+@dataclass(eq=False)
+class _FirstRound(SynchronousServer):
+    """A first round up to its sum: what it costs is known then, and nothing is trained."""
+
+    held: float | None = None
+
+    def aggregate(
+        self,
+        jobs: list[Job],
+        session: SessionResult | None,
+        staleness: NDArray[np.int64] | None = None,
+        row: JsonObject | None = None,
+    ) -> RoundResult:
+        self.held = float(self.holds_model[[job.client for job in jobs]].mean()) if jobs else None
+        return RoundResult(0, np.empty(0, dtype=np.int32), np.empty(0), {}, True)
+
+
+class _Dense:
+    """A learner whose messages have the size of dense models."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.learner, name)
+
+    def sizes(self, jobs: Sequence[Job]) -> Sizes:
+        """Of every job the same."""
+        return Sizes(self.learner.model_bytes, self.learner.model_bytes)
+
+
+def _first_round(parts: Components[Any], cohort: NDArray[np.int32], model_bytes: Any) -> _Beside:
+    """The first round if everybody is there and nobody fails, as a synchronous server plays it."""
+    if parts.rule.server != SynchronousServer.name:
+        return _Beside()
+    learner: Any = _Dense(parts.learner) if parts.learner.sizes_vary else parts.learner
+    world, reliable = World(), replace(parts, available=AlwaysOn(np.zeros(parts.clients)), failing=Reliable())
+    server = _FirstRound(replace(reliable, learner=learner), world, lambda done: None)
+    world.run(world.spawn(server.round(0)))
+    asked, announced = next((row.asked for row in server.accounts.phases if row.phase == ASK), 0), None
+    if parts.rule.announce:
+        announced = PhaseRequest("announcement", cohort, model_bytes, 0, 0.0)
+    candidates = np.arange(asked, dtype=np.int32)
+    request = PhaseRequest(ASK, candidates, parts.learner.model_bytes, SCORE_BYTES, 0.0) if asked else None
+    return _Beside(request, announced, server.held or 0.0, None if server.held is None else world.now)
 
 
 def _transfer(parts: Components[Rule], session_costs: JsonObject) -> JsonObject:

@@ -166,7 +166,7 @@ class AggregationPipeline:
             number, client_updates.jobs, weights, client_updates.divisor(weights), total.opened, updates.examples,
             parts.rule.fixed_denominator, parts.rule.algorithm.follows_data, total.step, parts.elements,
             positions=None if self.slope is None else parts.learner.positions(client_updates.jobs),
-            known=parts.known_updates, clipped=total.clipped,
+            known=parts.known_updates, clipped=total.clipped, moves=parts.sample_moves(client_updates.jobs),
         )  # fmt: skip
 
     def _add(self, done: SessionResult, client_updates: ClientUpdates) -> Aggregate:
@@ -277,7 +277,8 @@ class AggregationPipeline:
         """By how much one training sample moves the sum of these updates at most."""
         places = None if self.slope is None else self.parts.learner.positions(sending.jobs)
         left, weights = self.parts.rule.algorithm.follows_data, sending.weights
-        members = Members(0, sending.jobs, weights, 1.0, None, examples, None, left, slope=self.slope, positions=places)
+        members = Members(0, sending.jobs, weights, 1.0, None, examples, None, left, slope=self.slope, positions=places,
+                          moves=self.parts.sample_moves(sending.jobs))  # fmt: skip
         return of_one_sample(members, of_each_sample(members, self.parts.weight_decay))
 
     def _code(self, jobs: tuple[Job, ...], vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -26,7 +26,7 @@ class Ditto(ClientAlgorithm):
         0.1
     )
 
-    minimises = True
+    descends = True
 
     def for_model(self, parameters: Sequence[Parameter], initial: Vector) -> ClientAlgorithm:
         return _Fitted(np.float32(self.strength), initial)

@@ -20,8 +20,6 @@ class FedBn(ClientAlgorithm):
     Reference: Li et al., "FedBN: Federated Learning on Non-IID Features via Local Batch Normalization", ICLR 2021.
     """
 
-    minimises = True
-
     def for_model(self, parameters: Sequence[Parameter], initial: NDArray[np.float32]) -> ClientAlgorithm:
         private = norm_coordinates(parameters, len(initial))
         if not private.any():

@@ -21,7 +21,7 @@ class FineTune(ClientAlgorithm):
     epochs: Annotated[int, Field(ge=1, le=10_000, description="passes over the client's samples")] = 1
 
     stateless = True
-    minimises = True
+    descends = True
 
     def tune(self, context: LocalContext) -> LocalPass:
         return LocalPass(context.download.model, epochs=self.epochs)

@@ -28,8 +28,6 @@ class PrivateLayers(ClientAlgorithm):
         tuple[str, ...], Field(min_length=1, description="norm, head, all, or how names of parameters begin")
     ] = ("head",)
 
-    minimises = True
-
     @property
     def sends(self) -> tuple[PayloadPart, ...]:  # type: ignore[override]  # a constant of other clients
         """Nothing where all layers stay with the clients."""

@@ -42,6 +42,7 @@ class Search:
         runs: at most.
         batch: runs that are proposed together; it decides which ones are proposed.
         prune: by what runs are stopped early; None = never.
+        own_seeds: whether each run has a seed of its own, so that none shares draws with another.
     """
 
     file: str
@@ -52,6 +53,7 @@ class Search:
     runs: int
     batch: int = BATCH
     prune: By | None = None
+    own_seeds: bool = False
 
     @cached_property
     def digest(self) -> str:
@@ -69,7 +71,19 @@ class Search:
             "require": list(map(str, self.goal.requirements)),
             "batch": self.batch,
             "prune": self.prune,
+            **({"own_seeds": True} if self.own_seeds else {}),
         }
+
+    def scenario(self, number: int, values: Sequence[str]) -> Scenario:
+        """The scenario of a combination of values, as the run of this number.
+
+        Raises:
+            ScenarioError: it is invalid.
+        """
+        space = self.space
+        if self.own_seeds:
+            space = replace(space, fixed=(*space.fixed, f"seed={self.first.seed + number}"))
+        return space_scenario(space, self.load, values)
 
     def to_yaml(self) -> str:
         """The content of the search's ``sweep.yaml``."""
@@ -86,6 +100,7 @@ def prepare(
     batch: int = BATCH,
     prune: By | None = None,
     plugins: Sequence[Path] = (),
+    own_seeds: bool = False,
 ) -> Search:
     """A search whose space, goal and numbers fit its scenario.
 
@@ -101,7 +116,7 @@ def prepare(
     wanted = goal(maximise, minimise, require, first)
     _check_pruning(wanted, prune, first)
     _check_deltas(wanted, valid)
-    return Search(file, load, first, resolved, wanted, runs, batch, prune)
+    return Search(file, load, first, resolved, wanted, runs, batch, prune, own_seeds)
 
 
 def _check_deltas(wanted: Goal, scenarios: Sequence[Scenario]) -> None:

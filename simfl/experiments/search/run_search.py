@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING
 
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link
+from simfl.core.wording import amount
 from simfl.experiments.compare.run_numbers import measures
 from simfl.experiments.search import trials as table
 from simfl.experiments.search.median_rule import median_rule
-from simfl.experiments.search.preparation import Search, space_scenario
+from simfl.experiments.search.preparation import Search
 from simfl.experiments.search.proposals import Proposer
+from simfl.experiments.search.together import Together, together
 from simfl.experiments.search.trials import Trial
 from simfl.experiments.sweep import run_status
 from simfl.experiments.sweep.execution import SHARED, Counts, How, Watch, execute
@@ -59,11 +61,13 @@ class FinishedSearch:
         path: its folder.
         trials: every run, by number.
         exhausted: whether every combination of the space was run.
+        together: what all of them give away; None where no run says an epsilon.
     """
 
     path: Path
     trials: tuple[Trial, ...]
     exhausted: bool
+    together: Together | None = None
 
 
 def folder_of(search: Search, out: Path) -> Path:
@@ -98,7 +102,16 @@ def search(definition: Search, out: Path, how: How, watch: Watch | None = None) 
             for slot in running.how.slots or ():
                 slot.close()
         _write_study(running.proposer, folder)
-    return FinishedSearch(folder, tuple(running.trials), running.proposer.exhausted)
+    told = _together(definition, out, running)
+    return FinishedSearch(folder, tuple(running.trials), running.proposer.exhausted, told)
+
+
+def _together(definition: Search, out: Path, running: "_Running") -> Together | None:
+    """What all runs of a search give away."""
+    ended = [trial for trial in running.trials if trial.state in (table.DONE, table.EMPTY)]
+    runs = out / definition.first.name
+    scenarios = ((definition.scenario(trial.number, trial.values), runs / trial.digest) for trial in ended)
+    return together(scenarios, len(running.trials) - len(ended))
 
 
 class _Running:
@@ -143,7 +156,7 @@ class _Running:
         try:
             for proposal, values in self.proposer.proposals():
                 try:
-                    scenario: Scenario = space_scenario(self.definition.space, self.definition.load, values)
+                    scenario: Scenario = self.definition.scenario(len(self.members), values)
                 except ScenarioError as error:
                     problem = str(error).split("\n")[0]
                     self.proposer.refuse(proposal)
@@ -251,6 +264,14 @@ def summary_line(definition: Search, trials: Sequence[Trial]) -> str:
         return f"best: {_in_words(definition, keys, one)}{more}"
     required = ", ".join(map(str, definition.goal.requirements))
     return f"no run meets {required}; the nearest: {_in_words(definition, keys, near)}"
+
+
+def choice_line(definition: Search, trials: Sequence[Trial]) -> str:
+    """In a line, that a best value is the best of so many, on the samples that it is reported on."""
+    ended = sum(trial.state == table.DONE for trial in trials)
+    names = " and ".join(objective.name for objective in definition.goal.objectives)
+    on = " on the test samples that it is reported on" if definition.first.learning.evaluate_every else ""
+    return f"optimistic: the best of {amount(ended, 'run')} was chosen by {names}{on}; repeat it with other seeds"
 
 
 def _in_words(definition: Search, keys: Sequence[str], trial: Trial) -> str:

@@ -33,6 +33,9 @@ class BuildableModel(Protocol):
     @property
     def steepness(self) -> float: ...
 
+    @property
+    def smoothness(self) -> float: ...
+
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module": ...
 
     def initial_values(self) -> "NDArray[np.float32] | None": ...
@@ -58,10 +61,12 @@ class Model(Plugin, Protocol):
         tokens: samples are int64 tokens, each 0 .. classes - 1, not float32 numbers; None: either.
         steepness: where the cross-entropy of one sample is convex in the parameters, the most that its gradient is
             long, over the length of the sample with a 1 for the intercept; infinite = it is not convex, or nobody says.
+        smoothness: the same of the largest eigenvalue of its second derivative, over the square of that length.
     """
 
     tokens: bool | None = False
     steepness: float = inf
+    smoothness: float = inf
 
     @abstractmethod
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 class Logistic:
     """Multinomial logistic regression: one linear layer and a softmax.
 
-    The gradient of a sample's loss is (p - y) (x, 1)', and chances p differ from a label y by sqrt(2) at most.
+    The gradient of a sample's loss is (p - y) (x, 1)', and chances p differ from a label y by sqrt(2) at most;
+    the second derivative is (diag(p) - p p') (x, 1)(x, 1)', whose first factor has no eigenvalue above 1/2.
     """
 
     steepness = sqrt(2)
+    smoothness = 0.5
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int:
         return parameter_count((), (prod(shape), classes))
@@ -34,9 +36,12 @@ class Logistic:
 @MODELS("binary_logistic")
 @dataclass(frozen=True)
 class BinaryLogistic:
-    """Logistic regression of two classes: one weight a feature and an intercept; 1-Lipschitz in the margin."""
+    """Logistic regression of two classes: one weight a feature and an intercept; 1-Lipschitz and 1/4-smooth in
+    the margin.
+    """
 
     steepness = 1.0
+    smoothness = 0.25
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int:
         if classes != 2:

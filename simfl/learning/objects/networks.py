@@ -115,6 +115,7 @@ class UserNetwork:
 
     tokens: ClassVar[None] = None
     steepness: ClassVar[float] = inf
+    smoothness: ClassVar[float] = inf
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int | None:
         """Parameters of a module; None where it is only built later."""

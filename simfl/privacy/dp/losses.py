@@ -8,6 +8,7 @@ add up and are turned into an epsilon by Canonne, Kamath and Steinke, "The discr
 privacy", 2020, Proposition 12.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -167,24 +168,89 @@ def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
         return total
 
     mu = np.zeros(rounds) if loss.mu is None else loss.mu
-    squares, epsilon = so_far((mu[round] * weight) ** 2), np.zeros(len(round))
-    if loss.pure is not None:
-        epsilon = so_far(loss.pure[round] * (np.maximum(weight, 1.0) if loss.weighted else weight**2))
-    if loss.rdp is not None:
-        if loss.weighted:  # how divergences grow with a weight is the mechanism's own
-            squares = so_far(np.where(weight > 1 + EQUAL, np.inf, 0.0))
-        least = np.full(len(round), np.inf)
-        for i, alpha in enumerate(ORDERS):
-            least = np.minimum(least, rdp_epsilon(so_far(loss.rdp[round, i]) + alpha * squares / 2, alpha, delta))
-        epsilon = epsilon + least
-    else:
-        distinct, which = np.unique(squares, return_inverse=True)
-        epsilon = epsilon + gaussian.epsilon(np.sqrt(distinct), delta)[which]
+    squares = so_far((mu[round] * weight) ** 2)
+    if loss.rdp is not None and loss.weighted:  # how divergences grow with a weight is the mechanism's own
+        squares = squares + so_far(np.where(weight > 1 + EQUAL, np.inf, 0.0))
+    updates = np.maximum(weight, 1.0) if loss.weighted else weight**2
+    pure = None if loss.pure is None else so_far(loss.pure[round] * updates)
+    rdp = None if loss.rdp is None else (so_far(loss.rdp[round, i]) for i in range(len(ORDERS)))
+    epsilon = _epsilons(squares, pure, rdp, delta)
     timeline = _over_rounds(round, client, epsilon, rounds, clients)
     if loss.opened is None or not loss.opened.any():
         return timeline
     most, median = (np.where(loss.opened, np.inf, values) for values in timeline[:2])
     return EpsilonTimeline(most, median, np.full(clients, np.inf))
+
+
+def _epsilons(
+    squares: NDArray[np.float64],
+    pure: NDArray[np.float64] | None,
+    rdp: Iterable[NDArray[np.float64]] | None,
+    delta: float,
+) -> NDArray[np.float64]:
+    """What squares of mu, pure epsilons and Renyi divergences, order by order, amount to, each of the same shape."""
+    if rdp is None:
+        distinct, which = np.unique(squares, return_inverse=True)
+        epsilon = gaussian.epsilon(np.sqrt(distinct), delta)[which]
+    else:
+        epsilon = np.full(squares.shape, np.inf)
+        for alpha, divergence in zip(ORDERS, rdp, strict=True):
+            epsilon = np.minimum(epsilon, rdp_epsilon(divergence + alpha * squares / 2, alpha, delta))
+    return epsilon if pure is None else epsilon + pure
+
+
+class Total(NamedTuple):
+    """A bound of what a run tells of each client: squares of mu and pure epsilons, (clients,), and Renyi divergences,
+    (orders, clients), or None. Those of runs whose noise is independent add up.
+    """
+
+    squares: NDArray[np.float64]
+    pure: NDArray[np.float64]
+    rdp: NDArray[np.float64] | None = None
+
+    def epsilons(self, delta: float) -> NDArray[np.float64]:
+        """Of each client, (clients,); 0 of one of whom nothing is told."""
+        told = self.squares + self.pure + (0 if self.rdp is None else self.rdp.sum(axis=0)) > 0
+        return np.where(told, _epsilons(self.squares, self.pure, self.rdp, delta), 0.0)
+
+    def plus(self, other: "Total") -> "Total":
+        """What both tell; a client that one of them does not have is told nothing of by it."""
+        clients = max(len(self.squares), len(other.squares))
+
+        def added(one: NDArray[np.float64], another: NDArray[np.float64]) -> NDArray[np.float64]:
+            total = np.zeros((*one.shape[:-1], clients))
+            total[..., : one.shape[-1]] += one
+            total[..., : another.shape[-1]] += another
+            return total
+
+        rdp = self.rdp if other.rdp is None else other.rdp if self.rdp is None else added(self.rdp, other.rdp)
+        if rdp is not None and rdp.shape[-1] < clients:
+            rdp = added(rdp, np.zeros((len(rdp), clients)))
+        return Total(added(self.squares, other.squares), added(self.pure, other.pure), rdp)
+
+
+def totals(history: History) -> list[Total]:
+    """Bounds of what all rounds together tell of each client; each of them holds."""
+    clients = history.shape[1]
+    if history.silent:
+        return [Total(np.zeros(clients), np.zeros(clients))]
+    each = [] if history.exposing else losses(history)
+    if not each:
+        seen = np.asarray(history.seen.sum(axis=0)).ravel() > 0
+        return [Total(np.where(seen | bool(history.exposing), np.inf, 0.0), np.zeros(clients))]
+    return [_total(history, loss) for loss in each]
+
+
+def _total(history: History, loss: Loss) -> Total:
+    """What one loss alone leaves."""
+    weights = loss_factors(history, loss)
+    if loss.opened is not None and loss.opened.any():
+        return Total(np.full(weights.shape[1], np.inf), np.zeros(weights.shape[1]))
+    squared, taking_part = weights.power(2).T, weights.astype(bool).astype(np.float64).T
+    none = np.zeros(weights.shape[0])
+    squares = squared @ (none if loss.mu is None else loss.mu**2)
+    pure = (taking_part if loss.weighted else squared) @ (none if loss.pure is None else loss.pure)
+    return Total(squares, pure, None if loss.rdp is None else (taking_part @ loss.rdp).T)
 
 
 def rdp_epsilon(divergence: NDArray[np.float64], alpha: float, delta: float) -> NDArray[np.float64]:

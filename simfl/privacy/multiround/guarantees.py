@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import COLLUDER_COLUMNS, Column
-from simfl.core.coverage import changing_lengths, told_by_compression
+from simfl.core.coverage import changing_lengths, changing_weights, told_by_compression
 from simfl.core.registration.plugin_data import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView, summands
 from simfl.core.tolerance import surely_tolerated, tolerance_problem
@@ -73,7 +73,7 @@ class Guarantees(Privacy):
         if self.colluders is not None and self.colluders >= setting.clients:
             why = f"are {self.colluders} of {amount(setting.clients, 'client')}, which leaves nobody; use at most"
             problems.append(("colluders", f"{why} {setting.clients - 1}"))
-        if setting.training.by_samples and setting.learning.counts_change:
+        if changing_weights(setting):
             why = "but the clients' numbers of samples change over time, and one number a client is known"
             if self.rows == "weights":
                 problems.append(("rows", f"is weights, {why}; use rows: units, or training.weighting: equal"))

@@ -19,6 +19,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, summands
 from simfl.core.types import Aggregate
+from simfl.privacy.dp.stages.sample_copies import no_bound
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.keys import ELEMENT, KEY
 from simfl.secagg.crypto.quantise import Grid
@@ -80,9 +81,8 @@ class Oblivious(MaskedProtocol):
         failing("noise"),
         Column("noise_std", "Noise", "number", "Standard deviation of the noise in a weight of the mean.", -1, "last"),
         Column("epsilon_weight", "ε of a weight", "number",
-               "Pure epsilon of one weight of this round's mean, for one replaced sample, as noise and samples really "
-               "are, if clients minimise a convex loss exactly; empty where it is infinite.", -1, "whole_sum",
-               shown=False, **SAMPLE_EPSILON),
+               "Pure epsilon of one weight of this round's mean, for one replaced sample, as noise, samples and "
+               "training really are; empty where it is infinite.", -1, "whole_sum", shown=False, **SAMPLE_EPSILON),
     )  # fmt: skip
     example: ClassVar[JsonObject] = {"epsilon": 1.0, "samples": 50}
 
@@ -101,14 +101,8 @@ class Oblivious(MaskedProtocol):
         if real < self.alpha:
             penalty = f"alpha {self.alpha:g}, but clients train with weight_decay {real:g}"
             cautions.append(f"noise is made for {penalty}: epsilon_weight is of the latter")
-        if setting.learning.steepness is None:
-            cautions.append("nothing is learned: epsilon_weight is infinite (left empty)")
-        elif setting.learning.steepness == inf:
-            why = "is of models whose loss is convex, and learning.model does not say so: it is infinite (left empty)"
-            cautions.append(f"epsilon_weight {why}")
-        elif not (algorithm := setting.training.algorithm).minimises:
-            why = f"is of minimisers of a client's loss, and {algorithm.name} sends others: it is infinite (left empty)"
-            cautions.append(f"epsilon_weight {why}")
+        if why := no_bound(setting):
+            cautions.append(f"{why}: epsilon_weight is infinite (left empty)")
         if self.noise == "once":
             cautions.append("the same noise is in every round and cancels between two: epsilon_weight is infinite from "
                          "the second sum on (left empty)")  # fmt: skip

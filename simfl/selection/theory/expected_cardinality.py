@@ -64,7 +64,7 @@ def theory(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> J
         result["expected_cardinality"] = _aggregated_cardinality(setting, family, here, order)
         result["full_rank_probability"] = family.full_rank(here)
     if result["expected_cardinality"] is not None or (setting.training.losses and setting.training.losses.quorum):
-        result["left_out"] = _left_out(setting)
+        result["left_out"] = left_out(setting)
     return result
 
 
@@ -87,7 +87,7 @@ def _aggregated_cardinality(
     return None if mean is None else float(f"{mean:.12g}")
 
 
-def _left_out(setting: ScenarioView) -> list[str]:
+def left_out(setting: ScenarioView) -> list[str]:
     """What the expected cardinality knows nothing of, as keys of the scenario."""
     losses, poor = setting.training.losses, not setting.learning.everybody_holds_samples
     late = losses is not None and losses.deadline_s is not None

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from simfl.core.certificate_words import EPSILON
 from simfl.core.columns import Column
+from simfl.core.coverage import changing_weights
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
@@ -47,7 +48,8 @@ class ZeroOut(Accountant):
     """What the stages' noise leaves to be learned of each client by who knows which rounds it took part in.
 
     Adjacency: all updates of one client against none of them. No sampling is assumed, so that any policy will do; it
-    must not look at data. Weights, drops and shares of noise are those of the run. Gaussian noise is accounted exactly.
+    must not look at data. Weights, drops and shares of noise are those of the run. Gaussian noise is accounted exactly,
+    but where weights grow with data: epsilon is then at most what is printed.
     """
 
     delta: Delta = 1e-5
@@ -60,7 +62,11 @@ class ZeroOut(Accountant):
     )  # fmt: skip
 
     def cautions(self, setting: ScenarioView) -> list[str]:
-        return [*no_noise_cautions(setting), *departure_cautions(setting), *large_delta_cautions(self.delta, setting)]
+        at_most = "clients weigh what their growing samples say, and count with all that they will ever hold: each " \
+            "epsilon is at most what is printed"  # fmt: skip
+        growing = [at_most] if changing_weights(setting) and setting.privacy.protects else []
+        return [*no_noise_cautions(setting), *departure_cautions(setting), *large_delta_cautions(self.delta, setting),
+                *growing]  # fmt: skip
 
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         epsilons = epsilon_timeline(history, self.delta)

@@ -3,12 +3,13 @@
 A client that minimises the mean of 1-Lipschitz losses plus alpha/2 |w|^2 over k samples x, |x| <= R, moves its w by at
 most 2 R / (k alpha) in the Euclidean norm when one sample is replaced (Chaudhuri, Monteleoni and Sarwate, JMLR 2011,
 Corollary 8), and the mean of n clients by an n-th of that. The keys ``samples`` and ``alpha`` say for which k and alpha
-noise is made; what it then protects follows from the samples that clients really hold and the penalty with which they
-really train, ``training.weight_decay``. So does the slope: L = s sqrt(X^2 + 1) takes the place of R, where X is the
-norm of the longest training sample of the run and s the model's steepness: 1 for logistic regression of two classes,
-sqrt(2) for more, with an intercept. A sample that several clients hold, or one client twice, moves the sum by the
-bounds of all copies. Corollary 8 is of convex losses and exact minimisers, so that for other models, and client
-algorithms that do not minimise their client's loss (pruning), every epsilon is infinite.
+noise is made. What it then protects follows from what clients really do: SGD has made so many steps of
+``training.learning_rate`` on so many samples with the penalty ``training.weight_decay``, and one sample moves its model
+as far as :mod:`simfl.learning.sample_moves` says, often further than a minimum. The slope is L = s sqrt(X^2 + 1), where
+X is the norm of the longest training sample of the run and s the model's steepness: 1 for logistic regression of two
+classes, sqrt(2) for more, with an intercept. A sample that several clients hold, or one client twice, moves the sum by
+the bounds of all copies. For other models, learning rates beyond 2 / smoothness, and client algorithms that send
+other models (pruning), every epsilon is infinite.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +30,7 @@ from simfl.core.wording import amount
 from simfl.privacy.certify.clip import changed_by_others, weights_differ
 from simfl.privacy.certify.maps import Noised
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
-from simfl.privacy.dp.stages.sample_copies import of_each_sample, of_one_sample
+from simfl.privacy.dp.stages.sample_copies import no_bound, of_each_sample, of_one_sample
 from simfl.privacy.stage import STAGES, Members, Stage
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -89,8 +90,8 @@ class OutputPerturbation(Stage):
 
     columns = (
         Column("epsilon_weight", "ε of a weight", "number",
-               "Epsilon of one weight of this round's mean, for one replaced sample, as noise and samples really are, "
-               "if clients minimise a convex loss exactly; empty where it is infinite.", -1, "whole_sum", shown=False,
+               "Epsilon of one weight of this round's mean, for one replaced sample, as noise, samples and training "
+               "really are; empty where it is infinite.", -1, "whole_sum", shown=False,
                **SAMPLE_EPSILON),
         Column("epsilon_model", "ε of the model", "number",
                "Epsilon of this round's whole mean, for one replaced sample, as that of a weight; rounds add up.", -1,
@@ -115,14 +116,8 @@ class OutputPerturbation(Stage):
         if setting.training.algorithm.follows_data:
             why = "clients leave after a look at their own models, which tells of their data without any noise"
             cautions.append(f"{why}: epsilon_weight and epsilon_model are infinite (left empty)")
-        if setting.learning.steepness is None:
-            cautions.append("nothing is learned: epsilon_weight and epsilon_model are infinite (left empty)")
-        elif setting.learning.steepness == inf:
-            why = "hold for losses that are convex in the model's parameters, and learning.model does not say so"
-            cautions.append(f"epsilons {why}: epsilon_weight and epsilon_model are infinite (left empty)")
-        elif setting.learning.steepness and not setting.training.algorithm.minimises:
-            why = f"hold for minimisers of a client's loss, and {setting.training.algorithm.name} sends others"
-            cautions.append(f"epsilons {why}: epsilon_weight and epsilon_model are infinite (left empty)")
+        if unknown := no_bound(setting):
+            cautions.append(f"{unknown}: epsilon_weight and epsilon_model are infinite (left empty)")
         return [*cautions, *self._cautions_of_shares(setting)]
 
     def _cautions_of_shares(self, setting: ScenarioView) -> list[str]:
@@ -267,7 +262,7 @@ class OutputPerturbation(Stage):
         moved = of_each_sample(members, self.penalty or 0.0)
         scales, most = self.scales(members.jobs)[inside] * weights, of_one_sample(members, moved)
         share = 1 / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
-        seen = members._replace(known="all") if members.known == "server" else members  # its epsilons are against it, too
+        seen = members._replace(known="all") if members.known == "server" else members  # it protects against that, too
         parts = seen.covering(float(self.scales(members.jobs)[inside].min(initial=inf)))
         shape = parts / len(members.jobs) if self.adds == "share" and members.jobs else 1.0
         if self.mechanism == "gaussian":

@@ -6,21 +6,36 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.stage import Members
 
 
 def of_each_sample(members: Members, penalty: float) -> NDArray[np.float64]:
     """By how much, in the Euclidean norm, one sample of its client moves each weighted update in the sum, (n,).
 
-    Minimisers of a mean of k losses and an L2 penalty: 2 L / (k penalty) by Chaudhuri, Monteleoni and Sarwate, JMLR
-    2011, Corollary 8, with the samples k and the slope L of the run; infinite where these are not known, or clients may
-    leave after a look at their data.
+    What SGD's own steps allow (:mod:`simfl.learning.sample_moves`). Exact minimisers of a mean of k losses and an L2
+    penalty: 2 L / (k penalty) by Chaudhuri, Monteleoni and Sarwate, JMLR 2011, Corollary 8, with the samples k and the
+    slope L of the run. Infinite where these are not known, or clients may leave after a look at their data.
     """
     inside = members.weights > 0
+    if members.moves is not None and not members.follows_data:
+        return np.asarray(members.moves[inside] * members.weights[inside])
     if members.slope is None or members.examples is None or members.follows_data or not penalty:
         return np.full(int(inside.sum()), inf)
     with np.errstate(divide="ignore"):
         return 2 * np.float64(members.slope) / (members.examples[inside] * penalty) * members.weights[inside]
+
+
+def no_bound(setting: ScenarioView) -> str | None:
+    """Why nothing is known of what one sample does to a model, whatever the data; None = something may be."""
+    rule, learning = setting.training, setting.learning
+    if learning.steepness is None:
+        return "nothing is learned"
+    if learning.steepness == inf:
+        return "learning.model does not say that its loss is convex in the model's parameters"
+    if not (rule.algorithm.minimises or rule.descends):
+        return f"{rule.algorithm.name} sends other models than those of plain SGD without momentum or clips"
+    return None
 
 
 def of_one_sample(members: Members, each: NDArray[np.float64]) -> float:

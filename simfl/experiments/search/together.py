@@ -1,0 +1,78 @@
+"""What all runs of a search together give away of each client: who picks the best has seen all of them."""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import reduce
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from simfl.core.json_data import JsonObject
+from simfl.core.wording import amount
+from simfl.privacy.dp.accountants.zero_out import ZeroOut
+from simfl.privacy.dp.losses import Total, totals
+from simfl.results.folder import ResultsFolder
+from simfl.runs.accounting import history
+from simfl.runs.run import build
+from simfl.scenario import Scenario
+from simfl.scenario.column_owners import accountants, plugin_columns
+
+SHARED_NOISE = "runs of one seed share their noise, which their differences cancel; repeat it with --own-seeds"
+UNFINISHED = "what runs that did not end gave away is not accounted; repeat it without --prune, and mend what fails"
+OTHERS = "only the epsilons of zero_out are composed over runs; add it to privacy.accountants"
+
+
+class Together(NamedTuple):
+    """The epsilons of all runs of a search together, by zero-out adjacency over all of them.
+
+    Attributes:
+        runs: how many were begun.
+        delta: of the epsilons, the smallest of any run; None where no run has an accountant zero_out.
+        epsilon_max, epsilon_median: over the clients.
+        why: why they are infinite without any arithmetic; empty = they are composed.
+    """
+
+    runs: int
+    delta: float | None
+    epsilon_max: float = np.inf
+    epsilon_median: float = np.inf
+    why: str = ""
+
+    @property
+    def facts(self) -> JsonObject:
+        """The same as plain data, None where a number is infinite."""
+        return {name: None if value == np.inf else value for name, value in self._asdict().items()}
+
+    def __str__(self) -> str:
+        beside = f": {self.why}" if self.why else f" at δ = {self.delta:g}, composed"
+        most, median = (f"{value:.6g}" if np.isfinite(value) else "infinite" for value in self[2:4])
+        return f"all {amount(self.runs, 'run')} together: epsilon_max {most}, epsilon_median {median}{beside}"
+
+
+def together(runs: Iterable[tuple[Scenario, Path]], unfinished: int) -> Together | None:
+    """What some runs give away together; None where none says an epsilon.
+
+    Args:
+        runs: the finished ones, each with its folder.
+        unfinished: how many others were begun.
+    """
+    finished = list(runs)
+    if not any("epsilon" in column.name for scenario, _ in finished for column in plugin_columns(scenario)):
+        return None
+    deltas = [each.delta for scenario, _ in finished for each in accountants(scenario) if isinstance(each, ZeroOut)]
+    delta = min(deltas, default=None)
+    if why := UNFINISHED if unfinished else "" if delta else OTHERS:
+        return Together(len(finished) + unfinished, delta, why=why)
+    if max(Counter(scenario.seed for scenario, _ in finished).values()) > 1:
+        return Together(len(finished), delta, why=SHARED_NOISE)
+    assert delta is not None, "or there was a reason"
+    epsilons = reduce(Total.plus, (_told(scenario, folder, delta) for scenario, folder in finished)).epsilons(delta)
+    return Together(len(finished), delta, float(epsilons.max()), float(np.median(epsilons)))
+
+
+def _told(scenario: Scenario, folder: Path, delta: float) -> Total:
+    """The best bound of what one run tells."""
+    rounds = int(ResultsFolder.open(folder).summary["rounds"])
+    seen = history(scenario, folder, rounds, build(scenario).learner.samples)
+    return min(totals(seen), key=lambda total: float(total.epsilons(delta).max()))
