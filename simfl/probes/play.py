@@ -51,12 +51,18 @@ class Sum(NamedTuple):
         sent: what each of them sent, float64 (n, d').
         total: what the protocol gives, float64 (d',).
         released: what the server's stages make of it, float64 (d,).
+        shares: what each update is said to count in the total, float64 (n,); empty where single updates decide.
+        step: by how much rounding is said to have moved a coordinate of an update.
+        clipped: coordinates that the protocol is said to have clipped.
     """
 
     clients: NDArray[np.int32]
     sent: Vectors
     total: Vectors
     released: Vectors
+    shares: Vectors
+    step: float = 0.0
+    clipped: int = 0
 
 
 class Call(NamedTuple):
@@ -104,8 +110,11 @@ class Recorder(AggregationPipeline):
         result = super().sum(number, jobs, *args)
         if self._added is not None:
             updates, total = self._added
+            linear = self.parts.rule.aggregate.sum_only and self.parts.rule.aggregate.weighted
+            said = updates.weights / updates.divisor(updates.weights) if total.shares is None else total.shares
             released = np.zeros(0) if result is None else result.server_update
-            self._note(updates.clients, updates.vectors, total.vector, released)
+            self._note(updates.clients, updates.vectors, total.vector, released, said if linear else said[:0])
+            self.sums[-1] = self.sums[-1]._replace(step=total.step, clipped=total.clipped)
         return result
 
     def nobody(self, number: int) -> ReleasedUpdate | None:
@@ -113,7 +122,7 @@ class Recorder(AggregationPipeline):
         released = super().nobody(number)
         if released is not None:
             nothing = np.zeros(self.parts.elements)
-            self._note(np.zeros(0, dtype=np.int32), np.zeros((0, len(nothing))), nothing, released.server_update)
+            self._note(np.zeros(0, dtype=np.int32), np.zeros((0, len(nothing))), nothing, released.server_update, np.zeros(0))
         return released
 
     def _note(self, clients: NDArray[np.int32], *seen: NDArray[Any]) -> None:
@@ -173,7 +182,7 @@ class Played:
         from scipy.sparse import csr_array
 
         shape = len(self.rounds), self.scenario.clients
-        matrices = {SERVER: np.zeros(shape)}
+        matrices = {} if self.parts.rule.many_aggregators else {SERVER: np.zeros(shape)}
         for done in self.rounds:
             to = np.full(len(done.clients), SERVER) if done.aggregators is None else done.aggregators
             for aggregator, client, weight in zip(to.tolist(), done.clients.tolist(), done.weights, strict=True):

@@ -25,7 +25,7 @@ class Use(NamedTuple):
     address: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Watched(Streams):
     """Streams that note every use.
 
@@ -42,6 +42,9 @@ class Watched(Streams):
     kept: frozenset[str] = frozenset()
     only: str = ""
     uses: list[Use] = field(default_factory=list)
+
+    __eq__ = object.__eq__  # whoever keeps what was drawn once would hide that it is drawn again
+    __hash__ = object.__hash__
 
     def __call__(self, purpose: str, *key: int) -> np.random.Generator:
         whole = self.within + purpose
