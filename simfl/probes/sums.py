@@ -36,7 +36,8 @@ def coefficients(base: Played, dimension: int) -> NDArray[np.float64]:
 def refuted_weights(scenario: Scenario, samples: NDArray[np.int64], dimension: int) -> list[Refuted]:
     """Clients who count otherwise in an aggregate than the participation matrix says, relative to the heaviest one.
 
-    Of aggregates that single updates decide, and of compressed ones, the matrix says nothing.
+    Of aggregates that single updates decide, of compressed ones, and where updates that stay are said to change, the
+    matrix says nothing.
 
     Args:
         scenario: what to play; nothing is learned in it.
@@ -45,7 +46,7 @@ def refuted_weights(scenario: Scenario, samples: NDArray[np.int64], dimension: i
     """
     base = play(scenario, samples, np.zeros((scenario.clients, dimension)))
     history = base.history
-    if history.single or history.recoded or SERVER not in history.participation:
+    if history.single or history.recoded or history.lengths_change or SERVER not in history.participation:
         return []
     matrix = history.participation[SERVER].astype(np.float64)
     rows = (matrix if history.samples is None else with_samples(matrix, history.samples)).toarray()
