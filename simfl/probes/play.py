@@ -93,6 +93,13 @@ class Recorder(AggregationPipeline):
         self.drawn: list[list[Use]] = []
         self._added: tuple[ClientUpdates, Aggregate] | None = None
 
+    def _client_updates(
+        self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], vectors: NDArray[np.float32]
+    ) -> ClientUpdates:
+        """Who is told to send 0 sends none, also where whole models are mixed."""
+        there = updates.deltas.any(axis=1, keepdims=True)
+        return super()._client_updates(jobs, updates, staleness, np.where(there, vectors, np.float32(0)))
+
     def _code(self, jobs: tuple[Job, ...], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         before = len(self.streams.uses)
         sent = super()._code(jobs, vectors)

@@ -1,6 +1,8 @@
 """What updates count in a sum, and whose draws stand in it: measured, against what the accountants are told."""
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +10,7 @@ from numpy.typing import NDArray
 from simfl.core.types import SERVER
 from simfl.privacy.multiround.participation_matrix import with_samples
 from simfl.probes.play import Played, Sum, play
-from simfl.probes.signal import Refuted
+from simfl.probes.signal import SURE, Refuted
 from simfl.scenario import Scenario
 
 SMALL = 1e-2
@@ -17,18 +19,22 @@ EQUAL = 0.03
 """Coefficients differ where they do by more, relatively."""
 
 
-def coefficients(base: Played, dimension: int) -> NDArray[np.float64]:
+MEANT = 200
+"""Draws over which coefficients are averaged where noise moves them."""
+
+
+def coefficients(base: Played, dimension: int, redraw: int = 0) -> NDArray[np.float64]:
     """What each client's update counts in each released aggregate, (sums, clients), by updates that are 0 but for one
     client's, and the same draws.
     """
     clients = base.scenario.clients
     direction = SMALL * np.where(np.arange(dimension) % 2, -1.0, 1.0)
-    nothing = [each.released for each in base.again(np.zeros((clients, dimension))).sums]
+    nothing = [each.released for each in base.again(np.zeros((clients, dimension)), redraw).sums]
     found = np.zeros((len(nothing), clients))
     for client in range(clients):
         one = np.zeros((clients, dimension))
         one[client] = direction
-        for t, each in enumerate(base.again(one).sums):
+        for t, each in enumerate(base.again(one, redraw).sums):
             found[t, client] = float((each.released - nothing[t]) @ direction) / float(direction @ direction)
     return found
 
@@ -51,14 +57,28 @@ def refuted_weights(scenario: Scenario, samples: NDArray[np.int64], dimension: i
     matrix = history.participation[SERVER].astype(np.float64)
     rows = (matrix if history.samples is None else with_samples(matrix, history.samples)).toarray()
     summed = rows[[done.number for done in base.rounds if len(done.clients)]]
-    measured = coefficients(base, dimension)[[t for t, each in enumerate(base.sums) if len(each.clients)]]
-    clipped, found = [each.clipped for each in base.sums if len(each.clients)], []
-    for t, (said, counted) in enumerate(zip(summed, np.abs(measured), strict=True)):
-        if clipped[t]:
-            continue
-        said, counted = (row / row.max() if row.max() else row for row in (said, counted))
-        if np.abs(said - counted).max() > EQUAL:
-            client = int(np.argmax(np.abs(said - counted)))
+    counted = [t for t, each in enumerate(base.sums) if len(each.clients)]
+    found = _unequal(summed, coefficients(base, dimension)[counted], 0.0, [base.sums[t].clipped for t in counted])
+    if not found:
+        return []
+    draws = np.array([coefficients(base, dimension, k)[counted] for k in range(1, MEANT + 1)])
+    error = SURE * draws.std(axis=0) / np.sqrt(MEANT)
+    return _unequal(summed, draws.mean(axis=0), error, [base.sums[t].clipped for t in counted])
+
+
+def _unequal(
+    rows: NDArray[np.float64], measured: NDArray[np.float64], error: Any, clipped: Sequence[int]
+) -> list[Refuted]:
+    """Clients who count otherwise than their row says, up to an error; sums that a protocol clipped are left out."""
+    found = []
+    for t, (row, column, off) in enumerate(
+        zip(rows, np.abs(measured), np.broadcast_to(error, rows.shape), strict=True)
+    ):
+        largest, most = row.max(), column.max()
+        said, counted = row / (largest or 1), column / (most or 1)
+        apart = np.abs(said - counted) - 2 * off / (most or 1)
+        if apart.max() > EQUAL and not clipped[t]:
+            client = int(np.argmax(apart))
             what = f"weight of client {client} in aggregate {t}, the heaviest being 1"
             found.append(Refuted(what, float(said[client]), float(counted[client])))
     return found

@@ -96,8 +96,9 @@ def refutations(scenario: Scenario, draws: int) -> list[signal.Refuted]:
     """
     n, rng = samples(scenario), np.random.default_rng(scenario.seed)
     updates = rng.standard_normal((scenario.clients, DIMENSION))
+    rounding = [] if scenario.secagg.certificate else sums.refuted_rounding(play(scenario, n, updates).sums)
     return [
-        *sums.refuted_rounding(play(scenario, n, updates).sums),
+        *rounding,
         *sums.refuted_weights(scenario, n, DIMENSION),
         *sums.repeated_noise(scenario, n, DIMENSION),
         *signal.refuted_noise(scenario, n, DIMENSION, draws),
