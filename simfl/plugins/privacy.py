@@ -2,6 +2,7 @@
 
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
+from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Map, Noise, Noised, Rounded, Scale
 from simfl.privacy.stage import STAGES, Loss, Members, Stage
 
 __all__ = [
@@ -10,9 +11,17 @@ __all__ = [
     "PRIVACY",
     "STAGES",
     "Accountant",
+    "Bound",
+    "Clip",
+    "ClipCoordinates",
     "History",
     "Loss",
+    "Map",
     "Members",
+    "Noise",
+    "Noised",
     "Privacy",
+    "Rounded",
+    "Scale",
     "Stage",
 ]

@@ -57,7 +57,7 @@ def scenes(family: str, plugin: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             for stage in ([CENTRAL], []):
                 yield scene(training=FEDAVG | {"aggregate": plugin}, stages=stage, secagg=secagg)
     elif family == "selection":
-        for devices in (AWAY, FAILING):
+        for devices in ({}, AWAY, FAILING):
             for clients in (8, 12, 6):
                 yield scene(selection=plugin, clients=clients, training=FEDAVG | {"rounds": 30}, devices=devices)
     elif family == "staleness":
