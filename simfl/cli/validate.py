@@ -29,6 +29,9 @@ def command(
 
     Overrides (KEY=VALUE) change keys of every file, as in `simfl run`.
 
+    A Python file (FILE.py) is one of plugins: each is played with chosen updates wherever its family is probed. Printed
+    are what certificates will count it as and what it says that is not so.
+
     The network and the devices are built and the data's headers compared with the model; nothing is trained. What this
     leaves unchecked is named, and what works but is perhaps not what was meant. Exit code 2: something is wrong; 5:
     nothing is, but data or a package are not here.
@@ -41,6 +44,10 @@ def command(
     reports = []
     codes = {0}
     for file in files:
+        if file.endswith(".py"):
+            codes.add(WRONG if (found := _check_plugins(file))["refuted"] else 0)
+            reports.append(found) if as_json else _print_plugins(found)
+            continue
         preflight, digest = _check(file, overrides, plugins, deep)
         codes.add(WRONG if preflight.problems else MISSING if preflight.missing else 0)
         if as_json:
@@ -85,6 +92,33 @@ def _check(
         return preflight, None if preflight.problems else scenario.digest
     except ScenarioError as error:  # a data file that cannot be read
         return Preflight(list(scenario.locate(error).problems)), None
+
+
+def _check_plugins(file: str) -> JsonObject:
+    """What probes say of the plugins of a file."""
+    from dataclasses import asdict
+
+    from simfl.probes.verdicts import judge, registered_by
+    from simfl.scenario.plugin_files import load as execute
+
+    try:
+        plugins = registered_by(execute(Path(file)))
+    except ValueError as error:
+        return {"file": file, "refuted": [str(error)], "plugins": []}
+    verdicts = [judge(family, cls, [os.path.realpath(file)]) for family, cls in plugins]
+    refuted = [f"{each.family} '{each.name}': {words}" for each in verdicts for words in each.refuted]
+    nothing = [] if plugins else ["registers no plugin"]
+    return {"file": file, "refuted": nothing + refuted, "plugins": [asdict(each) for each in verdicts]}
+
+
+def _print_plugins(found: JsonObject) -> None:
+    for plugin in found["plugins"]:
+        for words in plugin["counts_as"]:
+            click.echo(f"{plugin['family']} {plugin['name']}: {words}")
+        if plugin["played"] and not plugin["refuted"]:
+            click.echo(f"{plugin['family']} {plugin['name']}: {plugin['played']} scenarios played, nothing refuted")
+    for words in found["refuted"]:
+        click.echo(f"{found['file']}: {words}", err=True)
 
 
 def _report(file: str, preflight: "Preflight", digest: str | None) -> JsonObject:

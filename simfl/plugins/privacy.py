@@ -2,7 +2,7 @@
 
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
-from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Map, Noise, Scale
+from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Map, Noise, Noised, Rounded, Scale
 from simfl.privacy.stage import STAGES, Loss, Members, Stage
 
 __all__ = [
@@ -19,7 +19,9 @@ __all__ = [
     "Map",
     "Members",
     "Noise",
+    "Noised",
     "Privacy",
+    "Rounded",
     "Scale",
     "Stage",
 ]

@@ -64,6 +64,29 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     """
     participation = _Matrices(folder / "participation.csv", rounds, scenario.clients)
     table = _table(folder / "facts.csv") if scenario.privacy.stages else []
+    recorded = _fewest_tolerated(folder / "phases.csv", rounds)
+    return history_of(scenario, participation, table, rounds, samples, recorded)
+
+
+FactRow = tuple[int, int, str, float]
+"""Round, stage, name, value: a row of facts.csv."""
+
+
+def history_of(
+    scenario: Scenario,
+    participation: Mapping[int, Any],
+    table: list[FactRow],
+    rounds: int,
+    samples: NDArray[np.int64] | None,
+    recorded: NDArray[np.float64] | None,
+) -> History:
+    """The same of what a run has written, wherever it stands.
+
+    Args:
+        scenario, rounds, samples: as above.
+        participation: see :class:`simfl.privacy.accountant.History`, as is ``recorded``.
+        table: the rows of facts.csv.
+    """
     facts = _facts(table, rounds, len(scenario.privacy.stages))
     unsummed, uncounted = _unsummed_counts(table, (rounds, scenario.clients)), any(row[2] == UNCOUNTED for row in table)
     rule = scenario.training
@@ -74,10 +97,9 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     single, stages = not rule.aggregate.sum_only or rule.own_models, scenario.privacy.stages
     tolerated = partial(tolerated_colluders, scenario)
     lengths = bool(changing_lengths(scenario)) or changing_weights(scenario)
-    silent, recorded = not sent(scenario), _fewest_tolerated(folder / "phases.csv", rounds)
     return History(
-        participation, facts, single, weighing, stages, exposed, silent, codes, tolerated, lengths, unsummed, uncounted,
-        recorded, scenario.secagg.shows_updates, scenario.compression.codes,
+        participation, facts, single, weighing, stages, exposed, not sent(scenario), codes, tolerated, lengths, unsummed,
+        uncounted, recorded, scenario.secagg.shows_updates, scenario.compression.codes,
     )  # fmt: skip
 
 
@@ -115,7 +137,7 @@ class _Matrices(Mapping[int, Any]):
         return len(self.by_aggregator)
 
 
-def _table(path: Path) -> list[tuple[int, int, str, float]]:
+def _table(path: Path) -> list[FactRow]:
     """The rows of facts.csv: round, stage, name, value."""
     import pandas
 
@@ -123,9 +145,7 @@ def _table(path: Path) -> list[tuple[int, int, str, float]]:
     return list(table.itertuples(index=False, name=None))
 
 
-def _facts(
-    table: list[tuple[int, int, str, float]], rounds: int, stages: int
-) -> tuple[dict[str, NDArray[np.float64]], ...]:
+def _facts(table: list[FactRow], rounds: int, stages: int) -> tuple[dict[str, NDArray[np.float64]], ...]:
     facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in range(stages))
     for round, stage, name, value in table:
         if not name.startswith(UNSUMMED) and name != UNCOUNTED:
@@ -133,7 +153,7 @@ def _facts(
     return facts
 
 
-def _unsummed_counts(table: list[tuple[int, int, str, float]], shape: tuple[int, int]) -> Any:
+def _unsummed_counts(table: list[FactRow], shape: tuple[int, int]) -> Any:
     """How many updates of each client are in no sum, CSR, or None; each stage that tells it says the same."""
     from scipy.sparse import csr_array
 

@@ -38,8 +38,8 @@ class _Source:
         exec(compile(self.text, self.path, "exec", dont_inherit=True), module.__dict__)
 
 
-def load(path: Path, trust: Trust = NAMED) -> None:
-    """Executes a plugin file, unless one of the same content has been executed.
+def load(path: Path, trust: Trust = NAMED) -> str:
+    """Executes a plugin file, unless one of the same content has been executed; the name of its module.
 
     Raises:
         ValueError: it cannot be read, may not be executed, fails, or registers a name that somebody else has; one line
@@ -58,6 +58,7 @@ def load(path: Path, trust: Trust = NAMED) -> None:
         _execute(text, PREFIX + digest, path)
     if trust.named:
         note_executed(digest)
+    return PREFIX + digest
 
 
 def _execute(text: bytes, name: str, path: Path) -> None:

@@ -6,6 +6,7 @@ mu is the root of the sum of their squares, also where each is chosen after the 
 "Gaussian differential privacy", 2022, Corollary 3.3).
 """
 
+from functools import cache
 from math import inf, log, pi, sqrt
 
 import numpy as np
@@ -62,6 +63,7 @@ def epsilon(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
     return epsilons.reshape(losses.shape)
 
 
+@cache
 def mu(epsilon: float, delta: float) -> float:
     """The largest mu that is (epsilon, delta)-private, by bisection."""
     low, high = 0.0, 1.0

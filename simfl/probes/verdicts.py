@@ -1,0 +1,187 @@
+"""What certificates will count a plugin as, in words, and what probes refute of what it says."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from simfl.core.registration.family_index import FAMILIES
+from simfl.core.registration.plugin_errors import plugin_failure
+from simfl.privacy.certify.chain import is_known
+from simfl.probes import families, signal, sums
+from simfl.probes.play import play
+from simfl.probes.scenes import DIMENSION, certificates, parsed, samples, scenes
+from simfl.probes.stripping import better_unsaid, claims
+from simfl.scenario import Scenario
+from simfl.selection.theory.expected_cardinality import guarantee
+
+DRAWS = 120
+"""Of the noise, before anything is suspected."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of one plugin.
+
+    Attributes:
+        family, name: of the plugin.
+        counts_as: what certificates count it as, in words.
+        refuted: what it says and is not so, in words with numbers.
+        played: in how many scenarios it was probed.
+    """
+
+    family: str
+    name: str
+    counts_as: list[str] = field(default_factory=list)
+    refuted: list[str] = field(default_factory=list)
+    played: int = 0
+
+
+def judge(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdict:
+    """Probes a plugin wherever its family is probed.
+
+    Args:
+        family: whose plugin it is.
+        cls: the plugin.
+        files: the plugin file that it is of, if it is of one.
+    """
+    verdict = Verdict(family, cls.name)
+    played = 0
+    try:
+        made = FAMILIES[family].of({"name": cls.name, **cls.example})
+        words = WORDS.get(family)
+        for data in scenes(family, {"name": cls.name, **cls.example}):
+            data["plugins"] = list(files)
+            if (scenario := parsed(data, "probe")) is None:
+                continue
+            played += 1
+            if words is not None and played == 1:
+                verdict.counts_as.extend(words(made, scenario))
+            with np.errstate(all="ignore"):
+                found = [words for words in _refuted(family, cls, scenario, data) if words not in verdict.refuted]
+            verdict.refuted.extend(found)
+    except Exception as error:  # somebody else's plugin may do anything
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        verdict.refuted.append(plugin_failure(error) or f"cannot be played: {lines[0]}")
+    if family not in WORDS:
+        said = ", ".join(claims(cls, family))
+        unprobed = f"certificates read what it says, which no probe measures: {said}"
+        verdict.counts_as.append(unprobed if said else "says nothing that a certificate reads")
+    elif not played:
+        verdict.counts_as.append("its example fits none of the scenarios in which its family is probed: not measured")
+    return Verdict(family, cls.name, verdict.counts_as, verdict.refuted, played)
+
+
+def _refuted(family: str, cls: type[Any], scenario: Scenario, data: dict[str, Any]) -> Iterator[str]:
+    """What is not so in one scenario."""
+    if family == "selection":
+        yield from map(str, families.refuted_rows(scenario))
+    else:
+        yield from map(str, refutations(scenario, DRAWS))
+    if family == "secagg":
+        yield from map(str, families.refuted_masks(scenario.secagg))
+    if family == "compression":
+        yield from map(str, families.refuted_codes(scenario.compression, scenario))
+    yield from map(str, better_unsaid(cls, family, data))
+
+
+def refutations(scenario: Scenario, draws: int) -> list[signal.Refuted]:
+    """All that probes of a scenario's sums and noise refute.
+
+    Args:
+        scenario: nothing is learned in it.
+        draws: of the noise, before anything is suspected.
+    """
+    n, rng = samples(scenario), np.random.default_rng(scenario.seed)
+    updates = rng.standard_normal((scenario.clients, DIMENSION))
+    rounding = [] if scenario.secagg.certificate else sums.refuted_rounding(play(scenario, n, updates).sums)
+    return [
+        *rounding,
+        *sums.refuted_weights(scenario, n, DIMENSION),
+        *sums.repeated_noise(scenario, n, DIMENSION),
+        *signal.refuted_noise(scenario, n, DIMENSION, draws),
+    ]
+
+
+def _stage(stage: Any, scenario: Scenario) -> Iterator[str]:
+    links = ", ".join(type(link).__name__ for link in stage.links)
+    if not is_known(stage):
+        yield ("says nothing of what it does to updates (no maps): no noise in the sum beside it has an epsilon, "
+               "epsilon is infinite")  # fmt: skip
+    else:
+        yield f"what it does to updates is counted ({links})" if links else "is taken not to change updates"
+    if not all(link.stays for link in stage.links):
+        yield "is taken to change updates that stay from sum to sum: the guarantees beside it are 1"
+    noise = stage.adds_noise
+    if noise is None:
+        yield "adds no noise: it has no epsilon of its own"
+        return
+    who = "also against the server" if stage.observer == "server" else "only against those who see the models"
+    least = -certificates(scenario).get("epsilon of a client", -inf)
+    yield f"noise of the {noise.where}, {who}: epsilon {least:.4g} of two rounds at delta 1e-05 in its example"
+
+
+def _rule(rule: Any, scenario: Scenario) -> Iterator[str]:
+    yield "weights are counted as they are used"
+    if not rule.aggregate.sum_only:
+        yield f"aggregate '{rule.aggregate.name}' needs single updates: the guarantees are 1"
+    if not rule.keeps_units:
+        yield "may take units apart: no guarantee in advance"
+    if not rule.sends_changes:
+        yield "does not say that changes are summed (sends_changes): no noise of clients and no compression of changes"
+
+
+def _protocol(protocol: Any, scenario: Scenario) -> Iterator[str]:
+    if protocol.shows_updates:
+        yield "the server sees each update: the guarantees against it are 1"
+        return
+    if protocol.assumes:
+        yield f"only sums are seen, which is taken for granted ({protocol.assumes})"
+    else:
+        yield "only sums are seen, of what it covers: " + (", ".join(sorted(protocol.covers)) or "nothing")
+    tolerated = protocol.tolerance(8, 8)
+    yield f"of eight clients in a sum, {tolerated or 0} may collude with the server"
+
+
+def _policy(policy: Any, scenario: Scenario) -> Iterator[str]:
+    said = {name: value for name, value in (guarantee(scenario) or {}).items() if value is not None}
+    if not said:
+        yield "names no family of rows that can be asked: no guarantee in advance, privacy is measured as a run goes"
+    else:
+        numbers = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in said.items())
+        yield f"guarantee for any number of rounds, {scenario.clients} clients of whom some are away: {numbers}"
+    if policy.reads or policy.asks:
+        yield "reads of clients: " + ", ".join(sorted(policy.reads | ({policy.asks} - {""})))
+
+
+def _compression(compression: Any, scenario: Scenario) -> Iterator[str]:
+    told = [part.name for part in compression.exposes(scenario)]
+    yield f"tells beside the sum: {'; '.join(told)}: the guarantees are 1" if told else "tells nothing beside the sum"
+    if compression.subsamples:
+        yield "is taken to drop other coordinates each round: what clips after it changes updates that stay"
+
+
+def _aggregate(aggregate: Any, scenario: Scenario) -> Iterator[str]:
+    needs = "the sum of updates only" if aggregate.sum_only else "single updates: the guarantees are 1"
+    yield f"needs {needs}"
+
+
+def _staleness(staleness: Any, scenario: Scenario) -> Iterator[str]:
+    yield "weights are counted as they are used"
+
+
+WORDS: dict[str, Callable[[Any, Scenario], Iterator[str]]] = {
+    "stage": _stage, "training": _rule, "secagg": _protocol, "selection": _policy, "compression": _compression,
+    "aggregate": _aggregate, "staleness": _staleness,
+}  # fmt: skip
+"""The families that are probed, and what certificates count their plugins as."""
+
+
+def registered_by(module: str) -> list[tuple[str, type[Any]]]:
+    """The plugins that a module has registered, with their families."""
+    return [
+        (family, cls) for family, registry in FAMILIES.items()
+        for _, cls in registry.imported_plugins() if cls.__module__ == module
+    ]  # fmt: skip

@@ -1,0 +1,140 @@
+"""Every plugin of the registries is probed, alone and with others: what it says is not refuted."""
+
+import json
+
+import numpy as np
+import pytest
+
+from simfl.core.registration.family_index import FAMILIES
+from simfl.core.registration.plugin_data import required_fields
+from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
+from simfl.probes.scenes import CENTRAL, FEDAVG, LOCAL, certificates, parsed, scene, scenes
+from simfl.probes.stripping import better_unsaid, claims
+from simfl.probes.sums import refuted_weights, repeated_noise
+from simfl.probes.verdicts import WORDS, judge, refutations
+from tests.support.sizes import repeats
+
+SETTINGS = {"adaptive_gaussian": {"bit_std": 4.0}, "xnoise": {"sharers": 4}}
+SENT_LOSSES = {"oort", "power_of_choice", "tifl"}
+"""They read losses, which nobody has where nothing is learned."""
+OWN = [
+    (family, name) for family in WORDS for name, cls in FAMILIES[family].items() if cls.__module__.startswith("simfl.")
+]
+
+
+def made(family, name):
+    return {"name": name, **FAMILIES[family][name].example, **SETTINGS.get(name, {})}
+
+
+def valid(family, name):
+    """The scenes of a plugin, each with its data."""
+    for data in scenes(family, made(family, name)):
+        if name == "xnoise":
+            data["selection"] = {"name": "random", "k": 4}
+        if (scenario := parsed(data, "probe")) is not None:
+            yield scenario, data
+
+
+def masked(scenario):
+    return not scenario.secagg.sums_whoever_comes
+
+
+@pytest.mark.parametrize(("family", "name"), OWN)
+def test_nothing_that_a_plugin_says_is_refuted(family, name):
+    """Masked sums take long: their noise is measured at night, but for stages that need them."""
+    tried, measured = 0, 0
+    for scenario, _ in valid(family, name):
+        tried += 1
+        if family == "selection":
+            assert refuted_rows(scenario) == []
+        elif repeats(0, 1) or (measured < 1 and not masked(scenario)):
+            measured += 1
+            assert refutations(scenario, repeats(60, 240)) == [], scenario
+        if family == "secagg":
+            assert refuted_masks(scenario.secagg) == []
+        if family == "compression":
+            assert refuted_codes(scenario.compression, scenario) == []
+    assert tried or name in SENT_LOSSES, "no scene fits it"
+
+
+@pytest.mark.parametrize("name", [name for name, cls in FAMILIES["stage"].items() if getattr(cls, "whole", False)])
+def test_noise_of_whole_numbers_is_what_it_says(name):
+    chosen = {"stages": [made("stage", name)], "secagg": "secagg", "selection": {"name": "random", "k": 4}}
+    scenario = parsed(scene(**chosen), "whole")
+    assert scenario is not None and refutations(scenario, repeats(40, 240)) == []
+
+
+@pytest.mark.parametrize(("family", "name"), OWN)
+def test_a_plugin_that_says_less_has_no_better_certificate(family, name):
+    scenes_of_it = list(valid(family, name))
+    for _, data in scenes_of_it[: repeats(2, 100)]:
+        assert better_unsaid(FAMILIES[family][name], family, data) == []
+
+
+def test_stripping_finds_what_is_said():
+    assert claims(FAMILIES["secagg"]["ideal"], "secagg") == [
+        "assumes", "covers", "shows_updates", "sums_whoever_comes", "tolerance"]  # fmt: skip
+    assert "maps" in claims(FAMILIES["stage"]["clipping"], "stage")
+
+
+RULES = [FEDAVG, FEDAVG | {"weighting": "samples"}, FEDAVG | {"on_failure": "partial", "denominator": "expected"},
+         {"name": "fedbuff", "rounds": 3, "concurrency": 3, "buffer": 2, "weighting": "equal"},
+         {"name": "fedasync", "rounds": 3}]  # fmt: skip
+STAGES = [made("stage", name) for family, name in OWN if family == "stage"]
+FIELDLESS = [name for family, name in OWN if family == "secagg" and not required_fields(FAMILIES[family][name])]
+CODES = [made("compression", name) for family, name in OWN if family == "compression"]
+FAILURES = [{}, {"failure": {"name": "bernoulli", "probability": 0.2}}]
+
+
+def combined(rng, stages):
+    """A random scenario with so many stages."""
+    chosen = [STAGES[i] for i in rng.integers(0, len(STAGES), stages)]
+    rule, secagg, code, failing = (
+        options[int(rng.integers(len(options)))] for options in (RULES, FIELDLESS, CODES, FAILURES)
+    )
+    selection = [{"name": "random", "k": 3}, "all", {"name": "batch_partition", "k": 4, "T": 2}][int(rng.integers(3))]
+    return scene(
+        stages=chosen, training=rule, secagg=secagg, compression=code, devices=failing, selection=selection,
+        seed=int(rng.integers(1000)),
+    )  # fmt: skip
+
+
+def test_every_two_stages_draw_apart_and_weigh_as_they_say():
+    """All pairs of stages, cheap probes; their noise is measured for some, at night for all."""
+    rng, tried, loud = np.random.default_rng(0), 0, repeats(6, 10_000)
+    pairs = [(one, other) for one in STAGES for other in STAGES]
+    rng.shuffle(pairs)
+    for one, other in pairs:
+        scenario = parsed(scene(stages=[one, other]), "pair")
+        if scenario is None:
+            continue
+        n = np.arange(1, 5)
+        assert repeated_noise(scenario, n, 3) == [], scenario
+        if not masked(scenario) and scenario.privacy.stages[0].adds_noise is None:
+            assert refuted_weights(scenario, n, 3) == [], scenario
+        if tried < loud:
+            assert refutations(scenario, repeats(40, 120)) == [], scenario
+        tried += 1
+    assert tried > 40
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_random_combinations_say_what_is_so(stages):
+    """Three and four plugins beside one another: a rule, a protocol, a compression, stages."""
+    rng, tried = np.random.default_rng(stages), 0
+    while tried < repeats(5, 5000):
+        scenario = parsed(combined(rng, stages), "combined")
+        if scenario is None or (masked(scenario) and not repeats(0, 1)):
+            continue
+        tried += 1
+        assert refutations(scenario, repeats(30, 60)) == [], json.dumps(scenario.to_yaml())
+
+
+def test_what_is_measured_is_close_to_what_is_said():
+    """Probes that measured nothing would refute nothing: with less noise than is said, they do."""
+    said = certificates(parsed(scene(stages=[CENTRAL]), "said"))
+    assert -9 < said["epsilon of a client"] < -0.5
+    verdict = judge("stage", FAMILIES["stage"]["local_gaussian"])
+    assert verdict.refuted == [] and verdict.played > 3
+    assert any("also against the server" in words for words in verdict.counts_as)
+    assert LOCAL["name"] == verdict.name
