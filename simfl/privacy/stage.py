@@ -21,11 +21,6 @@ EQUAL = 1e-9
 FINE = 0.01
 """Steps of a grid, one for each part of noise, in the scale of the noise: finer ones hardly change its law."""
 
-UNSUMMED, UNCOUNTED = "unsummed/", "unsummed"
-"""Names of facts of stages that protect against the server: of a client (its number follows), how many of its updates
-the server has seen, as they are sent, that are in no sum; and that nobody knows how many.
-"""
-
 NOT_FINITE = Column("not_finite", "Updates that are no numbers", "count",
                     "Updates in the sum that held a number that is not finite and so became 0.", -1, "sum",
                     shown=False)  # fmt: skip

@@ -1,6 +1,7 @@
 """What a run's accountants are rows, and what they say."""
 
 import csv
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 from simfl.core.coverage import changing_lengths, exposing, sent, told_by_compression
 from simfl.core.errors import PluginError
 from simfl.core.tolerance import tolerated_colluders
-from simfl.core.types import Arrays
+from simfl.core.types import SERVER, Arrays
 from simfl.privacy.accountant import History
-from simfl.privacy.stage import UNCOUNTED, UNSUMMED
+from simfl.results.messages import read_messages
 from simfl.results.run_files import participation_matrices
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import accountants
@@ -64,8 +65,10 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
     """
     participation = _Matrices(folder / "participation.csv", rounds, scenario.clients)
     table = _table(folder / "facts.csv") if scenario.privacy.stages else []
-    facts = _facts(table, rounds, len(scenario.privacy.stages))
-    unsummed, uncounted = _unsummed_counts(table, (rounds, scenario.clients)), any(row[2] == UNCOUNTED for row in table)
+    facts, unsummed, uncounted = _facts(table, rounds, len(scenario.privacy.stages)), None, False
+    if scenario.secagg.shows_updates and any(stage.observer == "server" for stage in scenario.privacy.stages):
+        shape = rounds, scenario.clients
+        unsummed, uncounted = _unsummed_counts(folder / "messages.csv", participation, shape)
     rule = scenario.training
     weighing = samples if rule.by_samples else None
     coded = told_by_compression(scenario)
@@ -127,18 +130,27 @@ def _facts(
 ) -> tuple[dict[str, NDArray[np.float64]], ...]:
     facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in range(stages))
     for round, stage, name, value in table:
-        if not name.startswith(UNSUMMED) and name != UNCOUNTED:
-            facts[stage].setdefault(name, np.full(rounds, np.nan))[round] = value
+        facts[stage].setdefault(name, np.full(rounds, np.nan))[round] = value
     return facts
 
 
-def _unsummed_counts(table: list[tuple[int, int, str, float]], shape: tuple[int, int]) -> Any:
-    """How many updates of each client are in no sum, CSR, or None; each stage that tells it says the same."""
+def _unsummed_counts(path: Path, participation: Mapping[int, Any], shape: tuple[int, int]) -> tuple[Any, bool]:
+    """How many updates of each client are in no sum, CSR, or None where there are none; and whether nobody counted."""
     from scipy.sparse import csr_array
 
-    rows = [row for row in table if row[2].startswith(UNSUMMED)]
-    cells = {(round, int(name.removeprefix(UNSUMMED))): count for round, _, name, count in rows}
+    counts: Counter[tuple[int, int]] = Counter()
+    uncounted = False
+    for t, heard in read_messages(path, shape[1]):
+        if heard is None:
+            uncounted = True
+            continue
+        counts.update((t, client) for client in heard.clients[heard.sent].tolist())
+        if heard.ended:
+            P = participation[SERVER]
+            counts.subtract((t, client) for client in P.indices[P.indptr[t] : P.indptr[t + 1]].tolist())
+    cells = {place: count for place, count in sorted(counts.items()) if count > 0}
     if not cells:
-        return None
+        return None, uncounted
     places = np.array(list(cells), dtype=np.int64)
-    return csr_array((np.array(list(cells.values())), (places[:, 0], places[:, 1])), shape=shape)
+    values = np.array(list(cells.values()), dtype=np.float64)
+    return csr_array((values, (places[:, 0], places[:, 1])), shape=shape), uncounted

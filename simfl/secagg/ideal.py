@@ -26,6 +26,7 @@ class Ideal(Plain):
     """
 
     shows_updates = False
+    opens_last = True
     assumes = ONLY_SUMS
     covers = SUMMABLE
 

@@ -287,12 +287,10 @@ def test_a_protocol_that_says_nothing_shows_each_update_and_ideal_and_plain_are_
     flags = [np.array(each, dtype=bool) for each in ([1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0])]
     heard = Transcript(0, np.array([7, 3, 9, 1], dtype=np.int32), *flags, True, 0, 10)
     someone, streams = np.array([3], dtype=np.int32), Streams(0)
-    assert PROTOCOLS.of({"name": "plain"}).view(heard, someone, streams).toarray().tolist() == [
-        [1, 0, 0, 0],
-        [0, 0, 1, 0],
-    ]
-    assert PROTOCOLS.of({"name": "ideal"}).view(heard, someone, streams).toarray().tolist() == [[1, 0, 0, 0]]
-    assert not PROTOCOLS.of({"name": "ideal"}).view(heard._replace(ended=False), someone, streams).shape[0]
+    plain, ideal = (PROTOCOLS.of({"name": name}) for name in ("plain", "ideal"))
+    assert plain.view(heard, someone, streams).toarray().tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
+    assert ideal.view(heard, someone, streams).toarray().tolist() == [[1, 0, 0, 0]]
+    assert not ideal.view(heard._replace(ended=False), someone, streams).shape[0]
     for name, cls in PROTOCOLS.items():
         assert not cls.__module__.startswith("simfl.") or (cls.view is Protocol.view) == (name == "plain"), name
     assert Protocol.view(made("secagg"), heard, someone, streams).toarray().tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
