@@ -1,23 +1,17 @@
 """What a run's accountants are rows, and what they say."""
 
-import csv
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import changing_lengths, exposing, sent, told_by_compression
+from simfl.core.coverage import sent
 from simfl.core.errors import PluginError
-from simfl.core.tolerance import tolerated_colluders
-from simfl.core.types import SERVER, Arrays
+from simfl.core.types import Arrays
 from simfl.privacy.accountant import History
-from simfl.results.messages import read_messages
-from simfl.results.run_files import participation_matrices
+from simfl.runs.views import Views
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import accountants
 
@@ -63,58 +57,12 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
         rounds: how many it had.
         samples: training samples of each client, shape (clients,); None = not known.
     """
-    participation = _Matrices(folder / "participation.csv", rounds, scenario.clients)
     table = _table(folder / "facts.csv") if scenario.privacy.stages else []
-    facts, unsummed, uncounted = _facts(table, rounds, len(scenario.privacy.stages)), None, False
-    if scenario.secagg.shows_updates and any(stage.observer == "server" for stage in scenario.privacy.stages):
-        shape = rounds, scenario.clients
-        unsummed, uncounted = _unsummed_counts(folder / "messages.csv", participation, shape)
-    rule = scenario.training
-    weighing = samples if rule.by_samples else None
-    coded = told_by_compression(scenario)
-    exposed = tuple(part.name for part in exposing(scenario) if part not in coded)
-    codes = tuple(part.name for part in coded)
-    single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
-    tolerated, lengths = partial(tolerated_colluders, scenario), bool(changing_lengths(scenario))
-    silent, recorded = not sent(scenario), _fewest_tolerated(folder / "phases.csv", rounds)
+    facts, weighing = _facts(table, rounds, len(scenario.privacy.stages)), scenario.training.by_samples
     return History(
-        participation, facts, single, weighing, stages, exposed, silent, codes, tolerated, lengths, unsummed, uncounted,
-        recorded, scenario.secagg.shows_updates, scenario.compression.codes,
+        Views(scenario, folder, rounds), facts, scenario.privacy.stages, samples if weighing else None,
+        silent=not sent(scenario), recoded=scenario.compression.codes,
     )  # fmt: skip
-
-
-def _fewest_tolerated(path: Path, rounds: int) -> NDArray[np.float64] | None:
-    """The fewest colluders that any session of each round says it tolerates, (rounds,), infinite where none says so."""
-    if not path.exists():
-        return None
-    fewest = np.full(rounds, np.inf)
-    with path.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            if row["tolerated"] and (t := int(row["round"])) < rounds:
-                fewest[t] = min(fewest[t], int(row["tolerated"]))
-    return fewest
-
-
-@dataclass(frozen=True)
-class _Matrices(Mapping[int, Any]):
-    """The participation matrix of each aggregator, read when the first is asked for: not every accountant asks."""
-
-    path: Path
-    rounds: int
-    clients: int
-
-    @cached_property
-    def by_aggregator(self) -> dict[int, Any]:
-        return participation_matrices(self.path, self.rounds, self.clients)
-
-    def __getitem__(self, aggregator: int) -> Any:
-        return self.by_aggregator[aggregator]
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.by_aggregator)
-
-    def __len__(self) -> int:
-        return len(self.by_aggregator)
 
 
 def _table(path: Path) -> list[tuple[int, int, str, float]]:
@@ -132,25 +80,3 @@ def _facts(
     for round, stage, name, value in table:
         facts[stage].setdefault(name, np.full(rounds, np.nan))[round] = value
     return facts
-
-
-def _unsummed_counts(path: Path, participation: Mapping[int, Any], shape: tuple[int, int]) -> tuple[Any, bool]:
-    """How many updates of each client are in no sum, CSR, or None where there are none; and whether nobody counted."""
-    from scipy.sparse import csr_array
-
-    counts: Counter[tuple[int, int]] = Counter()
-    uncounted = False
-    for t, heard in read_messages(path, shape[1]):
-        if heard is None:
-            uncounted = True
-            continue
-        counts.update((t, client) for client in heard.clients[heard.sent].tolist())
-        if heard.ended:
-            P = participation[SERVER]
-            counts.subtract((t, client) for client in P.indices[P.indptr[t] : P.indptr[t + 1]].tolist())
-    cells = {place: count for place, count in sorted(counts.items()) if count > 0}
-    if not cells:
-        return None, uncounted
-    places = np.array(list(cells), dtype=np.int64)
-    values = np.array(list(cells.values()), dtype=np.float64)
-    return csr_array((values, (places[:, 0], places[:, 1])), shape=shape), uncounted

@@ -1,0 +1,103 @@
+"""The views of a run's observers, from what its tables say of what happened."""
+
+import csv
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.coverage import changing_lengths, exposing, told_by_compression
+from simfl.core.tolerance import tolerated_colluders
+from simfl.core.types import SERVER
+from simfl.privacy.certify.view import Clear, View
+from simfl.results.messages import read_messages
+from simfl.results.run_files import participation_matrices
+from simfl.scenario import Scenario
+
+NEEDS_EACH = "whoever aggregates needs each update"
+
+
+@dataclass(frozen=True)
+class Views(Mapping[int, View]):
+    """Of each aggregator; read when the first is asked for: not every accountant asks.
+
+    Attributes:
+        folder: of the run, with participation.csv.
+        rounds: how many it had.
+    """
+
+    scenario: Scenario
+    folder: Path
+    rounds: int
+
+    @cached_property
+    def by_aggregator(self) -> dict[int, View]:
+        """The views of the server and of clients that aggregate, without any colluders."""
+        scenario, clients = self.scenario, self.scenario.clients
+        matrices = participation_matrices(self.folder / "participation.csv", self.rounds, clients)
+        opaque = () if scenario.training.aggregate.sum_only else (NEEDS_EACH,)
+        told, seen = told_by_compression(scenario), exposing(scenario)
+        clear = tuple(Clear(part.name, part in told) for part in (*told, *(part for part in seen if part not in told)))
+        recorded = fewest_tolerated(self.folder / "phases.csv", self.rounds)
+        alone = self._alone(matrices)
+        return {
+            who: View(
+                "server" if who == SERVER else f"client/{who}", self.rounds, P, np.arange(self.rounds),
+                scenario.secagg.shows_updates, not changing_lengths(scenario), clear, opaque,
+                np.minimum(recorded, self._as_said(P)), alone,
+            )
+            for who, P in matrices.items()
+        }  # fmt: skip
+
+    def _as_said(self, P: Any) -> NDArray[np.float64]:
+        """The colluders whom the protocol says to tolerate in each round's sum, (rounds,); infinite without one."""
+        summed, place = np.unique(np.diff(P.indptr), return_inverse=True)
+        most = [tolerated_colluders(self.scenario, int(members)) if members else np.inf for members in summed]
+        return np.array(most, dtype=np.float64)[place]
+
+    def _alone(self, participation: Mapping[int, Any]) -> Any:
+        """How many updates of each client are seen that are in no sum, CSR; None where nobody has counted."""
+        from scipy.sparse import csr_array
+
+        counts: Counter[tuple[int, int]] = Counter()
+        shape = self.rounds, self.scenario.clients
+        for t, heard in self._messages() if self.scenario.secagg.shows_updates else ():
+            if heard is None:
+                return None
+            counts.update((t, client) for client in heard.clients[heard.sent].tolist())
+            if heard.ended:
+                P = participation[SERVER]
+                counts.subtract((t, client) for client in P.indices[P.indptr[t] : P.indptr[t + 1]].tolist())
+        cells = sorted((place, count) for place, count in counts.items() if count > 0)
+        places = np.array([place for place, _ in cells], dtype=np.int64).reshape(-1, 2)
+        values = np.array([count for _, count in cells], dtype=np.float64)
+        return csr_array((values, (places[:, 0], places[:, 1])), shape=shape)
+
+    def _messages(self) -> Any:
+        return read_messages(self.folder / "messages.csv", self.scenario.clients)
+
+    def __getitem__(self, aggregator: int) -> View:
+        return self.by_aggregator[aggregator]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.by_aggregator)
+
+    def __len__(self) -> int:
+        return len(self.by_aggregator)
+
+
+def fewest_tolerated(path: Path, rounds: int) -> NDArray[np.float64]:
+    """The fewest colluders that any session of each round says it tolerates, (rounds,), infinite where none says so."""
+    fewest = np.full(rounds, np.inf)
+    if not path.exists():
+        return fewest
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["tolerated"] and (t := int(row["round"])) < rounds:
+                fewest[t] = min(fewest[t], int(row["tolerated"]))
+    return fewest
