@@ -57,12 +57,20 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
         rounds: how many it had.
         samples: training samples of each client, shape (clients,); None = not known.
     """
-    table = _table(folder / "facts.csv") if scenario.privacy.stages else []
-    facts, weighing = _facts(table, rounds, len(scenario.privacy.stages)), scenario.training.by_samples
     return History(
-        Views(scenario, folder, rounds), facts, scenario.privacy.stages, samples if weighing else None,
-        silent=not sent(scenario), recoded=scenario.compression.codes,
+        Views(scenario, folder, rounds), stage_facts(scenario, folder, rounds), scenario.privacy.stages,
+        samples if scenario.training.by_samples else None, silent=not sent(scenario),
+        recoded=scenario.compression.codes,
     )  # fmt: skip
+
+
+def stage_facts(scenario: Scenario, folder: Path, rounds: int) -> tuple[dict[str, NDArray[np.float64]], ...]:
+    """What each stage of a run said of every round, by name: (rounds,), NaN where it said nothing."""
+    stages = scenario.privacy.stages
+    facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in stages)
+    for round, stage, name, value in _table(folder / "facts.csv") if stages else []:
+        facts[stage].setdefault(name, np.full(rounds, np.nan))[round] = value
+    return facts
 
 
 def _table(path: Path) -> list[tuple[int, int, str, float]]:
@@ -71,12 +79,3 @@ def _table(path: Path) -> list[tuple[int, int, str, float]]:
 
     table = pandas.read_csv(path, dtype={"round": np.int64, "stage": np.int64, "value": np.float64})
     return list(table.itertuples(index=False, name=None))
-
-
-def _facts(
-    table: list[tuple[int, int, str, float]], rounds: int, stages: int
-) -> tuple[dict[str, NDArray[np.float64]], ...]:
-    facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in range(stages))
-    for round, stage, name, value in table:
-        facts[stage].setdefault(name, np.full(rounds, np.nan))[round] = value
-    return facts

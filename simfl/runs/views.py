@@ -2,8 +2,8 @@
 
 import csv
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.coverage import changing_lengths, exposing, told_by_compression
+from simfl.core.rng import Streams
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import SERVER
-from simfl.privacy.certify.view import Clear, View
+from simfl.privacy.certify.view import Clear, Event, NoiseTerm, View
 from simfl.results.messages import read_messages
 from simfl.results.run_files import participation_matrices
 from simfl.scenario import Scenario
+from simfl.secagg.transcript import Rows, Transcript
 
 NEEDS_EACH = "whoever aggregates needs each update"
+UNCOUNTED = "messages that nobody counts"
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,48 @@ class Views(Mapping[int, View]):
         values = np.array([count for _, count in cells], dtype=np.float64)
         return csr_array((values, (places[:, 0], places[:, 1])), shape=shape)
 
-    def _messages(self) -> Any:
+    def known_to(self, observer: int, coalition: Sequence[int], noise: tuple[NoiseTerm, ...] = ()) -> View:
+        """The exact view of an aggregator and a coalition: the very rows, by each session's protocol.
+
+        A failed session has weighted its updates as others have, where all count 1; else nobody knows how, and each of
+        them counts as known where their sum is.
+        """
+        from scipy.sparse import vstack
+
+        view, streams, protocol = self[observer], Streams(self.scenario.seed), self.scenario.secagg
+        P, whole = view.rows, bool((view.rows.data == 1).all())
+        known = np.array(sorted({*coalition, *([] if observer == SERVER else [observer])}), dtype=np.int32)
+        found, round, events, opaque = [view.rows[:0]], [], list[Event](), view.opaque
+        for t, heard in self._sessions(P, observer):
+            if heard is None:
+                opaque = tuple(dict.fromkeys((*opaque, UNCOUNTED)))
+                continue
+            rows = protocol.view(heard, known, streams)
+            if not (whole or heard.ended) and (np.diff(rows.indptr) > 1).any():
+                rows = heard.each(known)
+            if (these := _weighted(rows, heard, P)).shape[0]:
+                found.append(these)
+                round += [t] * these.shape[0]
+            if not heard.ended or (heard.sent & ~heard.summed).any():
+                events.append(Event(t, heard.clients[heard.sent], heard.summed[heard.sent], heard.ended))
+        name = "+".join([view.observer, *(f"client/{who}" for who in known.tolist() if who != observer)])
+        return replace(
+            view, observer=name, rows=vstack(found).tocsr(), round=np.array(round, dtype=np.int64), each=False,
+            opaque=opaque, tolerated=np.maximum(view.tolerated - len(coalition), -1), noise=noise, events=tuple(events),
+        )  # fmt: skip
+
+    def _sessions(self, P: Any, observer: int) -> Iterator[tuple[int, Transcript | None]]:
+        """The sessions of each round, also those that messages.csv leaves out, by round."""
+        listed: dict[int, list[Transcript | None]] = {}
+        for t, heard in self._messages():
+            listed.setdefault(t, []).append(heard)
+        for t in range(self.rounds):
+            said, clients = listed.get(t, []), P.indices[P.indptr[t] : P.indptr[t + 1]]
+            if len(clients) and not any(heard is not None and heard.ended for heard in said):
+                yield t, Transcript.of(t, np.sort(clients).tolist(), self.scenario.clients, summed=True)
+            yield from ((t, heard) for heard in said)
+
+    def _messages(self) -> Iterator[tuple[int, Transcript | None]]:
         return read_messages(self.folder / "messages.csv", self.scenario.clients)
 
     def __getitem__(self, aggregator: int) -> View:
@@ -89,6 +133,20 @@ class Views(Mapping[int, View]):
 
     def __len__(self) -> int:
         return len(self.by_aggregator)
+
+
+def _weighted(rows: Rows, heard: Transcript, P: Any) -> Any:
+    """Combinations of a session's weighted updates as ones of updates, CSR (rows, clients), without those of nobody."""
+    from scipy.sparse import csr_array
+
+    entries, members, t = rows.tocoo(), np.diff(rows.indptr), heard.round
+    used = np.zeros(P.shape[1])
+    used[P.indices[P.indptr[t] : P.indptr[t + 1]]] = P.data[P.indptr[t] : P.indptr[t + 1]]
+    clients, alone = heard.clients[entries.col], members[entries.row] == 1
+    data = np.where(alone | (not heard.ended), 1.0, used[clients])
+    found = csr_array((data, (entries.row, clients)), shape=(rows.shape[0], P.shape[1]))
+    found.eliminate_zeros()
+    return found[np.diff(found.indptr) > 0]
 
 
 def fewest_tolerated(path: Path, rounds: int) -> NDArray[np.float64]:

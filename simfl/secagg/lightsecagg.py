@@ -51,7 +51,7 @@ class Coded(MaskedProtocol):
         if code is None or pieces > code.private:
             return heard.each(coalition)
         answers = heard.answers - int((heard.answered & ~heard.honest(coalition)).sum())
-        if pieces + answers <= code.private:
+        if not heard.ended and pieces + answers <= code.private:
             return heard.none()
         return heard.sum(coalition) if self.joint or heard.ended else heard.each(coalition)
 

@@ -44,12 +44,15 @@ class Event(NamedTuple):
 
     Attributes:
         round: for whose aggregation it was.
-        clients: int32 (n,): whose message reached the observer, as often as it did.
+        clients: int32 (n,): whose updates were sent, as often as they were, as the observer received them: masked, or
+            as they are.
+        summed: bool (n,): which are in its sum, or were to be.
         ended: there is a sum.
     """
 
     round: int
     clients: NDArray[np.int32]
+    summed: NDArray[np.bool_]
     ended: bool
 
 
@@ -88,7 +91,7 @@ class View:
 
     @classmethod
     def of_sums(cls, P: Any, observer: str = "server") -> Self:
-        """Of whoever sees a sum a round and nothing else, whoever colludes: a participation matrix, (rounds, clients)."""
+        """Of whoever sees a sum a round and nothing else, whoever colludes, by a participation matrix."""
         from scipy.sparse import csr_array
 
         rounds, nothing = P.shape[0], csr_array(P.shape)
