@@ -171,10 +171,13 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
         everybody, secrets = np.ones(cohort.units.shape, dtype=bool), [secret for _, secret in delivered]
         session = parts.protocol.recover(cohort, everybody, secrets, parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
-        outcome = (yield from self.run_session(session, number, "recover")).result
+        recovery = yield from self.run_session(session, number, "recover")
+        outcome = recovery.result
         in_sum = [False] * len(delivered) if isinstance(outcome, SessionFailure) else outcome.kept_units.tolist()
         self.units = []
         members: list[Member] = []
+        lost = [job.client for (unit, _), good in zip(delivered, in_sum, strict=True) if not good for job, _ in unit]
+        self.accounts.lose(self.global_model.version, lost, parts.clients, recovery)
         for (unit, _), summed in zip(delivered, in_sum, strict=True):
             self._add_work([(job, age, True) for job, age in unit])
             if summed:

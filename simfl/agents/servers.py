@@ -1,7 +1,6 @@
 """The family of servers: what every server has and does, and the registry by whose names rules choose one."""
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic
@@ -24,8 +23,8 @@ from simfl.core.types import Job, Units, View
 from simfl.core.validation import checked_type
 from simfl.devices.base import checked_available
 from simfl.metrics.participation import Tally
-from simfl.privacy.stage import UNCOUNTED, UNSUMMED
 from simfl.secagg.sessions import R, Session, SessionResult
+from simfl.secagg.transcript import Transcript
 from simfl.selection.asking import ask as ask_policy
 from simfl.training.base import Rule
 
@@ -142,8 +141,9 @@ class Server(Plugin, ABC, Generic[R_co]):
         for client in self.global_model.left:
             self.note("leave", round=t, client=client)
         self.end_jobs(jobs, done, staleness)
-        weighing = set(done.clients.tolist())
-        self.accounts.unsummed += [job.client for job in jobs if job.client not in weighing]
+        if jobs and not any(each.ended for each in self.accounts.heard):
+            summed = [job.client for job in jobs]
+            self.accounts.heard.append(Transcript.of(t, summed, self.parts.clients, summed=True))
         self.note("round_end", round=t, cardinality=len(done.clients))
         return self.report(done)
 
@@ -151,23 +151,20 @@ class Server(Plugin, ABC, Generic[R_co]):
         """What becomes of jobs that have been aggregated; synchronous rounds say nothing of single jobs."""
 
     def report(self, done: RoundResult) -> RoundResult:
-        """The round with the fates of its jobs; the next round's accounts begin."""
-        done = replace(done, jobs=self.accounts.job_rows, facts=self._facts(done))
+        """The round with the fates of its jobs, and whom the server heard; the next round's accounts begin."""
+        done = replace(done, jobs=self.accounts.job_rows, heard=self._heard(done))
         self.accounts.begin()
         return done
 
-    def _facts(self, done: RoundResult) -> Sequence[dict[str, float]]:
-        """The stages' facts; of stages that protect against whoever sees single updates also how many of these
-        were in no sum, by client, or that nobody has counted them.
-        """
-        stages, empty, counts = self.parts.stages, self.parts.empty, Counter(self.accounts.unsummed)
-        seen = {f"{UNSUMMED}{who}": float(counts[who]) for who in sorted(counts) if empty is None or not empty[who]}
-        seen = seen if self.accounts.counts_unsummed else {UNCOUNTED: 1.0}
-        protocol = self.parts.protocol
-        if not (seen and (protocol.shows_updates or protocol.assumes)):  # somebody has them as they are sent
-            return done.facts
-        facts = done.facts or [dict[str, float]() for _ in stages]
-        return [{**of, **(seen if it.observer == "server" else {})} for it, of in zip(stages, facts, strict=True)]
+    def _heard(self, done: RoundResult) -> Sequence[Transcript] | None:
+        """The sessions that say more than that each update is in its sum; None = this server does not count them."""
+        parts, accounts = self.parts, self.accounts
+        alone = Transcript.of(done.number, sorted(accounts.unsummed), parts.clients, summed=False)
+        heard = [*accounts.heard, alone]
+        if not parts.protocol.joint:
+            holds = np.ones(parts.clients, dtype=bool) if parts.empty is None else ~parts.empty
+            heard = [each.only(each.sent & holds[each.clients]) for each in heard]
+        return [each for each in heard if each.tells(done.clients)] if accounts.counts_unsummed else None
 
     def note(self, event: str, **record: object) -> None:
         """Writes a record of events.jsonl, of now."""

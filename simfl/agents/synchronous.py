@@ -17,6 +17,7 @@ from simfl.core.types import SERVER, Job, Units, job_ids
 from simfl.devices.base import checked_durations_s
 from simfl.results.tables import PhaseRow
 from simfl.secagg.sessions import PhaseRequest, PreparedUnits, SessionFailure, SessionResult
+from simfl.secagg.transcript import Transcript
 from simfl.selection.asking import ask_candidates
 from simfl.training.base import SynchronousRule
 
@@ -77,8 +78,6 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         summed = [] if session is None else jobs_in_sum(jobs, session, units)
         if summed and parts.rule.announce:
             yield from self._announce(t, jobs)
-        in_sum = {job.client for job in summed}
-        self.accounts.unsummed = [client for client in self.accounts.unsummed if client not in in_sum]
         row: JsonObject = {column.name: 0 for column in parts.policy.columns} | ({} if outcome is None else outcome.row)
         if LATE in parts.rule.columns:
             row[LATE.name] = self.accounts.costs.late
@@ -154,6 +153,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             return SessionFailure("the selection policy refuses the sum", {REFUSED.name: 1}), jobs
         session = parts.protocol.recover(cohort, arrived.reshape(whole.shape), [prepared.secret], parts.streams)
         recovery = yield from self.run_session(session, t, "recover", len(whole))
+        self.accounts.end_heard(recovery, whole.shape[1])
         return recovery.result, jobs
 
     def _leave_closed(self, t: int, tolerated: int) -> None:
@@ -195,15 +195,17 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         work_done = exchange(request, delays, self.world.now, until_failure=rule.on_failure == "abort")
         yield self.world.until(work_done.ends_s)
         self.accounts.add_exchange(work_done, job_ids(t, clients))
-        self.accounts.unsummed = clients[work_done.sent].tolist()
         durations_s = work_done.arrives_s - work_done.begins_s
         self.global_model.records.add_durations(clients[work_done.responded], durations_s[work_done.responded])
         clear = (sizes.down_bytes, parts.clear_bytes(sizes.up_bytes))
         down, up = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(clients)) for size in clear)
         costs.clear_bytes += int(down.sum() + up[work_done.responded].sum())
         costs.failed_upload += int((~(work_done.responded | work_done.late)).sum())
-        arrived, late = np.zeros((2, len(jobs)), dtype=bool)
-        arrived[active], late[active] = work_done.responded, work_done.late
+        arrived, late, sent = np.zeros((3, len(jobs)), dtype=bool)
+        arrived[active], late[active], sent[active] = work_done.responded, work_done.late, work_done.sent
+        whole = np.repeat(arrived.reshape(units.shape).all(axis=1), units.shape[1])
+        nobody, everybody = np.zeros(len(jobs), dtype=bool), units.ravel()
+        self.accounts.heard = [Transcript(t, everybody, active, sent, whole, nobody, False, 0, parts.clients)]
         return arrived, late
 
     def _announce(self, t: int, jobs: list[Job]) -> Process[None]:

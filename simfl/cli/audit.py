@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     "names",
     metavar="CLIENT",
     multiple=True,
-    help="A client that tells the server its own updates; may be given several times.",
+    help="A client that tells the server what it knows; may be given several times.",
 )
 @click.option(
     "--colluders",
@@ -113,6 +113,7 @@ def command(
         return following.follow(participation, _columns(columns), least, action, interval_s)
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
+    from simfl.audit.coalition import with_coalition
     from simfl.audit.more_than_sums import refuse_more_than_sums
     from simfl.audit.noise import spent
     from simfl.audit.reading import read
@@ -122,8 +123,11 @@ def command(
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
     epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
-    refuse_more_than_sums(log, participation, "audit", len(set(names)) + (colluders or 0))
     colluding = _positions(names, log.clients, participation)
+    known, exact = with_coalition(log, Path(participation), colluding)
+    if colluders or not exact:
+        refuse_more_than_sums(log, participation, "audit", len(set(names)) + (colluders or 0))
+    log = known
     report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     if ledger:

@@ -1,7 +1,7 @@
 """What an accountant is: it says what the sums of a finished run gave away."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -12,12 +12,8 @@ from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.privacy.certify.maps import Facts
+from simfl.privacy.certify.view import View
 from simfl.privacy.stage import Stage
-
-
-def any_number(summed: int) -> float:
-    """Of colluders: where sums alone are spoken of."""
-    return np.inf
 
 
 @dataclass(frozen=True)
@@ -25,53 +21,37 @@ class History:
     """All that an accountant sees of a finished run.
 
     Attributes:
-        participation: the weights of the clients in each aggregate, scipy CSR of shape (rounds, clients), for every
-            aggregator: the server, or the clients that aggregate; zero rows where nothing was aggregated.
+        views: what each aggregator received: the server, or the clients that aggregate.
         facts: of each stage, by name: float64 (rounds,), NaN where it said nothing.
-        single: whoever aggregates needs every single update, e.g. for a median: no sum hides them.
-        samples: int64 (clients,): training samples of each client where they weigh its updates in every sum, beside
-            ``participation``; None where they do not.
         stages: in the order of their facts.
-        exposing: names of parts that leave each client and that neither sums nor noise cover.
+        samples: int64 (clients,): training samples of each client where they weigh its updates in every sum, beside
+            the rows of the views; None where they do not.
         silent: nothing leaves a client.
-        coded: names of what compressed updates tell beside their sum; noise covers it.
-        tolerated: of a sum of so many clients, those who with the server learn no single update from the protocol of
-            secure aggregation; any number where sums alone are spoken of.
-        recorded: the fewest that any session of each round has tolerated, failed ones too, (rounds,), as far as the
-            sessions say; -1 = the server alone may have learned more than sums; None = none says anything.
-        lengths_change: an update that stays the same may be clipped to another length in each sum, or weigh otherwise as
-            samples grow, so that the rows of ``participation`` do not say what it counts.
-        unsummed: how many updates of each client the server has seen that are in no sum, but for the noise that clients
-            add, scipy CSR (rounds, clients); None = there were none.
-        uncounted: nobody has counted them.
-        shown: whoever aggregates sees every single update.
         recoded: updates are compressed.
     """
 
-    participation: Mapping[int, Any]
+    views: Mapping[int, View]
     facts: tuple[Facts, ...] = ()
-    single: bool = False
-    samples: NDArray[np.int64] | None = None
     stages: tuple[Stage, ...] = ()
-    exposing: tuple[str, ...] = ()
+    samples: NDArray[np.int64] | None = None
     silent: bool = False
-    coded: tuple[str, ...] = ()
-    tolerated: Callable[[int], float] = any_number
-    lengths_change: bool = False
-    unsummed: Any = None
-    uncounted: bool = False
-    recorded: NDArray[np.float64] | None = None
-    shown: bool = False
     recoded: bool = False
+
+    @property
+    def participation(self) -> Mapping[int, Any]:
+        """The weights of the clients in each aggregate, scipy CSR of shape (rounds, clients), for every aggregator;
+        zero rows where nothing was aggregated.
+        """
+        return {who: view.rows for who, view in self.views.items()}
+
+    @property
+    def any_view(self) -> View:
+        """Of one aggregator: in all but rows and tolerance they are alike."""
+        return next(iter(self.views.values()))
 
     def fewest_tolerated(self) -> NDArray[np.float64]:
         """The fewest colluders tolerated by any session of each round, (rounds,); infinite where none was held."""
-        fewest = np.full(self.shape[0], np.inf) if self.recorded is None else self.recorded.copy()
-        for P in self.participation.values():
-            summed, place = np.unique(np.diff(P.indptr), return_inverse=True)
-            most = [self.tolerated(int(members)) if members else np.inf for members in summed]
-            fewest = np.minimum(fewest, np.array(most, dtype=np.float64)[place])
-        return fewest
+        return np.minimum.reduce([view.tolerated for view in self.views.values()])
 
     def open_to(self, colluders: int) -> NDArray[np.bool_]:
         """From which round on the server and so many clients may know more than sums, bool (rounds,)."""
@@ -80,13 +60,16 @@ class History:
 
     @property
     def seen(self) -> Any:
-        """Of whom something was seen, by any aggregator, in a sum or not, scipy-sparse (rounds, clients)."""
-        return sum([*self.participation.values(), *([] if self.unsummed is None else [self.unsummed])])
+        """Of whom something was seen, by any aggregator, in a sum or, where stages protect against the server, not;
+        scipy-sparse (rounds, clients).
+        """
+        alone = [self.any_view.alone] if any(stage.observer == "server" for stage in self.stages) else []
+        return sum([*self.participation.values(), *(each for each in alone if each is not None)])
 
     @property
     def shape(self) -> tuple[int, int]:
         """(rounds, clients)."""
-        return next(iter(self.participation.values())).shape
+        return self.any_view.rounds, self.any_view.rows.shape[1]
 
 
 class Accountant(Plugin, Protocol):
@@ -104,7 +87,7 @@ class Accountant(Plugin, Protocol):
     >>> from simfl.privacy.multiround.guarantees import Guarantees
     >>> rounds = csr_array([[1.0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0]])
     >>> facts = {"sensitivity": np.ones(3), "std": np.full(3, 2.0)}
-    >>> history = History({SERVER: rounds}, (facts,), stages=(CentralGaussian(),))
+    >>> history = History({SERVER: View.of_sums(rounds)}, (facts,), (CentralGaussian(),))
     >>> columns = Guarantees().accounts(history)
     >>> columns["privacy_strong"], columns["privacy_weak_lower"], columns["privacy_weak_upper"]
     ([2, 2, 1], [2, 2, 1], [2, 2, 1])

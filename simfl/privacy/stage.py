@@ -22,11 +22,6 @@ EQUAL = 1e-9
 FINE = 0.01
 """Steps of a grid, one for each part of noise, in the scale of the noise: finer ones hardly change its law."""
 
-UNSUMMED, UNCOUNTED = "unsummed/", "unsummed"
-"""Names of facts of stages that protect against the server: of a client (its number follows), how many of its updates
-the server has seen, as they are sent, that are in no sum; and that nobody knows how many.
-"""
-
 NOT_FINITE = Column("not_finite", "Updates that are no numbers", "count",
                     "Updates in the sum that held a number that is not finite and so became 0.", -1, "sum",
                     shown=False)  # fmt: skip
@@ -56,7 +51,7 @@ class Members(NamedTuple):
         positions: the training samples of each job, int64, by their places in one data set, as often as it trains on
             them: one sample may be with several clients, or twice with one. Like the slope; None = not known.
         known: what those who see the sum know of single updates in it, noise included: ``own`` = clients aggregate, and
-            each knows its own; ``all`` = they see every one; ``server`` = the server does, who sees the models does not.
+            each knows its own; ``all`` = they see every one; ``server`` = the server does, others do not.
             Empty = nothing: whom a server tells the sum alone.
         clipped: coordinates that the protocol has clipped after all noise of the clients was in them.
     """

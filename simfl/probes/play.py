@@ -1,6 +1,6 @@
 """A scenario played with chosen updates: the real server, sessions, stages and sums, and all that an observer sees."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,10 +17,12 @@ from simfl.learning.none import IdleLearner
 from simfl.privacy.accountant import History
 from simfl.privacy.stage import stage_streams
 from simfl.probes.streams import Use, Watched
-from simfl.runs.accounting import FactRow, history_of
+from simfl.runs.accounting import history_of
 from simfl.runs.run import build
+from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.secagg.sessions import SessionResult
+from simfl.secagg.transcript import Transcript
 from simfl.secagg.updates import ClientUpdates
 from simfl.training.base import Rule
 
@@ -196,19 +198,22 @@ class Played:
             to = np.full(len(done.clients), SERVER) if done.aggregators is None else done.aggregators
             for aggregator, client, weight in zip(to.tolist(), done.clients.tolist(), done.weights, strict=True):
                 matrices.setdefault(aggregator, np.zeros(shape))[done.number, client] = weight
-        table: list[FactRow] = [
-            (done.number, i, name, value)
-            for done in self.rounds
-            for i, facts in enumerate(done.facts)
-            for name, value in facts.items()
-        ]
-        participation = {to: csr_array(matrix) for to, matrix in matrices.items()}
-        recorded = np.full(len(self.rounds), np.inf)
+        facts: tuple[dict[str, Any], ...] = tuple({} for _ in self.scenario.privacy.stages)
+        for done in self.rounds:
+            for known, said in zip(facts, done.facts):
+                for name, value in said.items():
+                    known.setdefault(name, np.full(shape[0], np.nan))[done.number] = value
+        recorded = np.full(shape[0], np.inf)
         for phase in (phase for done in self.rounds for phase in done.phases):
             if phase.tolerated is not None:
                 recorded[phase.round] = min(recorded[phase.round], phase.tolerated)
-        samples = self.parts.learner.samples
-        return history_of(self.scenario, participation, table, len(self.rounds), samples, recorded)
+        participation = {to: csr_array(matrix) for to, matrix in matrices.items()}
+        told = Told(lambda: participation, lambda: recorded, self._messages)
+        return history_of(self.scenario, Views(self.scenario, shape[0], told), facts, self.parts.learner.samples)
+
+    def _messages(self) -> Iterator[tuple[int, Transcript | None]]:
+        for done in self.rounds:
+            yield from ((done.number, each) for each in ([None] if done.heard is None else done.heard))
 
     def uploads(self) -> NDArray[np.int64]:
         """How many updates each client has sent, in a sum or not, (clients,)."""

@@ -165,7 +165,9 @@ def refuted_noise(scenario: Scenario, samples: NDArray[np.int64], dimension: int
     """
     base = play(scenario, samples, np.zeros((scenario.clients, dimension)))
     history, rng = base.history, np.random.default_rng(scenario.seed)
-    claims = [] if history.exposing or not base.sums or SERVER not in history.participation else _claims(history)
+    claims = (
+        [] if history.any_view.uncovered or not base.sums or SERVER not in history.participation else _claims(history)
+    )
     found, at = [], {"server": 0.0, "outside": 0.0}
     for claim in claims:
         limits = [allowed(history, claim.loss, client) for client in range(scenario.clients)]

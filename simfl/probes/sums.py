@@ -52,7 +52,8 @@ def refuted_weights(scenario: Scenario, samples: NDArray[np.int64], dimension: i
     """
     base = play(scenario, samples, np.zeros((scenario.clients, dimension)))
     history = base.history
-    if history.single or history.recoded or history.lengths_change or SERVER not in history.participation:
+    view = history.any_view
+    if view.opaque or history.recoded or not view.same or SERVER not in history.participation:
         return []
     matrix = history.participation[SERVER].astype(np.float64)
     rows = (matrix if history.samples is None else with_samples(matrix, history.samples)).toarray()

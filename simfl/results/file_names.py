@@ -30,8 +30,8 @@ JOINED_LIST = "clients.json"
 
 OWN = (
     SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
-    "phases.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS, "events.jsonl", UPDATES,
-    "model.npy", "columns.json", JOB_TIMES, MACHINE, BEGUN, FAILURE, PRUNED,
+    "phases.csv", "messages.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS,
+    "events.jsonl", UPDATES, "model.npy", "columns.json", JOB_TIMES, MACHINE, BEGUN, FAILURE, PRUNED,
     SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""

@@ -38,6 +38,9 @@ from simfl.selection.theory.expected_cardinality import guarantee, keeps_to_fami
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+MAYBE_EMPTY = ("evaluation.csv", "messages.csv")
+"""Tables that are not kept where they hold no row."""
+
 PACKAGES = ("simfl", "numpy", "simpy", "torch", "scipy", "highspy", "networkx")
 """Whose versions are recorded."""
 
@@ -74,7 +77,7 @@ def finish(
     digests = {
         name: table.finish()
         for name, table in tables.items()
-        if name != "rounds.csv" and not (name == "evaluation.csv" and table.empty)
+        if name != "rounds.csv" and not (name in MAYBE_EMPTY and table.empty)
     }
     run_history = history(scenario, folder, rounds, samples)
     rows, privacy_digests = _fill_privacy(folder, scenario, tables["rounds.csv"], run_history)

@@ -20,6 +20,7 @@ from simfl.core.storage.disk import remove_folder
 from simfl.metrics.participation import Tally
 from simfl.results import checkpoint
 from simfl.results.file_names import BEGUN, JOINED, OWN, PRUNED, UPDATES
+from simfl.results.messages import MESSAGES, message_rows
 from simfl.results.round_rows import OnRound, RoundRow, read_rows, round_row
 from simfl.results.tables import (
     AGGREGATES,
@@ -168,6 +169,7 @@ class Simulation:
         for name, rows in (("jobs.csv", done.jobs), ("phases.csv", done.phases)):
             if rows:
                 tables[name].append(rows)
+        tables["messages.csv"].append(message_rows(t, done.heard))
         if done.seen is not None:
             self._record(done.seen)
         for name, values in (("facts.csv", done.facts), ("attacks.csv", done.errors)):
@@ -249,6 +251,7 @@ def _tables(parts: Components[Rule], row: tuple[str, ...], events: bool) -> dict
         "rounds.csv": row,
         "participation.csv": PEERS if parts.rule.many_aggregators else PARTICIPATION,
         "evaluation.csv": ("round", "name", "value"),
+        "messages.csv": MESSAGES,
     }
     if parts.rule.asynchronous:
         tables["jobs.csv"] = JOBS

@@ -22,6 +22,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Aggregate
 from simfl.secagg.sessions import Cohort, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.transcript import Rows, Transcript
 from simfl.secagg.updates import ClientUpdates
 
 
@@ -157,6 +158,17 @@ class Protocol(Plugin, Interface):
             streams: the run's streams.
         """
         ...
+
+    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+        """The combinations of weighted updates that the server and a coalition know of a session, without the
+        coalition's own updates; all of them: every update by itself, where a protocol proves nothing better.
+
+        Args:
+            heard: whom the server heard.
+            coalition: any clients, also others than these.
+            streams: the run's, from which public draws are repeated.
+        """
+        return heard.each(coalition)
 
     def known_to(
         self, result: SessionResult, updates: ClientUpdates, coalition: NDArray[np.int32], streams: Streams

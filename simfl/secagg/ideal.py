@@ -2,12 +2,17 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simfl.core.certificate_words import ONLY_SUMS
 from simfl.core.coverage import looks_ahead
 from simfl.core.payload import SUMMABLE
+from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.plain import Plain
+from simfl.secagg.transcript import Rows, Transcript
 
 
 @PROTOCOLS("ideal")
@@ -27,6 +32,9 @@ class Ideal(Plain):
 
     def tolerance(self, members: int, clients: int) -> int | None:
         return clients
+
+    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+        return heard.sum(coalition) if heard.ended else heard.none()
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if not looks_ahead(setting):

@@ -19,6 +19,7 @@ from simfl.secagg.crypto.field import Elements, Q
 from simfl.secagg.crypto.keys import ELEMENT, secret
 from simfl.secagg.masked_protocol import MaskedProtocol, whole_units
 from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.transcript import Rows, Transcript
 from simfl.secagg.updates import ClientUpdates
 
 
@@ -42,6 +43,17 @@ class Coded(MaskedProtocol):
         """Any ``private`` pieces of a mask say nothing; more of them say something, also where they do not decode."""
         why = f"unmask: {responses} answers came, {code.survivors} decode"
         return SessionFailure(why, tolerated=-1 if self.deadline_s is not None else max(-1, code.private - responses))
+
+    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+        """Colluders hold pieces of every mask, answers are pieces of the sum's; so many as are private say nothing."""
+        helpers = heard.clients if self.joint else np.arange(heard.population)
+        code, pieces = self.code(len(helpers), 1), int(np.isin(coalition, helpers).sum())
+        if code is None or pieces > code.private:
+            return heard.each(coalition)
+        answers = heard.answers - int((heard.answered & ~heard.honest(coalition)).sum())
+        if not heard.ended and pieces + answers <= code.private:
+            return heard.none()
+        return heard.sum(coalition) if self.joint or heard.ended else heard.each(coalition)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = super().check(setting)

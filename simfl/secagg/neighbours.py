@@ -50,12 +50,15 @@ class Circle:
 
     def is_connected(self, members: NDArray[np.bool_]) -> bool:
         """Whether members reach one another through members; the sums of separate groups would show otherwise."""
-        n = len(self.order)
-        seats = np.flatnonzero(members[self.order])
-        if self.degree == n - 1 or len(seats) < 2:
-            return len(seats) > 0
-        gaps = np.diff(seats, append=seats[0] + n)
-        return int((gaps > self.reach).sum()) < 2
+        return int(self.groups(members).max(initial=-1)) == 0
+
+    def groups(self, members: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """The group of each member, (n,), who reach one another through members, numbered from 0; -1 = no member."""
+        n, found = len(self.order), np.full(len(self.order), -1)
+        if len(seats := np.flatnonzero(members[self.order])):
+            gaps = np.diff(seats, append=seats[0] + n) > self.reach
+            found[self.order[seats]] = (np.cumsum(gaps) - gaps) % max(1, gaps.sum())
+        return found
 
     def cut(self, members: NDArray[np.bool_]) -> int:
         """The fewest members without whom the others are no longer connected; n or more where nothing separates them.

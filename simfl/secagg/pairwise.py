@@ -16,9 +16,10 @@ from simfl.secagg.crypto.field import Elements
 from simfl.secagg.crypto.keys import ID, KEY, SEED, TAG, secret
 from simfl.secagg.crypto.shamir import SHARE
 from simfl.secagg.masked_protocol import MaskedProtocol, whole_units
-from simfl.secagg.neighbours import circle
+from simfl.secagg.neighbours import Circle, circle
 from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets
 from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.transcript import Rows, Transcript, rows_of
 from simfl.secagg.updates import ClientUpdates
 
 KEYS = 2 * KEY
@@ -83,7 +84,7 @@ class PairwiseMasks(MaskedProtocol):
         sizes, no_room = self.sizes(n), self.no_room(cohort)
         if sizes is None or no_room:
             return SessionFailure(no_room or f"of {n} clients, no number of neighbours is safe")
-        around = circle(n, sizes[0], streams("secagg/circle", cohort.number))
+        around = self._around(n, cohort.number, streams)
         plan = PairwisePlan(cohort.number, around, sizes[1], np.repeat(np.arange(n // size), size), self.min_sum or 2)
         responded = yield PhaseRequest("advertise", clients, 0, KEYS, deadline_s=self.deadline_s)
         advertised = whole_units(responded, size)
@@ -137,6 +138,28 @@ class PairwiseMasks(MaskedProtocol):
         compute_s += int((summed & ~answered).sum()) * seeds * plan.threshold * rates.share_s
         tolerated = min(closed, around.cut(summed) - 1)
         return SessionResult(summed.reshape(cohort.units.shape)[:, 0], record, compute_s, tolerated=tolerated)
+
+    def _around(self, n: int, number: int, streams: Streams) -> Circle:
+        return circle(n, (self.sizes(n) or (n,))[0], streams("secagg/circle", number))
+
+    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+        """A row for each group that masks still connect, if its members' own masks are all open.
+
+        A secret is open to whoever has ``threshold`` shares of it: colluders hold those of their neighbours' two, and
+        of honest clients who answered there is one of each neighbour: of its own mask where it is summed, else of its
+        key, which takes off all masks that it shares.
+        """
+        n, honest = len(heard.clients), heard.honest(coalition)
+        if (sizes := self.sizes(n)) is None:
+            return heard.each(coalition)
+        around, helping = self._around(n, heard.round, streams), heard.shared & ~honest
+        held, shares = around.counts(helping), around.counts(helping | heard.answered)
+        own = helping | (np.where(heard.summed, shares, held) >= sizes[1])
+        keys = helping | (np.where(heard.summed, held, shares) >= sizes[1])
+        hidden, bare = heard.shared & ~keys, heard.sent & own
+        groups = np.where(hidden, around.groups(hidden), n + np.arange(n))
+        closed = np.isin(groups, groups[hidden & ~bare])
+        return rows_of(np.where(bare & honest & ~closed, groups, -1))
 
     def _few(self, cohort: Cohort, members: NDArray[np.bool_]) -> str | None:
         hiding, least = cohort.hiding(members), self.min_sum or 2

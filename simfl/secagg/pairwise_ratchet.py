@@ -19,6 +19,7 @@ from simfl.secagg.crypto.field import Elements, Q
 from simfl.secagg.crypto.keys import KEY, ProtocolViolation, agree, derive, elements, public_key, secret
 from simfl.secagg.masked_protocol import MaskedProtocol
 from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.transcript import Rows, Transcript
 from simfl.secagg.updates import ClientUpdates
 
 STRIDE = 64
@@ -81,6 +82,9 @@ class PairwiseRatchet(MaskedProtocol):
             return obstacle
         return SessionResult(np.ones(len(uploaded), dtype=bool), RatchetRecord(cohort.number, self.limit(cohort)))
         yield
+
+    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+        return heard.unless_missing(coalition)
 
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
         if not self.computes(updates):

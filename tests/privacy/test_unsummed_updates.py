@@ -24,6 +24,7 @@ BASE = {
     "name": "unsummed", "clients": 8, "seed": 3, "selection": {"name": "batch_partition", "k": 4, "T": 2},
     "learning": {"name": "none", "parameters": 10}, "network": {"name": "star", "latency_s": 2.0},
     "devices": {"computation": COLUMN, "failure": {"name": "bernoulli", "probability": 0.2}}, "trace": "events",
+    "secagg": "plain",
 }  # fmt: skip
 SYNC = {"name": "fedavg", "rounds": 12, "weighting": "equal"}
 BUFFERED = {"name": "fedbuff", "rounds": 12, "weighting": "equal", "concurrency": 6, "buffer": 4}
@@ -93,16 +94,19 @@ def test_a_run_without_a_trace_counts_the_same(why, tmp_path):
     single = {"selection": {"name": "random", "k": 4}}
     folders = [run(scenario(TRAININGS[why], {"name": "local_gaussian"}, single | {"trace": trace}), tmp_path).path
                for trace in ("events", "rounds")]  # fmt: skip
-    one, other = ((folder / "facts.csv").read_bytes() for folder in folders)
-    assert one == other and folders[0] != folders[1]
+    for name in ("facts.csv", "messages.csv"):
+        one, other = (path.read_bytes() if (path := folder / name).exists() else b"" for folder in folders)
+        assert one == other and folders[0] != folders[1]
 
 
 def test_under_a_protocol_only_sums_are_seen(tmp_path):
     training = SYNC | {"on_failure": "partial"}
     folders = [run(scenario(training, {"name": "local_gaussian"}, {"secagg": protocol}), tmp_path).path
                for protocol in ("plain", "secagg")]  # fmt: skip
-    facts = [{row["name"].partition("/")[0] for row in table(folder / "facts.csv")} for folder in folders]
-    assert "unsummed" not in facts[1]
+    summed = Counter(int(row["client"]) for row in table(folders[1] / "participation.csv"))
+    stage = {"name": "local_gaussian", "epsilon": 1.0}
+    for row in table(folders[1] / "privacy.csv"):
+        assert float(row["epsilon"]) == pytest.approx(composed(stage, summed[int(row["client"])]), rel=1e-6)
 
 
 @RULES("of_own_server")

@@ -13,8 +13,11 @@ import pytest
 from simfl.core.rng import Streams
 from simfl.runs.run import run
 from simfl.scenario import Scenario
+from simfl.secagg import PROTOCOLS
+from simfl.secagg.base import Protocol
 from simfl.secagg.neighbours import circle
 from simfl.secagg.sessions import SessionFailure
+from simfl.secagg.transcript import Transcript
 from tests.secagg.test_sums import NEVER, made, play
 from tests.support.sizes import repeats
 
@@ -201,6 +204,96 @@ def test_the_cut_of_a_circle_is_that_of_its_graph():
             if not networkx.is_connected(graph.subgraph(set(there) - set(gone)))
         )  # fmt: skip
         assert min(around.cut(members), n) == next(cuts, n)
+
+
+def spans_the_same(rows, others):
+    return within(rows, others) and within(others, rows)
+
+
+def test_views_of_pairwise_protocols_are_what_linear_algebra_finds():
+    """Not only which coalitions learn more than sums: the very combinations, late uploads and failed sessions too."""
+    rng, rows_seen = np.random.default_rng(8), set()
+    for trial in range(repeats(250, 3000)):
+        n, size = int(rng.integers(3, 9)), int(rng.integers(1, 3))
+        n += n % size
+        degree = 2 * int(rng.integers(1, max(2, n // 2)))
+        if degree < n - 1 and rng.random() < 0.8:
+            protocol = made("secagg_plus", neighbours=degree, threshold=int(rng.integers(1, degree + 1)))
+        else:
+            protocol = made("secagg", threshold=float(rng.choice([0.0, 0.3, 0.6])))
+        shared = np.repeat(rng.random(n // size) < 0.9, size)
+        sent = shared & (rng.random(n) < 0.85)
+        arrived = sent & (rng.random(n) < 0.9)
+        summed = np.repeat(arrived.reshape(-1, size).all(axis=1), size)
+        asked = rng.random() < 0.8
+        answered = arrived & (rng.random(n) < rng.choice([0.3, 0.8, 1.0])) & asked
+        streams, clients = Streams(trial), rng.permutation(50)[:n].astype(np.int32)
+        around = circle(n, protocol.sizes(n)[0], streams("secagg/circle", 3))
+        plan = type("Plan", (), {"circle": around, "threshold": protocol.sizes(n)[1]})
+        heard = Transcript(3, clients, shared, sent, summed, answered, False, int(answered.sum()), 50)
+        for colluders in range(n + 1):
+            for coalition in itertools.combinations(range(n), colluders):
+                right = pairwise_view(plan, shared, sent, answered, summed, coalition)
+                rows = protocol.view(heard, clients[list(coalition)], streams).toarray().astype(np.int64)
+                assert spans_the_same(rows, right), (protocol, heard, coalition)
+                rows_seen.add(len(rows))
+    assert rows_seen >= {0, 1, 2, 3}
+
+
+def test_views_of_coded_protocols_hold_all_that_linear_algebra_finds():
+    """The sum and single updates are either known wholly or not at all; where a part is, all of it counts as known."""
+    rng, kinds = np.random.default_rng(9), set()
+    for trial in range(repeats(120, 1000)):
+        n = int(rng.choice([4, 5, 6]))
+        protocol = made("lightsecagg", private=float(rng.choice([0.0, 0.2, 0.4])),
+                        survivors=float(rng.choice([0.5, 0.7, 1.0])))  # fmt: skip
+        if (code := protocol.code(n, 5)) is None:
+            continue
+        sent = rng.random(n) < 0.85
+        summed = sent & (rng.random(n) < 0.9)
+        answered = summed & (rng.random(n) < rng.choice([0.2, 0.8]))
+        clients, blocks = rng.permutation(50)[:n].astype(np.int32), code.survivors - code.private
+        heard = Transcript(3, clients, np.ones(n, dtype=bool), sent, summed, answered, False, int(answered.sum()), 50)
+        for colluders in range(n):
+            for coalition in itertools.combinations(range(n), colluders):
+                right = coded_view(code, n, sent, answered, summed, coalition)
+                rows = protocol.view(heard, clients[list(coalition)], Streams(trial)).toarray().astype(np.int64)
+                assert within(right, np.kron(rows, np.eye(blocks, dtype=np.int64))), (protocol, heard, coalition)
+                assert not len(rows) or len(right) or not rows.any(), (protocol, heard, coalition)
+                kinds.add((len(rows) > 1, len(right) > 0))
+    assert {(False, False), (False, True), (True, True)} <= kinds
+
+
+@pytest.mark.parametrize("protocol", ["pairwise_ratchet", "oblivious"])
+def test_views_where_masks_go_away_by_themselves(protocol):
+    """Masks between all pairs and no others: by linear algebra over them."""
+    made_one = made(protocol, **({"epsilon": 1.0, "samples": 5} if protocol == "oblivious" else {}))
+    for n in (2, 3, 4):
+        for fates in itertools.product([False, True], repeat=n):
+            sent, everybody = np.array(fates), np.ones(n, dtype=bool)
+            heard = Transcript(0, np.arange(n, dtype=np.int32), everybody, sent, sent, sent, False, 0, n)
+            for colluders in range(n + 1):
+                for coalition in itertools.combinations(range(n), colluders):
+                    pairs = [pair for pair in itertools.combinations(range(n), 2) if not set(pair) & set(coalition)]
+                    masks, updates = np.zeros((n, len(pairs)), dtype=int), np.eye(n, dtype=int)
+                    for place, (a, b) in enumerate(pairs):
+                        masks[a, place], masks[b, place] = 1, -1
+                    updates[list(coalition)] = 0
+                    rows = made_one.view(heard, np.array(coalition, dtype=np.int32), Streams(0)).toarray()
+                    assert spans_the_same(rows.astype(np.int64), seen(updates[sent], masks[sent])), (sent, coalition)
+
+
+def test_a_protocol_that_says_nothing_shows_each_update_and_ideal_and_plain_are_as_said():
+    flags = [np.array(each, dtype=bool) for each in ([1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0])]
+    heard = Transcript(0, np.array([7, 3, 9, 1], dtype=np.int32), *flags, True, 0, 10)
+    someone, streams = np.array([3], dtype=np.int32), Streams(0)
+    plain, ideal = (PROTOCOLS.of({"name": name}) for name in ("plain", "ideal"))
+    assert plain.view(heard, someone, streams).toarray().tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
+    assert ideal.view(heard, someone, streams).toarray().tolist() == [[1, 0, 0, 0]]
+    assert not ideal.view(heard._replace(ended=False), someone, streams).shape[0]
+    for name, cls in PROTOCOLS.items():
+        assert not cls.__module__.startswith("simfl.") or (cls.view is Protocol.view) == (name == "plain"), name
+    assert Protocol.view(made("secagg"), heard, someone, streams).toarray().tolist() == [[1, 0, 0, 0], [0, 0, 1, 0]]
 
 
 ARCS = """

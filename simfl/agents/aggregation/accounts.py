@@ -12,7 +12,8 @@ from simfl.agents.aggregation.session_run import CompletedSession
 from simfl.core.json_data import JsonObject
 from simfl.core.types import Job
 from simfl.results.tables import JobRow, PhaseRow
-from simfl.secagg.sessions import SessionFailure
+from simfl.secagg.sessions import SessionFailure, SessionResult
+from simfl.secagg.transcript import Transcript
 
 Log = Callable[[JsonObject], None]
 """Takes a record of events.jsonl."""
@@ -28,7 +29,8 @@ class RoundAccounts:
         costs: bytes and failures; what is no exchange is added here.
         failed_at_success: how many jobs had failed when an update was admitted last.
         failed_draws: sums that failed because of what the server had drawn for them.
-        unsummed: whose update was sent to the server and is in no sum, a client as often as that happened.
+        unsummed: whose update was sent to the server and is in no session, a client as often as that happened.
+        heard: whom the server heard in each session after the upload.
         counts_unsummed: whether all of these are there; a server has to say so.
     """
 
@@ -43,6 +45,7 @@ class RoundAccounts:
         self.phases: list[PhaseRow] = []
         self.job_rows: list[JobRow] = []
         self.unsummed: list[int] = []
+        self.heard: list[Transcript] = []
 
     @property
     def failed_in_a_row(self) -> int:
@@ -54,9 +57,9 @@ class RoundAccounts:
         sent: bool = True,
     ) -> None:  # fmt: skip
         """Notes a job's one and only end, as :class:`simfl.results.tables.JobRow` says; ``sent``: its update was sent,
-        unless the client had failed.
+        unless the client had failed. Those that are unrecovered are in a session that has been ``heard``.
         """
-        if sent and outcome not in ("aggregated", "failed"):
+        if sent and outcome not in ("aggregated", "failed", "unrecovered"):
             self.unsummed.append(job.client)
         start = job.id, job.client, job.version, job.started_at
         self.job_rows.append(JobRow(*start, ended_s, outcome, round, staleness))
@@ -76,6 +79,18 @@ class RoundAccounts:
             self.add_exchange(each, instant_s=instant_s)
         if isinstance(completed.result, SessionFailure):
             self.failed_draws += completed.result.redraw
+
+    def end_heard(self, recovery: CompletedSession[SessionResult | SessionFailure], size: int) -> None:
+        """Of the session that was heard last what came of it; its units have so many clients."""
+        result, last = recovery.result, self.heard[-1]
+        kept = np.repeat(result.kept_units, size) if isinstance(result, SessionResult) else None
+        self.heard[-1] = last.after(kept, recovery.answers)
+
+    def lose(self, round: int, clients: list[int], population: int, recovery: CompletedSession[Any]) -> None:
+        """Notes updates that a session could not sum."""
+        if clients:
+            answers = 0 if recovery.answers is None else len(recovery.answers)
+            self.heard.append(Transcript.of(round, clients, population, summed=True, answers=answers))
 
     def add_exchange(
         self, exchange: Exchange, jobs: NDArray[np.int64] | None = None, instant_s: float | None = None

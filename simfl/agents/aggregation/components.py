@@ -27,6 +27,7 @@ from simfl.results.tables import JobRow, PhaseRow
 from simfl.secagg.base import Protocol
 from simfl.secagg.plain import Plain
 from simfl.secagg.sessions import Cohort
+from simfl.secagg.transcript import Transcript
 from simfl.selection.base import Policy
 from simfl.training.base import Rule
 
@@ -262,6 +263,7 @@ class RoundResult:
         facts: of each stage, by name.
         errors: of each observer, by name.
         seen: what the server saw, where the run records it.
+        heard: whom the server heard, where that is more than that each update is in its sum; None = nobody has counted.
     """
 
     number: int
@@ -275,3 +277,4 @@ class RoundResult:
     facts: Sequence[dict[str, float]] = field(default=())
     errors: Sequence[dict[str, float]] = field(default=())
     seen: ServerView | None = None
+    heard: Sequence[Transcript] | None = ()

@@ -3,6 +3,9 @@
 from collections.abc import Generator
 from typing import Generic, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import Exchange, exchange, sample_delays
 from simfl.core.rng import Address
@@ -26,6 +29,13 @@ class CompletedSession(NamedTuple, Generic[R]):
     ends_s: float
     result: R
     exchanges: list[Exchange]
+
+    @property
+    def answers(self) -> NDArray[np.int32] | None:
+        """Who answered its last phase, or lived to do so, late or not; None = it asked nobody."""
+        if not self.exchanges:
+            return None
+        return self.exchanges[-1].request.to[self.exchanges[-1].delays.lives]
 
     def phases(self, round: int) -> list[PhaseRow]:
         """Its rows of phases.csv; a failure, and whom the session tolerates, stand with the last phase."""

@@ -224,6 +224,8 @@ class BufferedServer(Server[BufferedRule]):
         outcome = session.result
         in_sum = [False] * len(units) if isinstance(outcome, SessionFailure) else outcome.kept_units.tolist()
         summed: list[AsyncJob] = []
+        lost = [task.job.client for unit, good in zip(units, in_sum, strict=True) if not good for task in unit.members]
+        self.accounts.lose(self.global_model.version, lost, self.parts.clients, session)
         for unit, good in zip(units, in_sum, strict=True):
             if good:
                 summed += unit.members

@@ -90,9 +90,9 @@ def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:
 
     In a round of which the stage says nothing the loss is the one that it says of all others, if that is one.
     """
-    if history.uncounted:
+    if (alone := history.any_view.alone) is None:
         return Loss(mu=np.full(history.shape[0], np.inf))
-    if history.unsummed is None:
+    if not alone.nnz:
         return loss
     said = ~np.isnan(np.stack(list(facts.values()))).all(axis=0)
 
@@ -103,7 +103,7 @@ def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:
         return np.where(said, values, known.max() if np.ptp(known) == 0 else np.inf)
 
     mu = everywhere(loss.mu) if loss.rdp is None else np.full(history.shape[0], np.inf)
-    return replace(loss, mu=mu, pure=everywhere(loss.pure), unsummed=history.unsummed)
+    return replace(loss, mu=mu, pure=everywhere(loss.pure), unsummed=alone)
 
 
 def loss_factors(history: History, loss: Loss) -> "csr_array":
@@ -139,7 +139,7 @@ def epsilon_timeline(history: History, delta: float) -> EpsilonTimeline:
     rounds, clients = history.shape
     if history.silent:
         return EpsilonTimeline(np.zeros(rounds), np.zeros(rounds), np.zeros(clients))
-    if history.exposing:
+    if history.any_view.uncovered:
         return EpsilonTimeline(np.full(rounds, np.inf), np.full(rounds, np.inf), np.full(clients, np.inf))
     each = [_timeline(history, loss, delta) for loss in losses(history)]
     if not each:  # what is not noised tells everything of whoever took part
@@ -234,10 +234,10 @@ def totals(history: History) -> list[Total]:
     clients = history.shape[1]
     if history.silent:
         return [Total(np.zeros(clients), np.zeros(clients))]
-    each = [] if history.exposing else losses(history)
+    each = [] if history.any_view.uncovered else losses(history)
     if not each:
         seen = np.asarray(history.seen.sum(axis=0)).ravel() > 0
-        return [Total(np.where(seen | bool(history.exposing), np.inf, 0.0), np.zeros(clients))]
+        return [Total(np.where(seen | bool(history.any_view.uncovered), np.inf, 0.0), np.zeros(clients))]
     return [_total(history, loss) for loss in each]
 
 

@@ -73,8 +73,8 @@ def _in_open_sums(history: History, colluders: int) -> NDArray[np.bool_]:
 
 def _is_bare(history: History) -> bool:
     """Whether more than sums is seen of each client, and no noise covers it."""
-    seen_by_server = history.shown or bool(history.coded)
-    return history.single or bool(history.exposing) or (seen_by_server and not _is_noised(history))
+    view = history.any_view
+    return bool(view.opaque) or view.uncovered or (view.open and not _is_noised(history))
 
 
 def _is_noised(history: History) -> bool:

@@ -17,6 +17,7 @@ from simfl.core.types import SERVER
 from simfl.core.wording import amount
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
+from simfl.privacy.certify.view import View
 from simfl.privacy.ledger.ledger_scope import GAUSSIAN_IN_SUM, LEDGER_COLUMNS, is_covered
 from simfl.privacy.multiround.budget import BUDGET
 from simfl.privacy.multiround.colluders import reduce_by
@@ -119,7 +120,7 @@ class Guarantees(Privacy):
 
     def _guarantees(self, history: History) -> dict[str, list[float | int | None]]:
         """The columns of the guarantees, and what is left of them against colluders."""
-        least = _worst([self._against(_foreign(P, who), history) for who, P in history.participation.items()])
+        least = _worst([self._against(view, _foreign(view.rows, who), history) for who, view in history.views.items()])
         least[:-1] = self._where_open(least, history, 0)[:-1]
         values = [*least, *(() if self.colluders is None else self._against_colluders(least, history))]
         kinds = (int, float, int, int) * 2
@@ -141,9 +142,11 @@ class Guarantees(Privacy):
         worst[1:, ~evaluation_rounds(values.shape[1], self.every)] = np.nan
         return np.where(history.open_to(colluders), worst, values)
 
-    def _against(self, P: Any, history: History) -> NDArray[np.float64]:
-        """The columns' values against one aggregator, (4, rounds); infinite until it has aggregated something."""
-        if history.single or history.shown or history.exposing or history.coded:
+    def _against(self, view: View, P: Any, history: History) -> NDArray[np.float64]:
+        """The columns' values against one aggregator, by its view and what it does not know of its rows, (4, rounds);
+        infinite until it has aggregated something.
+        """
+        if view.open:
             values = np.ones((len(COLUMNS), P.shape[0]))
             values[1:, ~evaluation_rounds(P.shape[0], self.every)] = np.nan
         else:
@@ -155,7 +158,7 @@ class Guarantees(Privacy):
             values = np.array(
                 [columns.strong, columns.semi_strong_lower, columns.weak_lower, columns.weak_upper], dtype=np.float64
             )
-        if history.lengths_change:
+        if not view.same:
             values[:-1] = np.minimum(values[:-1], 1.0)
         values[:, : _first(P)] = np.inf
         return values

@@ -29,6 +29,7 @@ from simfl.secagg.oblivious.guesses import guesses
 from simfl.secagg.oblivious.noise_messages import ObliviousPlan, run_round
 from simfl.secagg.oblivious.pair_masks import masks
 from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.transcript import Rows, Transcript
 from simfl.secagg.updates import ClientUpdates
 
 TAIL = 40
@@ -198,6 +199,9 @@ class Oblivious(MaskedProtocol):
         seconds = n * cohort.dimension * self.rates.element_s
         return SessionResult(np.ones(len(uploaded), dtype=bool), record, seconds, {"noise_std": std})
         yield
+
+    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+        return heard.unless_missing(coalition)
 
     # -- the mathematics -----------------------------------------------------------------------------
 

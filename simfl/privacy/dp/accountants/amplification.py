@@ -91,7 +91,7 @@ class Accounting(Accountant):
     def epsilons(self, history: History) -> Iterable[float | None]:
         """Epsilon at the rounds that are due."""
         wanted, noise = evaluation_rounds(history.shape[0], self.every), losses(history)
-        if history.exposing:
+        if history.any_view.uncovered:
             return [None] * len(wanted)
         if not noise:  # what is not noised tells everything of whoever took part
             took_part = np.diff(history.seen.tocsr().indptr)

@@ -1,0 +1,90 @@
+"""What an observer received, in words and as JSON."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simfl.core.json_data import JsonObject
+from simfl.core.wording import amount
+from simfl.privacy.certify.view import Event, NoiseTerm, View
+
+FEW = 12
+"""Clients that a line names; the JSON names all."""
+
+BY = {"client": "each client to its update", "share": "the clients, in parts", "server": "the server to the sum"}
+
+
+def view_json(view: View) -> JsonObject:
+    """All of it; ``null`` where something is not known, or nobody needs to be tolerated."""
+    rounds: list[JsonObject] = []
+    for t in range(view.rounds):
+        of_round = [event for event in view.events if event.round == t]
+        rounds.append({
+            "round": t,
+            "rows": [{"clients": clients, "coefficients": values} for clients, values in _rows(view, t)],
+            "sessions": [_event(event) for event in of_round],
+            "tolerated_colluders": int(view.tolerated[t]) if np.isfinite(view.tolerated[t]) else None,
+            "noise": [{"stage": term.stage, "where": term.where, "std": _std(term, t)} for term in view.noise],
+        })  # fmt: skip
+    return {
+        "observer": view.observer,
+        "in_clear": [clear._asdict() for clear in view.clear],
+        "besides": list(view.opaque),
+        "stays_the_same": view.same,
+        "rounds": rounds,
+    }
+
+
+def view_lines(view: View, assumes: str) -> Iterator[str]:
+    """A paragraph about the whole run, then the lines of each round."""
+    yield f"observer   {view.observer}{f' (if {assumes})' if assumes else ''}"
+    for label, what in (("in clear", [clear.part for clear in view.clear]), ("besides", list(view.opaque))):
+        if what:
+            yield f"{label:<10} {'; '.join(what)}"
+    for t in range(view.rounds):
+        lines = list(_lines(view, t))
+        yield f"round {t}    {lines[0] if lines else 'nothing'}"
+        yield from (f"{'':<10} {line}" for line in lines[1:])
+
+
+def _lines(view: View, t: int) -> Iterator[str]:
+    rows = list(_rows(view, t))
+    alone = [clients[0] for clients, _ in rows if len(clients) == 1]
+    if alone:
+        yield f"{amount(len(alone), 'update')} by {'itself' if len(alone) == 1 else 'themselves'}: {_few(alone)}"
+    for clients, values in rows:
+        if len(clients) > 1:
+            weights = "" if set(values) == {1.0} else f", of weights {min(values):g} to {max(values):g}"
+            yield f"the sum of {amount(len(clients), 'update')}: {_few(clients)}{weights}"
+    for event in view.events:
+        if event.round == t:
+            if event.ended:
+                yield f"messages in the sum and in none: {_few(event.clients[~event.summed].tolist())}"
+            else:
+                yield f"messages in no sum: {_few(event.clients.tolist())}"
+    if view.tolerated[t] < 0:
+        yield "more than this may be known from a session"
+    elif np.isfinite(view.tolerated[t]):
+        yield f"open to {amount(int(view.tolerated[t]) + 1, 'further colluder')}"
+    for term in view.noise:
+        if (std := _std(term, t)) is not None:
+            yield f"noise of {term.stage}, by {BY[term.where]}: standard deviation {std:g}"
+
+
+def _rows(view: View, t: int) -> Iterator[tuple[list[int], list[float]]]:
+    for row in range(*np.searchsorted(view.round, [t, t + 1]).tolist()):
+        of_row = slice(view.rows.indptr[row], view.rows.indptr[row + 1])
+        order = np.argsort(view.rows.indices[of_row])
+        yield view.rows.indices[of_row][order].tolist(), view.rows.data[of_row][order].astype(float).tolist()
+
+
+def _std(term: NoiseTerm, t: int) -> float | None:
+    return float(term.std[t]) if np.isfinite(term.std[t]) else None
+
+
+def _event(event: Event) -> JsonObject:
+    return {"sent": event.clients.tolist(), "summed": event.clients[event.summed].tolist(), "ended": event.ended}
+
+
+def _few(clients: list[int]) -> str:
+    return ", ".join(map(str, clients[:FEW])) + (", ..." if len(clients) > FEW else "")

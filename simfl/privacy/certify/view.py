@@ -1,0 +1,124 @@
+"""What one observer received over a run: the one value from which certificates of sums and of noise are computed.
+
+An observer is the server, a client that aggregates, or whoever sees the models only; a coalition's view has the rows
+that its members can make together of what they received and know. Nothing here knows that there is one server.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Clear(NamedTuple):
+    """A part of what clients send that reaches the observer as it is.
+
+    Attributes:
+        part: its name.
+        noised: it is made of updates after their own noise, as codes are; noise that protects covers it.
+    """
+
+    part: str
+    noised: bool
+
+
+class NoiseTerm(NamedTuple):
+    """Noise in what is received.
+
+    Attributes:
+        stage: that adds it.
+        where: ``client``, ``share`` or ``server``; who draws it knows it.
+        std: of each round in the unit of the stage's own facts, (rounds,), NaN where none is said.
+        address: what its draws are addressed by: a job, or an aggregation.
+    """
+
+    stage: str
+    where: str
+    std: NDArray[np.float64]
+    address: Literal["job", "aggregation"]
+
+
+class Event(NamedTuple):
+    """A session, or updates in none.
+
+    Attributes:
+        round: for whose aggregation it was.
+        clients: int32 (n,): whose updates were sent, as often as they were, as the observer received them: masked, or
+            as they are.
+        summed: bool (n,): which are in its sum, or were to be.
+        ended: there is a sum.
+    """
+
+    round: int
+    clients: NDArray[np.int32]
+    summed: NDArray[np.bool_]
+    ended: bool
+
+
+@dataclass(frozen=True)
+class View:
+    """All that one observer received.
+
+    Attributes:
+        observer: ``server``, ``client/12``, ``models``; several joined by ``+``.
+        rounds: how many there were.
+        rows: linear combinations of clients' updates that it has, with the weights that were used, CSR (rows, clients).
+        round: of each row, ascending, int64 (rows,).
+        each: it has each update that is in a row by itself, too.
+        same: of a client whose update stays the same, every row holds the same vector.
+        clear: parts that it has as they are.
+        opaque: what else tells everything of clients, in words.
+        tolerated: further colluders who learn no more from any session of each round, float64 (rounds,); -1 = the
+            observer itself may know more.
+        alone: how many updates of each client it has that are in no row, CSR (rounds, clients); None = nobody counts.
+        noise: what is in it.
+        events: what happened, where that was asked for.
+    """
+
+    observer: str
+    rounds: int
+    rows: Any
+    round: NDArray[np.int64]
+    each: bool
+    same: bool
+    clear: tuple[Clear, ...]
+    opaque: tuple[str, ...]
+    tolerated: NDArray[np.float64]
+    alone: Any
+    noise: tuple[NoiseTerm, ...] = ()
+    events: tuple[Event, ...] = ()
+
+    @classmethod
+    def of_sums(cls, P: Any, observer: str = "server") -> Self:
+        """Of whoever sees a sum a round and nothing else, whoever colludes, by a participation matrix."""
+        from scipy.sparse import csr_array
+
+        rounds, nothing = P.shape[0], csr_array(P.shape)
+        return cls(observer, rounds, P, np.arange(rounds), False, True, (), (), np.full(rounds, np.inf), nothing)
+
+    @property
+    def open(self) -> bool:
+        """Whether sums hide nobody: more than sums is seen of every client."""
+        return self.each or bool(self.clear or self.opaque)
+
+    @property
+    def uncovered(self) -> bool:
+        """Whether parts are seen that no noise covers."""
+        return any(not clear.noised for clear in self.clear)
+
+
+def together(one: View, other: View) -> View:
+    """What two observers of the same run know together of what each of them has by itself: their rows, stacked."""
+    from scipy.sparse import vstack
+
+    round = np.concatenate([one.round, other.round])
+    order = np.argsort(round, kind="stable")
+    alone = None if one.alone is None or other.alone is None else one.alone.maximum(other.alone)
+    return replace(
+        one, observer=f"{one.observer}+{other.observer}", rows=vstack([one.rows, other.rows]).tocsr()[order],
+        round=round[order], each=one.each or other.each, same=one.same and other.same,
+        clear=tuple(dict.fromkeys(one.clear + other.clear)), opaque=tuple(dict.fromkeys(one.opaque + other.opaque)),
+        tolerated=np.minimum(one.tolerated, other.tolerated), alone=alone, noise=(),
+        events=(*one.events, *other.events),
+    )  # fmt: skip

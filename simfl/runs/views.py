@@ -1,0 +1,184 @@
+"""The views of a run's observers, from what its tables say of what happened."""
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.coverage import changing_lengths, changing_weights, exposing, told_by_compression
+from simfl.core.rng import Streams
+from simfl.core.tolerance import tolerated_colluders
+from simfl.core.types import SERVER
+from simfl.privacy.certify.view import Clear, Event, NoiseTerm, View
+from simfl.results.messages import read_messages
+from simfl.results.run_files import participation_matrices
+from simfl.scenario import Scenario
+from simfl.secagg.transcript import Rows, Transcript
+
+NEEDS_EACH = "whoever aggregates needs each update"
+UNCOUNTED = "messages that nobody counts"
+
+
+class Told(NamedTuple):
+    """What a run has told of what happened.
+
+    Attributes:
+        matrices: gives the participation matrix of each aggregator, CSR (rounds, clients).
+        tolerated: gives the fewest colluders that any session of each round tolerates, (rounds,); infinite without one.
+        messages: gives the sessions that say more than that each update is in its sum, by round; None = nobody counts.
+    """
+
+    matrices: Callable[[], Mapping[int, Any]]
+    tolerated: Callable[[], NDArray[np.float64]]
+    messages: Callable[[], Iterator[tuple[int, Transcript | None]]]
+
+    @classmethod
+    def by(cls, folder: Path, rounds: int, clients: int) -> Self:
+        """By the tables of a run's folder."""
+        return cls(
+            lambda: participation_matrices(folder / "participation.csv", rounds, clients),
+            lambda: fewest_tolerated(folder / "phases.csv", rounds),
+            lambda: read_messages(folder / "messages.csv", clients),
+        )
+
+
+@dataclass(frozen=True)
+class Views(Mapping[int, View]):
+    """Of each aggregator; read when the first is asked for: not every accountant asks.
+
+    Attributes:
+        rounds: how many the run had.
+        told: what it has told of what happened.
+    """
+
+    scenario: Scenario
+    rounds: int
+    told: "Told"
+
+    @cached_property
+    def by_aggregator(self) -> dict[int, View]:
+        """The views of the server and of clients that aggregate, without any colluders."""
+        scenario = self.scenario
+        matrices = self.told.matrices()
+        rule = scenario.training
+        opaque = () if rule.aggregate.sum_only and not rule.own_models else (NEEDS_EACH,)
+        same = not (changing_lengths(scenario) or changing_weights(scenario))
+        told, seen = told_by_compression(scenario), exposing(scenario)
+        clear = tuple(Clear(part.name, part in told) for part in (*told, *(part for part in seen if part not in told)))
+        recorded = self.told.tolerated()
+        alone = self._alone(matrices)
+        return {
+            who: View(
+                "server" if who == SERVER else f"client/{who}", self.rounds, P, np.arange(self.rounds),
+                scenario.secagg.shows_updates, same, clear, opaque,
+                np.minimum(recorded, self._as_said(P)), alone,
+            )
+            for who, P in matrices.items()
+        }  # fmt: skip
+
+    def _as_said(self, P: Any) -> NDArray[np.float64]:
+        """The colluders whom the protocol says to tolerate in each round's sum, (rounds,); infinite without one."""
+        summed, place = np.unique(np.diff(P.indptr), return_inverse=True)
+        most = [tolerated_colluders(self.scenario, int(members)) if members else np.inf for members in summed]
+        return np.array(most, dtype=np.float64)[place]
+
+    def _alone(self, participation: Mapping[int, Any]) -> Any:
+        """How many updates of each client are seen that are in no sum, CSR; None where nobody has counted."""
+        from scipy.sparse import csr_array
+
+        counts: Counter[tuple[int, int]] = Counter()
+        shape = self.rounds, self.scenario.clients
+        protocol = self.scenario.secagg
+        for t, heard in self.told.messages() if protocol.shows_updates or protocol.assumes else ():
+            if heard is None:
+                return None
+            counts.update((t, client) for client in heard.clients[heard.sent].tolist())
+            if heard.ended:
+                P = participation[SERVER]
+                counts.subtract((t, client) for client in P.indices[P.indptr[t] : P.indptr[t + 1]].tolist())
+        cells = sorted((place, count) for place, count in counts.items() if count > 0)
+        places = np.array([place for place, _ in cells], dtype=np.int64).reshape(-1, 2)
+        values = np.array([count for _, count in cells], dtype=np.float64)
+        return csr_array((values, (places[:, 0], places[:, 1])), shape=shape)
+
+    def known_to(self, observer: int, coalition: Sequence[int], noise: tuple[NoiseTerm, ...] = ()) -> View:
+        """The exact view of an aggregator and a coalition: the very rows, by each session's protocol.
+
+        A failed session has weighted its updates as others have, where all count 1; else nobody knows how, and each of
+        them counts as known where their sum is.
+        """
+        from scipy.sparse import vstack
+
+        view, streams, protocol = self[observer], Streams(self.scenario.seed), self.scenario.secagg
+        P, whole = view.rows, bool((view.rows.data == 1).all())
+        known = np.array(sorted({*coalition, *([] if observer == SERVER else [observer])}), dtype=np.int32)
+        found, round, events, opaque = [view.rows[:0]], [], list[Event](), view.opaque
+        for t, heard in self._sessions(P, observer):
+            if heard is None:
+                opaque = tuple(dict.fromkeys((*opaque, UNCOUNTED)))
+                continue
+            rows = protocol.view(heard, known, streams)
+            if not (whole or heard.ended) and (np.diff(rows.indptr) > 1).any():
+                rows = heard.each(known)
+            if (these := _weighted(rows, heard, P)).shape[0]:
+                found.append(these)
+                round += [t] * these.shape[0]
+            if not heard.ended or (heard.sent & ~heard.summed).any():
+                events.append(Event(t, heard.clients[heard.sent], heard.summed[heard.sent], heard.ended))
+        name = "+".join([view.observer, *(f"client/{who}" for who in known.tolist() if who != observer)])
+        return replace(
+            view, observer=name, rows=vstack(found).tocsr(), round=np.array(round, dtype=np.int64), each=False,
+            opaque=opaque, tolerated=np.maximum(view.tolerated - len(coalition), -1), noise=noise, events=tuple(events),
+        )  # fmt: skip
+
+    def _sessions(self, P: Any, observer: int) -> Iterator[tuple[int, Transcript | None]]:
+        """The sessions of each round, also those that messages.csv leaves out, by round."""
+        listed: dict[int, list[Transcript | None]] = {}
+        for t, heard in self.told.messages():
+            listed.setdefault(t, []).append(heard)
+        for t in range(self.rounds):
+            said, clients = listed.get(t, []), P.indices[P.indptr[t] : P.indptr[t + 1]]
+            if len(clients) and not any(heard is not None and heard.ended for heard in said):
+                yield t, Transcript.of(t, np.sort(clients).tolist(), self.scenario.clients, summed=True)
+            yield from ((t, heard) for heard in said)
+
+    def __getitem__(self, aggregator: int) -> View:
+        return self.by_aggregator[aggregator]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.by_aggregator)
+
+    def __len__(self) -> int:
+        return len(self.by_aggregator)
+
+
+def _weighted(rows: Rows, heard: Transcript, P: Any) -> Any:
+    """Combinations of a session's weighted updates as ones of updates, CSR (rows, clients), without those of nobody."""
+    from scipy.sparse import csr_array
+
+    entries, members, t = rows.tocoo(), np.diff(rows.indptr), heard.round
+    used = np.zeros(P.shape[1])
+    used[P.indices[P.indptr[t] : P.indptr[t + 1]]] = P.data[P.indptr[t] : P.indptr[t + 1]]
+    clients, alone = heard.clients[entries.col], members[entries.row] == 1
+    data = np.where(alone | (not heard.ended), 1.0, used[clients])
+    found = csr_array((data, (entries.row, clients)), shape=(rows.shape[0], P.shape[1]))
+    found.eliminate_zeros()
+    return found[np.diff(found.indptr) > 0]
+
+
+def fewest_tolerated(path: Path, rounds: int) -> NDArray[np.float64]:
+    """The fewest colluders that any session of each round says it tolerates, (rounds,), infinite where none says so."""
+    fewest = np.full(rounds, np.inf)
+    if not path.exists():
+        return fewest
+    with path.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if row["tolerated"] and (t := int(row["round"])) < rounds:
+                fewest[t] = min(fewest[t], int(row["tolerated"]))
+    return fewest
