@@ -249,7 +249,11 @@ def _total(history: History, loss: Loss) -> Total:
     squared, taking_part = weights.power(2).T, weights.astype(bool).astype(np.float64).T
     none = np.zeros(weights.shape[0])
     squares = squared @ (none if loss.mu is None else loss.mu**2)
-    pure = (taking_part if loss.weighted else squared) @ (none if loss.pure is None else loss.pure)
+    heavy = weights.copy()
+    heavy.data = np.maximum(heavy.data, 1.0)
+    pure = (heavy.T if loss.weighted else squared) @ (none if loss.pure is None else loss.pure)
+    if loss.rdp is not None and loss.weighted:
+        squares = np.where(np.asarray((weights > 1 + EQUAL).sum(axis=0)).ravel() > 0, np.inf, squares)
     return Total(squares, pure, None if loss.rdp is None else (taking_part @ loss.rdp).T)
 
 
