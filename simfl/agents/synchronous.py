@@ -160,7 +160,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         """A round whose protocol is not asked for the sum of what has arrived: whom it tolerates all the same, where
         masks go away by themselves.
         """
-        if not (self.parts.protocol.opens_last or self.parts.protocol.shows_updates):
+        protocol = self.parts.protocol
+        if not (protocol.opens_last or protocol.shows_updates or protocol.assumes):
             now = self.world.now
             self.accounts.phases.append(PhaseRow(t, "recover", now, now, 0, 0, 0, 0, 0, None, tolerated))
 
