@@ -24,6 +24,13 @@ def is_known(stage: "Stage") -> bool:
     return all(type(link) is not Map for link in stage.links)
 
 
+def changes_sum(stage: "Stage") -> bool:
+    """Whether it has a server's part, which works before the noise that earlier stages add to the sum."""
+    from simfl.privacy.stage import Stage
+
+    return type(stage).server is not Stage.server
+
+
 def noise_where(stage: "Stage") -> str:
     """Where it adds noise: ``client``, ``share`` or ``server``; empty = nowhere."""
     return "" if stage.adds_noise is None else stage.adds_noise.where
@@ -41,15 +48,17 @@ def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], coded: b
     noise = stages[i].adds_noise
     assert noise is not None
     place, bound, after = compression_place(stages), Bound(), stages[i + 1 :]
-    if after and (noise.where == "share" or (noise.where == "server" and not all(map(is_known, after)))):
-        return (
-            Bound()
-        )  # a share would be another part of each client's noise; the server's part of a stage is not known
+    known = all(is_known(stage) and not changes_sum(stage) for stage in after)
+    if after and (noise.where == "share" or (noise.where == "server" and not known)):
+        return Bound()  # a share would be another part of each client's noise; a sum could become anything
     for k, stage in enumerate(stages if noise.where == "server" else stages[: i + 1]):
         if coded and k == place:
             bound = Bound()
+        before = bound
         for link in stage.links:
             bound = link.bound(bound, facts[k])
+        if k > i and stages[i].changes_coordinates:  # noise of several sizes: one norm does not say where it falls
+            bound = Bound(*map(np.maximum, before, bound))
         if k != i and stage.adds_noise is not None and stage.adds_noise.where != "server":
             bound = Bound()
     return bound

@@ -20,7 +20,7 @@ from simfl.privacy.certify.chain import candidates, noise_where
 from simfl.privacy.certify.maps import Facts
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.multiround.participation_matrix import with_samples
-from simfl.privacy.stage import Loss
+from simfl.privacy.stage import EQUAL, Loss
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -46,13 +46,32 @@ def losses(history: History) -> list[Loss]:
         stage, facts = history.stages[i], history.facts[i]
         if not facts:
             continue
-        loss = stage.loss(facts, bound)
+        loss, where = stage.loss(facts, bound), noise_where(stage)
         if stage.observer == "server":
             loss = _with_unsummed(loss, facts, history)
-        if noise_where(stage) == "share":
+        if where == "share":
             loss = replace(loss, opened=history.open_to(stage.colluders))
-        found.append(loss)
+        found.append(_of_sums(replace(loss, weighted=loss.weighted or where == "server"), where, facts, history))
     return found
+
+
+def _of_sums(loss: Loss, where: str, facts: Facts, history: History) -> Loss:
+    """The loss, infinite in rounds of whose aggregate the stage says nothing, or no number, and where weights are not
+    those of its law: shares of noise cover updates that count the same, and divergences are of updates that count 1.
+    """
+    P = noised_weights(history, replace(loss, weighted=True, span=None))
+    counts = np.diff(P.indptr)
+    unknown = np.isnan(np.stack(list(facts.values()))).all(axis=0)
+    for numbers in (loss.mu, loss.pure, loss.rdp):
+        unknown |= False if numbers is None else np.isnan(numbers.reshape(len(counts), -1)).any(axis=1)
+    for t in np.flatnonzero(counts) if where == "share" or (where == "server" and loss.rdp is not None) else ():
+        weights = P.data[P.indptr[t] : P.indptr[t + 1]]
+        unit = weights.max() if where == "share" else 1.0
+        unknown[t] |= bool((np.abs(weights - unit) > EQUAL * unit).any())
+    if not (unknown & (counts > 0)).any():
+        return loss
+    mu = np.zeros(len(counts)) if loss.mu is None else np.nan_to_num(loss.mu, posinf=np.inf)
+    return replace(loss, mu=np.where(unknown & (counts > 0), np.inf, mu))
 
 
 def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:
@@ -131,16 +150,17 @@ def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
     )
 
     def so_far(values: NDArray[np.number]) -> NDArray[np.float64]:
-        """Summed up over each client's rounds."""
+        """Summed up over each client's rounds; pandas makes infinity and more no number."""
         import pandas
 
-        total: NDArray[np.float64] = pandas.Series(values).groupby(client).cumsum().to_numpy()
-        return total
+        finite = np.isfinite(values)
+        sums = pandas.DataFrame({"sum": np.where(finite, values, 0.0), "infinite": ~finite}).groupby(client).cumsum()
+        return np.where(sums["infinite"].to_numpy() > 0, np.inf, sums["sum"].to_numpy())
 
     mu = np.zeros(rounds) if loss.mu is None else loss.mu
     squares, epsilon = so_far((mu[round] * weight) ** 2), np.zeros(len(round))
     if loss.pure is not None:
-        epsilon = so_far(loss.pure[round] * (1.0 if loss.weighted else weight**2))
+        epsilon = so_far(loss.pure[round] * (weight if loss.weighted else weight**2))
     if loss.rdp is not None:
         least = np.full(len(round), np.inf)
         for i, alpha in enumerate(ORDERS):
