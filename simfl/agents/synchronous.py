@@ -140,20 +140,22 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             costs.failed += whole.size
             return prepared, []
         jobs = [Job.of(t, client, t, self.world.now) for client in whole.ravel().tolist()]
-        arrived, late = yield from self._train(t, jobs, prepared, whole)
+        arrived, late, on_its_way = yield from self._train(t, jobs, prepared, whole)
         failed = ~(arrived | late)
         costs.failed += int(failed.sum())
         costs.late += int(late.sum())
         if rule.on_failure == "abort" and failed.any():
-            self._leave_closed(t, tolerated=0)
+            self._leave_closed(t, tolerated=-1 if on_its_way else 0)
             return None, jobs
         if not self.admits(t, whole[arrived.reshape(whole.shape).all(axis=1)].ravel()):
             self.note("refused", round=t)
-            self._leave_closed(t, tolerated=0 if failed.any() else -1)
+            self._leave_closed(t, tolerated=0 if failed.any() and not on_its_way else -1)
             return SessionFailure("the selection policy refuses the sum", {REFUSED.name: 1}), jobs
         session = parts.protocol.recover(cohort, arrived.reshape(whole.shape), [prepared.secret], parts.streams)
         recovery = yield from self.run_session(session, t, "recover", len(whole))
         self.accounts.end_heard(recovery, whole.shape[1])
+        if isinstance(recovery.result, SessionFailure) and on_its_way:
+            self._leave_closed(t, tolerated=-1)
         return recovery.result, jobs
 
     def _leave_closed(self, t: int, tolerated: int) -> None:
@@ -167,11 +169,12 @@ class SynchronousServer(RoundServer[SynchronousRule]):
 
     def _train(
         self, t: int, jobs: list[Job], prepared: PreparedUnits, units: Units
-    ) -> Process[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    ) -> Process[tuple[NDArray[np.bool_], NDArray[np.bool_], bool]]:
         """Sends the model to the clients that were prepared and waits.
 
         Returns:
-            Whose update arrived in time, bool (jobs,), and who was no longer waited for, bool (jobs,).
+            Whose update arrived in time, bool (jobs,), who was no longer waited for, bool (jobs,), and whether an update
+            will arrive later: the server then has what the masks of all cancel in.
         """
         parts, rule, costs = self.parts, self.parts.rule, self.accounts.costs
         active = np.repeat(prepared.kept_units, units.shape[1])
@@ -206,7 +209,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         whole = np.repeat(arrived.reshape(units.shape).all(axis=1), units.shape[1])
         nobody, everybody = np.zeros(len(jobs), dtype=bool), units.ravel()
         self.accounts.heard = [Transcript(t, everybody, active, sent, whole, nobody, False, 0, parts.clients)]
-        return arrived, late
+        return arrived, late, bool((work_done.delays.lives & ~work_done.responded).any())
 
     def _announce(self, t: int, jobs: list[Job]) -> Process[None]:
         """Sends the new model to the round's clients without waiting for it to arrive; but until it has left a shared

@@ -215,11 +215,16 @@ def coverage_problems(setting: ScenarioView) -> list[str]:
             if part.kind not in covers:
                 alternatives = " or ".join(way for way in (part.instead, otherwise) if way)
                 problems.append(f"sends {part.name}, which {who} does not cover; use {alternatives}")
-    name = next((stage.name for stage in setting.privacy.stages if stage.changes_coordinates), "")
-    if setting.training.algorithm.uses_outcomes and name:
-        problems.append(
-            f"compares what it has sent with its model, but privacy.stages: {name} codes it; use no such stage"
+    if not setting.training.algorithm.uses_outcomes:
+        return problems
+    for stage in setting.privacy.stages:
+        shares = stage.adds_noise is not None and stage.adds_noise.where == "share"
+        does = (
+            "codes it" if stage.changes_coordinates else "hides it by shares of noise, which its next update tells of"
         )
+        if stage.changes_coordinates or shares:
+            why = f"compares what it has sent with its model, but privacy.stages: {stage.name} {does}"
+            problems.append(f"{why}; use no such stage")
     return problems
 
 

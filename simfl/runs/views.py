@@ -94,8 +94,10 @@ class Views(Mapping[int, View]):
 
         counts: Counter[tuple[int, int]] = Counter()
         shape = self.rounds, self.scenario.clients
-        protocol = self.scenario.secagg
-        for t, heard in self.told.messages() if protocol.shows_updates or protocol.assumes else ():
+        protocol, opened = self.scenario.secagg, self.told.tolerated() < 0
+        for t, heard in self.told.messages():
+            if not (protocol.shows_updates or protocol.assumes or opened[t]):
+                continue
             if heard is None:
                 return None
             counts.update((t, client) for client in heard.clients[heard.sent].tolist())

@@ -19,6 +19,7 @@ from simfl.secagg.neighbours import circle
 from simfl.secagg.sessions import SessionFailure
 from simfl.secagg.transcript import Transcript
 from tests.secagg.test_sums import NEVER, made, play
+from tests.support.judge import table
 from tests.support.sizes import repeats
 
 P = 10007
@@ -425,3 +426,17 @@ privacy: {colluders: 1}
         if min(known, default=6) < 0:
             assert row["privacy_strong"] == row["privacy_weak_lower"] == "1"
             assert done.summary["guarantee_weak"] == 1 and done.summary["beside_sums"]
+
+
+@pytest.mark.parametrize("selection", [{"name": "random", "k": 3},
+                                       {"name": "guarded", "T": 2, "tries": 1, "inner": {"name": "random", "k": 4}}])  # fmt: skip
+def test_a_trusted_party_opens_no_round_that_is_given_up(selection, tmp_path):
+    """It has no phases, and the columns stay those of the sums that there are."""
+    on_failure = "abort" if selection["name"] == "random" else "partial"
+    folder = run(Scenario.parse(json.dumps({
+        "name": "given up", "clients": 12, "selection": selection, "secagg": "ideal", "learning": {"name": "none"},
+        "training": {"name": "fedavg", "rounds": 30, "on_failure": on_failure},
+        "devices": {"failure": {"name": "bernoulli", "probability": 0.4}}})), tmp_path).path  # fmt: skip
+    rounds = table(folder / "rounds.csv")
+    assert any(row["cardinality"] == "0" for row in rounds) and rounds[-1]["privacy_semi_strong"] != "1"
+    assert not (folder / "phases.csv").exists()

@@ -161,16 +161,17 @@ def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
     )
 
     def so_far(values: NDArray[np.number]) -> NDArray[np.float64]:
-        """Summed up over each client's rounds."""
+        """Summed up over each client's rounds; pandas makes infinity and more no number."""
         import pandas
 
-        total: NDArray[np.float64] = pandas.Series(values).groupby(client).cumsum().to_numpy()
-        return total
+        finite = np.isfinite(values)
+        sums = pandas.DataFrame({"sum": np.where(finite, values, 0.0), "infinite": ~finite}).groupby(client).cumsum()
+        return np.where(sums["infinite"].to_numpy() > 0, np.inf, sums["sum"].to_numpy())
 
     mu = np.zeros(rounds) if loss.mu is None else loss.mu
     squares = so_far((mu[round] * weight) ** 2)
     if loss.rdp is not None and loss.weighted:  # how divergences grow with a weight is the mechanism's own
-        squares = squares + so_far(np.where(weight > 1 + EQUAL, np.inf, 0.0))
+        squares = squares + so_far(np.where(np.abs(weight - 1) > EQUAL, np.inf, 0.0))
     updates = np.maximum(weight, 1.0) if loss.weighted else weight**2
     pure = None if loss.pure is None else so_far(loss.pure[round] * updates)
     rdp = None if loss.rdp is None else (so_far(loss.rdp[round, i]) for i in range(len(ORDERS)))
@@ -253,7 +254,8 @@ def _total(history: History, loss: Loss) -> Total:
     heavy.data = np.maximum(heavy.data, 1.0)
     pure = (heavy.T if loss.weighted else squared) @ (none if loss.pure is None else loss.pure)
     if loss.rdp is not None and loss.weighted:
-        squares = np.where(np.asarray((weights > 1 + EQUAL).sum(axis=0)).ravel() > 0, np.inf, squares)
+        other = (weights.toarray() > 0) & (np.abs(weights.toarray() - 1) > EQUAL)
+        squares = np.where(other.any(axis=0), np.inf, squares)
     return Total(squares, pure, None if loss.rdp is None else (taking_part @ loss.rdp).T)
 
 

@@ -48,7 +48,7 @@ def epsilon(mu: ArrayLike, delta: float) -> NDArray[np.float64]:
 
     losses = np.asarray(mu, dtype=np.float64)
     flat = losses.ravel()
-    epsilons = np.where(np.isinf(flat), inf, 0.0)
+    epsilons = np.where(np.isfinite(flat), 0.0, inf)  # of no number nothing is known
     # at epsilon 0, delta is 2 Phi(mu/2) - 1: where that is less, nothing is lost
     hard = np.flatnonzero(np.isfinite(flat) & (flat > 2 * ndtri((1 + delta) / 2)))
     left = flat[hard]
