@@ -61,9 +61,10 @@ def _of_sums(loss: Loss, where: str, facts: Facts, history: History) -> Loss:
     """
     P = noised_weights(history, replace(loss, weighted=True, span=None))
     counts = np.diff(P.indptr)
-    unknown = np.isnan(np.stack(list(facts.values()))).all(axis=0)
+    unknown = np.asarray(np.isnan(np.stack(list(facts.values()))).all(axis=0))
     for numbers in (loss.mu, loss.pure, loss.rdp):
-        unknown |= False if numbers is None else np.isnan(numbers.reshape(len(counts), -1)).any(axis=1)
+        if numbers is not None:
+            unknown |= np.isnan(numbers.reshape(len(counts), -1)).any(axis=1)
     for t in np.flatnonzero(counts) if where == "share" or (where == "server" and loss.rdp is not None) else ():
         weights = P.data[P.indptr[t] : P.indptr[t + 1]]
         unit = weights.max() if where == "share" else 1.0
