@@ -19,7 +19,6 @@ from simfl.secagg.neighbours import circle
 from simfl.secagg.sessions import SessionFailure
 from simfl.secagg.transcript import Transcript
 from tests.secagg.test_sums import NEVER, made, play
-from tests.support.judge import table
 from tests.support.sizes import repeats
 
 P = 10007
@@ -428,15 +427,16 @@ privacy: {colluders: 1}
             assert done.summary["guarantee_weak"] == 1 and done.summary["beside_sums"]
 
 
-@pytest.mark.parametrize("selection", [{"name": "random", "k": 3},
-                                       {"name": "guarded", "T": 2, "tries": 1, "inner": {"name": "random", "k": 4}}])  # fmt: skip
-def test_a_trusted_party_opens_no_round_that_is_given_up(selection, tmp_path):
+GUARDED = {"name": "guarded", "T": 2, "tries": 1, "inner": {"name": "random", "k": 4}}
+
+
+@pytest.mark.parametrize("selection, on_failure", [({"name": "random", "k": 3}, "abort"), (GUARDED, "partial")])
+def test_a_trusted_party_opens_no_round_that_is_given_up(selection, on_failure, tmp_path):
     """It has no phases, and the columns stay those of the sums that there are."""
-    on_failure = "abort" if selection["name"] == "random" else "partial"
-    folder = run(Scenario.parse(json.dumps({
-        "name": "given up", "clients": 12, "selection": selection, "secagg": "ideal", "learning": {"name": "none"},
-        "training": {"name": "fedavg", "rounds": 30, "on_failure": on_failure},
-        "devices": {"failure": {"name": "bernoulli", "probability": 0.4}}})), tmp_path).path  # fmt: skip
-    rounds = table(folder / "rounds.csv")
+    scenario = {"name": "given_up", "clients": 12, "selection": selection, "secagg": "ideal", "learning": "none"}
+    training = {"name": "fedavg", "rounds": 30, "on_failure": on_failure}
+    failing = {"failure": {"name": "bernoulli", "probability": 0.4}}
+    done = run(Scenario.parse(json.dumps(scenario | {"training": training, "devices": failing})), tmp_path)
+    rounds = table(done, "rounds.csv")
     assert any(row["cardinality"] == "0" for row in rounds) and rounds[-1]["privacy_semi_strong"] != "1"
-    assert not (folder / "phases.csv").exists()
+    assert not (done.path / "phases.csv").exists()
