@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.payload import DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, changing_weights
 
 if TYPE_CHECKING:
     from simfl.privacy.stage import Stage
@@ -120,13 +120,6 @@ def changing_lengths(setting: ScenarioView) -> str:
     return next((stage.name for stage in (*after, *moving)), "")
 
 
-def changing_weights(setting: ScenarioView) -> bool:
-    """Whether an update that stays the same may weigh otherwise from sum to sum, as its client's samples grow; rows of a
-    participation matrix hold one number of samples a client, or none.
-    """
-    return setting.training.by_samples and setting.learning.counts_change
-
-
 def _at_client(stage: "Stage") -> bool:
     """Whether each client adds noise that protects its update by itself."""
     return stage.adds_noise is not None and stage.adds_noise.where == "client"
@@ -189,7 +182,12 @@ def beside_sums(setting: ScenarioView) -> list[str]:
     stage = changing_lengths(setting)
     lengths = [f"clipped lengths of updates that change from sum to sum (privacy.stages: {stage})"] if stage else []
     weights = ["how weights change from sum to sum as samples grow (training.weighting: samples)"]
-    return [*needed, *(part.name for part in exposing(setting)), *lengths, *(weights if changing_weights(setting) else [])]
+    return [
+        *needed,
+        *(part.name for part in exposing(setting)),
+        *lengths,
+        *(weights if changing_weights(setting) else []),
+    ]
 
 
 def coverage_problems(setting: ScenarioView) -> list[str]:

@@ -74,7 +74,8 @@ COLUMNS = tuple(column for name, texts in _MODELS.items() for column in _columns
 """What measuring clients adds to rounds.csv."""
 
 BEST_COLUMNS = _columns(
-    "best_accuracy", "Best accuracy so far (optimistic)",
+    "best_accuracy",
+    "Best accuracy so far (optimistic)",
     "of the best of all models that its local trainings left so far (optimistic: these samples chose it)",
 )
 """What ``evaluate.best`` adds to them."""

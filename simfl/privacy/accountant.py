@@ -39,8 +39,8 @@ class History:
             secure aggregation; any number where sums alone are spoken of.
         recorded: the fewest that any session of each round has tolerated, failed ones too, (rounds,), as far as the
             sessions say; -1 = the server alone may have learned more than sums; None = none says anything.
-        lengths_change: an update that stays the same may be clipped to another length in each sum, or weigh otherwise as
-            samples grow, so that the rows of ``participation`` do not say what it counts.
+        lengths_change: an update that stays the same may be clipped to another length in each sum, or weigh otherwise
+            as samples grow, so that the rows of ``participation`` do not say what it counts.
         unsummed: how many updates of each client the server has seen that are in no sum, but for the noise that clients
             add, scipy CSR (rounds, clients); None = there were none.
         uncounted: nobody has counted them.

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import changing_lengths, changing_weights, exposing, sent, told_by_compression
+from simfl.core.coverage import changing_lengths, exposing, sent, told_by_compression
 from simfl.core.errors import PluginError
+from simfl.core.scenario_view import changing_weights
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import Arrays
 from simfl.privacy.accountant import History

@@ -33,7 +33,7 @@ from simfl.experiments.search.trials import Trial, best, nearest
 from simfl.experiments.sweep import processes
 from simfl.experiments.sweep.stop_rule import Reached, StopRule
 from simfl.experiments.sweep.worker_process import Slot
-from simfl.privacy.dp.losses import ORDERS, Total, totals
+from simfl.privacy.dp.losses import ORDERS, RunLoss, run_losses
 from simfl.results.file_names import PRUNED
 from simfl.results.sealed_files import write_sealed
 from simfl.runs.accounting import history
@@ -203,6 +203,7 @@ def test_a_requirement_on_the_rounds_of_a_run_names_the_one_for_any_number_of_ro
 
 def epsilon_of(mu, delta=1e-5):
     """Of a Gaussian mechanism, by bisection of its delta (Dong, Roth and Su, 2022, Corollary 2.13)."""
+
     def delta_of(e):
         return norm.cdf(mu / 2 - e / mu) - np.exp(e) * norm.cdf(-mu / 2 - e / mu)
 
@@ -255,7 +256,7 @@ def test_a_run_alone_composes_to_its_own_epsilons(stage, tmp_path):
                                                  f"secagg={secagg}", "privacy.accountants=[zero_out]"])  # fmt: skip
     run = simfl.run(scenario, out=tmp_path)
     samples = np.ones(24, dtype=np.int64)
-    whole = min((t.epsilons(1e-5) for t in totals(history(scenario, run.path, 4, samples))), key=np.max)
+    whole = min((t.epsilons(1e-5) for t in run_losses(history(scenario, run.path, 4, samples))), key=np.max)
     with open(run.path / "privacy.csv", newline="") as file:
         alone = [float(row["epsilon"]) for row in csv.DictReader(file)]
     assert whole.tolist() == pytest.approx(alone, rel=1e-9)
@@ -263,8 +264,8 @@ def test_a_run_alone_composes_to_its_own_epsilons(stage, tmp_path):
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=4))
 def test_a_client_that_a_run_lacks_is_told_nothing_of_by_it(runs):
-    parts = [Total(np.ones(n), np.ones(n), np.ones((len(ORDERS), n)) if renyi else None) for n, renyi in runs]
-    added = reduce(Total.plus, parts)
+    parts = [RunLoss(np.ones(n), np.ones(n), np.ones((len(ORDERS), n)) if renyi else None) for n, renyi in runs]
+    added = reduce(RunLoss.plus, parts)
     counts = [sum(i < n for n, _ in runs) for i in range(max(n for n, _ in runs))]
     assert added.squares.tolist() == added.pure.tolist() == counts
     renyi = [sum(i < n for n, renyi in runs if renyi) for i in range(len(counts))]

@@ -217,7 +217,7 @@ learning: {data: digits, model: logistic, partition: {name: growing, first: [5, 
 
 @pytest.mark.parametrize("weighting, kept", [("samples", 1), ("equal", 2)])
 def test_weights_that_grow_with_data_tell_updates_that_stay_apart(weighting, kept, tmp_path):
-    """Sums n1(t) u1 + n2(t) u2 of one unit with other numbers of samples: solved by the matrix of what really counted."""
+    """Sums n1(t) u1 + n2(t) u2 of one unit with other numbers of samples, solved by the matrix of what counted."""
     made = Scenario.parse(GROWING, "growing", [f"training.weighting={weighting}"])
     learner, done = build(made).learner, run(made, tmp_path)
     with open(done.path / "participation.csv", newline="") as file:
@@ -225,7 +225,9 @@ def test_weights_that_grow_with_data_tell_updates_that_stay_apart(weighting, kep
     counted = np.zeros((8, 4))
     for t, client in entries:
         counted[t, client] = learner.counts(np.array([client]), t)[0] if weighting == "samples" else 1
-    alone = [np.abs(np.linalg.lstsq(counted.T, unit, rcond=None)[0] @ counted - unit).max() < 1e-6 for unit in np.eye(4)]
+    alone = [
+        np.abs(np.linalg.lstsq(counted.T, unit, rcond=None)[0] @ counted - unit).max() < 1e-6 for unit in np.eye(4)
+    ]
     assert any(alone) == (kept == 1)
     assert [done.summary[name] for name in ("privacy_strong", "privacy_weak_lower")] == [kept] * 2
     promised = {done.summary[name] for name in ("guarantee_strong", "guarantee_semi_strong", "guarantee_weak")}

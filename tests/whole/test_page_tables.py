@@ -13,9 +13,9 @@ import pandas
 import pytest
 from scipy import stats
 
+from simfl.forecasting.unknowns import CALIBRATION
 from simfl.scenario import Scenario
 from simfl.selection.theory import expected_cardinality
-from simfl.forecasting.unknowns import CALIBRATION
 from tests.whole.test_scripts import imported
 
 HERE = Path(__file__).resolve().parents[2]

@@ -102,8 +102,8 @@ def search(definition: Search, out: Path, how: How, watch: Watch | None = None) 
             for slot in running.how.slots or ():
                 slot.close()
         _write_study(running.proposer, folder)
-    told = _together(definition, out, running)
-    return FinishedSearch(folder, tuple(running.trials), running.proposer.exhausted, told)
+    every_run = _together(definition, out, running)
+    return FinishedSearch(folder, tuple(running.trials), running.proposer.exhausted, every_run)
 
 
 def _together(definition: Search, out: Path, running: "_Running") -> Together | None:
