@@ -231,6 +231,11 @@ def test_epsilons_of_all_runs_are_composed_client_by_client(tmp_path):
     assert composed["epsilon_median"] == pytest.approx(np.median(epsilons), rel=1e-6)
     assert composed["epsilon_max"] > max(row["epsilon_max"] for row in found["runs"])
     assert len({simfl.open(tmp_path / "tiny" / row["run"]).summary["seed"] for row in found["runs"]}) == 3
+    assert simfl.open(table(tmp_path).parent).together == composed
+    path = table(tmp_path).with_name("together.json")
+    path.write_text(path.read_text().replace("3", "4"))
+    with pytest.raises(IntegrityError, match="together.json: damaged"):
+        simfl.open(path.parent)
 
 
 def test_shared_noise_is_not_composed(tmp_path):

@@ -75,5 +75,6 @@ def together(runs: Iterable[tuple[Scenario, Path]], unfinished: int) -> Together
 def _loss_of(scenario: Scenario, folder: Path, delta: float) -> RunLoss:
     """The best bound of what one run tells."""
     rounds = int(ResultsFolder.open(folder).summary["rounds"])
-    seen = history(scenario, folder, rounds, build(scenario).learner.samples)
+    samples = build(scenario).learner.samples if scenario.training.by_samples else None
+    seen = history(scenario, folder, rounds, samples)
     return min(run_losses(seen), key=lambda loss: float(loss.epsilons(delta).max()))
