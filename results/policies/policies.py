@@ -1,11 +1,13 @@
-"""The picture of the README: six policies on the quickstart scenario, what they guarantee and what that costs.
+"""The pictures of the README: six policies on the quickstart scenario, what they guarantee, what least squares recovers
+from the same sums, and what guarantees cost.
 
     python results/policies/policies.py [--replications 5] [--out results]
 
-The same as these two commands: runs the comparison (finished runs are used again; half a minute on two cores) and
-writes its figure and the numbers behind it beside this file.
+The same as these commands: runs the comparison (finished runs are used again; half a minute on two cores) and
+writes its figures and the numbers behind them beside this file.
 
     simfl compare quickstart 'selection=random,weighted,bernoulli,partition,batch_partition:T=4,half_partition:T=4'
+    simfl plot results/quickstart/compare-DIGEST --figure measured -o measured.svg
     simfl plot results/quickstart/compare-DIGEST --figure tradeoff -o policies.svg
 
 Then what the time of a policy with skipped rounds owes to ``training.skipped_round_s``, the wait after which the server
@@ -52,6 +54,7 @@ def main() -> None:
         rows += waits(wait_s, options.replications, options.out)
     (HERE / "waits.csv").write_text("\n".join(rows) + "\n")
     with style.settings():
+        save(*draw("measured", comparison.path), HERE / "measured.svg")
         save(*draw("tradeoff", comparison.path), HERE / "policies.svg")
 
 

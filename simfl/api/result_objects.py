@@ -187,11 +187,12 @@ class SearchResult(SweepResult):
     """The runs of a search.
 
     Attributes:
-        trials: DataFrame, a row a run in the order of the proposals: number, the searched keys, final values, feasible,
-            best, state (done, failed, pruned or empty), run (names its folder), note.
+        trials: DataFrame, a row a run in the order of the proposals, as ``search.csv`` holds it.
+        together: the epsilons of all runs together (None = infinite), and why; None where no run says one.
     """
 
     trials: "DataFrame"
+    together: JsonObject | None = None
 
     @classmethod
     def open(cls, path: Path | str, trust_plugins: bool = False) -> Self:
@@ -204,7 +205,8 @@ class SearchResult(SweepResult):
         if "search.csv" not in reader:
             raise SimflError(f"{path}: no search here")
         runs, trials = (read_table(reader.file(name)) for name in ("index.csv", "search.csv"))
-        return cls(reader.path, runs, trials=trials, trust_plugins=trust_plugins)
+        loss = json.loads(reader.read("together.json")) if "together.json" in reader else None
+        return cls(reader.path, runs, trials=trials, together=loss, trust_plugins=trust_plugins)
 
     @property
     def front(self) -> "DataFrame":
@@ -219,8 +221,9 @@ class SearchResult(SweepResult):
     def _repr_html_(self) -> str:
         known = self._columns()
         notes = basis_lines((known[name] for name in self.trials.columns if name in known), attrgetter("name"))
-        best = f"Best: {', '.join(map(str, self.front.number))}."
-        return html_table(self.path.name, self.trials, " ".join([best, *notes]))
+        loss = [f"All runs together: {self.together}."] if self.together else []
+        notes = [f"Best: {', '.join(map(str, self.front.number))}.", *loss, *notes]
+        return html_table(self.path.name, self.trials, " ".join(notes))
 
 
 @dataclass(frozen=True, repr=False)
@@ -287,10 +290,8 @@ def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult 
     if not is_swept(Path(path)):
         raise SimflError(f"{path}: {no_results(Path(path), 'no run, sweep or comparison here')}")
     reader = ResultsFolder.open_sweep(Path(path))
-    if "search.csv" in reader:
-        return SearchResult.open(path, trust_plugins)
     kind = ComparisonResult if "comparison.json" in reader else SweepResult
-    return kind.open(path, trust_plugins)
+    return (SearchResult if "search.csv" in reader else kind).open(path, trust_plugins)
 
 
 def _figure(path: Path, name: str) -> "Figure":

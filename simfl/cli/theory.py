@@ -76,7 +76,9 @@ def command(
     if colluders is not None:
         known |= _against_any(known["guarantee"], colluders, scenario.clients, tolerated)
     bases = _bases(scenario, known["guarantee"], epsilon is not None)
+    real = _real_costs(file, overrides, plugins, scenario)
     if as_json:
+        known |= {"real_protocol": real}
         known |= {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
         known |= {"certificates": {name: basis_facts(column) for name, column in bases.items()}}
         print_json(known | {"least_squares": seen, "least_squares_assumes": ASSUMED if seen else None})
@@ -88,7 +90,7 @@ def command(
         how = f"if {FORMS[form]}" if FORMS[form] == scenario.secagg.assumes else FORMS[form]
         click.echo(f"{'each client sends':<22}{part} ({how})")
     click.echo(f"{'secagg':<22}{scenario.secagg.name}")
-    for name, text in _lines(sums):
+    for name, text in [*_lines(sums), *_beside_real(sums, real)]:
         click.echo(f"{name:<22}{text}")
     if colluders is not None:
         sure = scenario.secagg.shows_updates or sums.get("sure", True)
@@ -170,6 +172,32 @@ def _samples_and_sums(scenario: "Scenario") -> tuple[Any, JsonObject]:
         return None, {"unknown": str(error)}
     except ScenarioError as error:
         raise scenario.locate(error) from None
+
+
+def _real_costs(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], scenario: "Scenario") -> JsonObject:
+    """What a protocol of masks costs here beside what is taken for granted; empty where nothing is, or none fits."""
+    from simfl.core.errors import SimflError
+
+    name = "basecagg" if scenario.training.asynchronous else "secagg"
+    if not scenario.secagg.assumes:
+        return {}
+    try:
+        _, sums = _samples_and_sums(load(file, (*overrides, f"secagg={name}"), plugins))
+    except SimflError:
+        return {}
+    wanted = ("bytes_down", "bytes_up", "round_s", "ways_s")
+    return {"protocol": name, **{key: sums[key] for key in wanted}} if "bytes_up" in sums else {}
+
+
+def _beside_real(sums: JsonObject, real: JsonObject) -> Iterator[tuple[str, str]]:
+    """In a line, what a protocol costs that is not there."""
+    if real and "bytes_up" in sums:
+        text = f"with secagg: {real['protocol']} an aggregation has {real['bytes_up']:,} bytes up instead of " \
+            f"{sums['bytes_up']:,}, {real['bytes_down']:,} down instead of {sums['bytes_down']:,}"  # fmt: skip
+        key = "round_s" if sums["round_s"] is not None and real["round_s"] is not None else "ways_s"
+        if sums[key] is not None and real[key] is not None:
+            text = f"{text}, and takes {real[key]:.3g} s instead of {sums[key]:.3g} s"
+        yield "left out", f"{text}, without failures"
 
 
 def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.payload import DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, changing_weights
 
 if TYPE_CHECKING:
     from simfl.privacy.stage import Stage
@@ -118,13 +118,6 @@ def changing_lengths(setting: ScenarioView) -> str:
     after = stages[compression_place(stages) :] if setting.compression.subsamples else ()
     moving = (stage for stage in stages if not all(link.stays for link in stage.links))
     return next((stage.name for stage in (*after, *moving)), "")
-
-
-def changing_weights(setting: ScenarioView) -> bool:
-    """Whether an update that stays the same may weigh otherwise from sum to sum, as its client's samples grow; rows of a
-    participation matrix hold one number of samples a client, or none.
-    """
-    return setting.training.by_samples and setting.learning.counts_change
 
 
 def _at_client(stage: "Stage") -> bool:

@@ -5,6 +5,7 @@ another of a few attributes.
 """
 
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
@@ -270,3 +271,22 @@ def summands(setting: ScenarioView) -> int | None:
     """Updates in a sum; None where a policy selects now more, now fewer."""
     rule = setting.training
     return rule.buffer if has_buffer(rule) else setting.selection.k
+
+
+def changing_weights(setting: ScenarioView) -> bool:
+    """Whether an update that stays the same may weigh otherwise from sum to sum, as its client's samples grow; rows of
+    a participation matrix hold one number of samples a client, or none.
+    """
+    return setting.training.by_samples and setting.learning.counts_change
+
+
+def no_sample_bound(setting: ScenarioView) -> str | None:
+    """Why nothing is known of what one sample does to a model, whatever the data; None = something may be."""
+    rule, learning = setting.training, setting.learning
+    if learning.steepness is None:
+        return "nothing is learned"
+    if learning.steepness == inf:
+        return "learning.model does not say that its loss is convex in the model's parameters"
+    if not (rule.algorithm.minimises or rule.descends):
+        return f"{rule.algorithm.name} sends other models than those of plain SGD without momentum or clips"
+    return None

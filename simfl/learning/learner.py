@@ -165,8 +165,8 @@ class SupervisedLearner:
         slope, smoothness = (self.steepness or 0.0) * longest, self.smoothness * longest**2
         clients, versions = np.array([(job.client, job.version) for job in jobs], dtype=np.int64).reshape(-1, 2).T
         counts = self.partition.counts(clients, versions).tolist()
-        held = zip(counts, versions.tolist(), strict=True)
-        return np.array([largest_move(self.local, n, version, slope, smoothness) for n, version in held])
+        jobs_data = zip(counts, versions.tolist(), strict=True)
+        return np.array([largest_move(self.local, n, version, slope, smoothness) for n, version in jobs_data])
 
     @cached_property
     def _longest(self) -> float:

@@ -40,6 +40,6 @@ def largest_move(local: LocalTraining, samples: int, version: int, slope: float,
     bounds, _, passes = steps_of(samples, local)
     sizes = np.diff(bounds)
     adds = 2 * rate * slope / sizes * (1 - rate * penalty) ** np.arange(len(sizes))[::-1]
-    by_pass = np.zeros((passes, -(-len(sizes) // passes)))
+    by_pass = np.zeros((passes, np.searchsorted(bounds[:-1], samples)))  # the last one may end early
     by_pass.ravel()[: len(sizes)] = adds
     return float(by_pass.max(axis=1).sum() if local.shuffle else by_pass.sum(axis=0).max())

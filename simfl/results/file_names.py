@@ -41,7 +41,7 @@ BESIDE = (MACHINE, JOB_TIMES)
 
 SWEEPS = (
     CONTENTS, "sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv",
-    "equal_paired.csv", "beside_plain.csv", "search.csv",
+    "equal_paired.csv", "beside_plain.csv", "search.csv", "together.json",
 )  # fmt: skip
 """Names of the files of sweeps, comparisons and searches."""
 

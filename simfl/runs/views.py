@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import changing_lengths, changing_weights, exposing, told_by_compression
+from simfl.core.coverage import changing_lengths, exposing, told_by_compression
 from simfl.core.rng import Streams
+from simfl.core.scenario_view import changing_weights
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import SERVER
 from simfl.privacy.certify.view import Clear, Event, NoiseTerm, View

@@ -29,7 +29,7 @@ class _Requests(NamedTuple):
 
 def costs(
     protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams, told_bytes: int = 0,
-    asked: PhaseRequest | None = None, announced: PhaseRequest | None = None,
+    question: PhaseRequest | None = None, announcement: PhaseRequest | None = None,
 ) -> Any:  # fmt: skip
     """Bytes, computation and phases of an aggregation.
 
@@ -40,24 +40,24 @@ def costs(
         sizes: bytes of model and update without a protocol.
         streams: a run's.
         told_bytes: what each client tells for the selection with its update.
-        asked: what is asked before the selection; None = nothing.
-        announced: what is sent after the sum, without an answer; None = nothing.
+        question: what is asked before the selection; None = nothing.
+        announcement: what is sent after the sum, without an answer; None = nothing.
 
     Returns:
         ``phases``: for each its name, how many ``times`` it comes in an aggregation (0 = once in a run), clients
         ``asked``, mean ``bytes_down`` and ``bytes_up`` of one of them, and the longest ``seconds`` of computation;
         ``client``: bytes and seconds of one client and aggregation, or where units are prepared one by one, of a job
-        until its update, and ``clear``, its bytes without a protocol; ``bytes_down``, ``bytes_up``: of an aggregation in
-        all; ``clear_bytes_down`` and ``clear_bytes_up``: the same without a protocol; ``server_s``: computation after the last phase; ``work``:
-        operations of a client and of the server by kind, where the protocol counts them; ``ways`` of messages before
-        a sum (of a job and of its sum); or ``refused``, the reason why there is no sum.
+        until its update, and ``clear``, its bytes without a protocol; ``bytes_down``, ``bytes_up``: of an aggregation
+        in all; ``clear_bytes_down``, ``clear_bytes_up``: the same without a protocol; ``server_s``: computation after
+        the last phase; ``work``: operations of a client and of the server by kind, where the protocol counts them;
+        ``ways`` of messages before a sum (of a job and of its sum); or ``refused``, the reason why there is no sum.
     """
     requests = _requests(protocol, cohort, one_by_one, sizes, streams, told_bytes)
     if isinstance(requests, str):
         return {"refused": requests}
     once, before, after, server_s = requests
     times, n = len(cohort.units) if one_by_one else 1, cohort.units.size
-    asks, news = ([] if each is None else [each] for each in (asked, announced))
+    asks, news = ([] if each is None else [each] for each in (question, announcement))
     before, beside = [*asks, *before], [_row(each, 1) for each in (*asks, *news)]
     rows = [_row(each, 0) for each in once] + [_row(each, times) for each in before]
     rows += [_row(each, 1) for each in (*after, *news)]

@@ -33,7 +33,7 @@ from simfl.experiments.search.trials import Trial, best, nearest
 from simfl.experiments.sweep import processes
 from simfl.experiments.sweep.stop_rule import Reached, StopRule
 from simfl.experiments.sweep.worker_process import Slot
-from simfl.privacy.dp.losses import ORDERS, Total, totals
+from simfl.privacy.dp.losses import ORDERS, RunLoss, run_losses
 from simfl.results.file_names import PRUNED
 from simfl.results.sealed_files import write_sealed
 from simfl.runs.accounting import history
@@ -231,6 +231,11 @@ def test_epsilons_of_all_runs_are_composed_client_by_client(tmp_path):
     assert composed["epsilon_median"] == pytest.approx(np.median(epsilons), rel=1e-6)
     assert composed["epsilon_max"] > max(row["epsilon_max"] for row in found["runs"])
     assert len({simfl.open(tmp_path / "tiny" / row["run"]).summary["seed"] for row in found["runs"]}) == 3
+    assert simfl.open(table(tmp_path).parent).together == composed
+    path = table(tmp_path).with_name("together.json")
+    path.write_text(path.read_text().replace("3", "4"))
+    with pytest.raises(IntegrityError, match="together.json: damaged"):
+        simfl.open(path.parent)
 
 
 def test_shared_noise_is_not_composed(tmp_path):
@@ -256,7 +261,7 @@ def test_a_run_alone_composes_to_its_own_epsilons(stage, tmp_path):
                                                  f"secagg={secagg}", "privacy.accountants=[zero_out]"])  # fmt: skip
     run = simfl.run(scenario, out=tmp_path)
     samples = np.ones(24, dtype=np.int64)
-    whole = min((t.epsilons(1e-5) for t in totals(history(scenario, run.path, 4, samples))), key=np.max)
+    whole = min((t.epsilons(1e-5) for t in run_losses(history(scenario, run.path, 4, samples))), key=np.max)
     with open(run.path / "privacy.csv", newline="") as file:
         alone = [float(row["epsilon"]) for row in csv.DictReader(file)]
     assert whole.tolist() == pytest.approx(alone, rel=1e-9)
@@ -264,8 +269,8 @@ def test_a_run_alone_composes_to_its_own_epsilons(stage, tmp_path):
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), min_size=1, max_size=4))
 def test_a_client_that_a_run_lacks_is_told_nothing_of_by_it(runs):
-    parts = [Total(np.ones(n), np.ones(n), np.ones((len(ORDERS), n)) if renyi else None) for n, renyi in runs]
-    added = reduce(Total.plus, parts)
+    parts = [RunLoss(np.ones(n), np.ones(n), np.ones((len(ORDERS), n)) if renyi else None) for n, renyi in runs]
+    added = reduce(RunLoss.plus, parts)
     counts = [sum(i < n for n, _ in runs) for i in range(max(n for n, _ in runs))]
     assert added.squares.tolist() == added.pure.tolist() == counts
     renyi = [sum(i < n for n, renyi in runs if renyi) for i in range(len(counts))]

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
@@ -16,10 +18,12 @@ from simfl.clients.base import CLIENTS, PERSONAL, ClientAlgorithm
 from simfl.clients.local_training import PlainSgd
 from simfl.core.rng import Streams
 from simfl.core.types import Job
+from simfl.learning.sample_moves import largest_move
 from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
 from simfl.privacy.stage import Members
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario
+from simfl.training.fedavg import FedAvg
 from tests.plugins.test_public_interface import rows
 
 BASE = """
@@ -289,6 +293,28 @@ def test_no_replaced_sample_moves_a_trained_model_further_than_the_bound(trainin
                 best, angle, begin = far, near, tried
     bound = float(learner.sample_moves([Job.of(0, 0, 0, 0.0)])[0])
     assert 0.05 * bound < best <= bound * (1 + 1e-4), best / bound
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@given(st.integers(1, 7), st.integers(1, 7), st.integers(1, 2), st.none() | st.integers(1, 9),
+       st.sampled_from([0.0, 0.3]))  # fmt: skip
+def test_the_bound_is_that_of_the_worst_places_of_the_sample(shuffle, samples, batch, epochs, steps, penalty):
+    """All places that it can have in all passes, step by step, without a formula."""
+    local = FedAvg(rounds=1, local_epochs=epochs, local_steps=steps, batch_size=batch, shuffle=shuffle,
+                   learning_rate=0.1, weight_decay=penalty)  # fmt: skip
+    starts = list(range(0, samples, batch))
+    sizes = [min(batch, samples - start) for start in starts]
+    total = steps or epochs * len(starts)
+    passes, worst = -(-total // len(starts)), 0.0
+    assume(len(starts) ** passes <= 300)
+    for places in product(range(len(starts)), repeat=passes) if shuffle else ([j] * passes for j in range(len(starts))):
+        apart = 0.0
+        for step in range(total):
+            turn, place = divmod(step, len(starts))
+            apart = (1 - 0.1 * penalty) * apart + (place == places[turn]) * 2 * 0.1 * 3.0 / sizes[place]
+        worst = max(worst, apart)
+    assert largest_move(local, samples, 0, 3.0, 1.0) == pytest.approx(worst)
+    assert largest_move(local, samples, 0, 3.0, 25.0) == inf and largest_move(local, 0, 0, 3.0, 1.0) == 0.0
 
 
 # -- samples that several clients hold --------------------------------------------------------------------

@@ -183,7 +183,7 @@ def test_the_cases_strip_every_family_that_declares_something():
     """Among all of them are the declarations that once were best where nothing was said."""
     seen = {(base, name) for cls, base, _ in CASES for name in declared(cls, base)}
     assert {(Protocol, "shows_updates"), (Protocol, "covers"), (Protocol, "known"), (Protocol, "sums_whoever_comes"),
-            (Compression, "exposes"), (Compression, "subsamples"), (ClientAlgorithm, "minimises"),
+            (Compression, "exposes"), (Compression, "subsamples"), (ClientAlgorithm, "descends"),
             (Rule, "sends_changes"), (Policy, "family"), (Accountant, "covers"),
             (Failure, "never"), (Learning, "counts_change"), (Learning, "steepness"),
             (Partition, "leaves_nobody_out")} <= seen  # fmt: skip

@@ -217,7 +217,7 @@ learning: {data: digits, model: logistic, partition: {name: growing, first: [5, 
 
 @pytest.mark.parametrize("weighting, kept", [("samples", 1), ("equal", 2)])
 def test_weights_that_grow_with_data_tell_updates_that_stay_apart(weighting, kept, tmp_path):
-    """Sums n1(t) u1 + n2(t) u2 of one unit with other numbers of samples: solved by the matrix of what really counted."""
+    """Sums n1(t) u1 + n2(t) u2 of one unit with other numbers of samples, solved by the matrix of what counted."""
     made = Scenario.parse(GROWING, "growing", [f"training.weighting={weighting}"])
     learner, done = build(made).learner, run(made, tmp_path)
     with open(done.path / "participation.csv", newline="") as file:

@@ -180,7 +180,7 @@ def left(tmp_path_factory):
     return names
 
 
-SEARCHES = {"search.csv", "pruned.json"}
+SEARCHES = {"search.csv", "together.json", "pruned.json"}
 """Damaged by tests/experiments/test_search.py."""
 
 

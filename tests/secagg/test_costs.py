@@ -416,3 +416,21 @@ def _buffered(plugin, cohort):
         talk.send(np.ones(len(asked.to), dtype=bool))
     except StopIteration as end:
         return end.value
+
+
+def test_theory_says_what_a_protocol_costs_that_is_taken_for_granted(tmp_path):
+    """In a line, and the same as of the scenario with that protocol; nothing beside a real one."""
+    path = tmp_path / "s.yaml"
+    path.write_text(TEXT.format(n=10, d=1000, secagg="ideal"))
+    told = {}
+    for secagg in ("ideal", "secagg"):
+        found = CliRunner().invoke(group, ["theory", str(path), f"secagg={secagg}", "--json"])
+        told[secagg] = json.loads(found.stdout)
+    real, said = told["secagg"], told["ideal"]["real_protocol"]
+    assert real["real_protocol"] == {} and said["protocol"] == "secagg"
+    assert said == {"protocol": "secagg"} | {key: real["secagg"][key] for key in said if key != "protocol"}
+    assert said["round_s"] > 2 * told["ideal"]["secagg"]["round_s"]
+    (line,) = [
+        line for line in CliRunner().invoke(group, ["theory", str(path)]).stdout.splitlines() if "left out  " in line
+    ]
+    assert f"{said['bytes_up']:,} bytes up" in line and f"takes {said['round_s']:.3g} s" in line

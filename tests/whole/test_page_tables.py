@@ -314,6 +314,16 @@ def test_five_policies_with_four_protocols():
     assert lost == {0, 7, 8, 9}
 
 
+def test_what_the_first_picture_says():
+    """README: nobody is recovered, at errors that its first lines name, whatever is guaranteed."""
+    table, text = csv("policies/measured", "group"), " ".join((RESULTS.parent / "README.md").read_text().split())
+    assert len(table) == 6 and not table.measured_recovered.any() and "recovers 0 of 40 clients under every" in text
+    alone = table.privacy_semi_strong == 1
+    free, kept = (table.measured_error[each] for each in (alone, ~alone))
+    said = f"error of {free.min():.2f} to {free.max():.2f} there and of {kept.min():.2f} to {kept.max():.2f} under the"
+    assert said in text and sorted(set(table.privacy_semi_strong)) == [1, 4, 8]
+
+
 def test_coverage_of_the_forecasts():
     coverage = json.loads((RESULTS / "forecast" / "coverage.json").read_text())
     names = {

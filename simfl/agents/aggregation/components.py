@@ -119,12 +119,14 @@ class Components(Generic[R_co]):
             return None
         return steepness * hypot(self.learner.largest_norm(), 1) if self.rule.algorithm.minimises else inf
 
-    def sample_moves(self, jobs: Sequence[Job]) -> NDArray[np.float64] | None:
-        """By how much one sample moves the model of each job, (n,), where anybody needs it; None = not known, or it
-        follows from the slope.
+    def sample_facts(self, jobs: Sequence[Job]) -> dict[str, Any]:
+        """What stages of single samples need to know of jobs, as :class:`simfl.privacy.stage.Members` calls it: nothing
+        where no stage and no protocol needs it, or nothing is learned.
         """
-        by_slope = self.sample_slope is None or self.rule.algorithm.minimises
-        return None if by_slope else self.learner.sample_moves(jobs)
+        if self.sample_slope is None:
+            return {}
+        moves = None if self.rule.algorithm.minimises else self.learner.sample_moves(jobs)
+        return {"slope": self.sample_slope, "moves": moves, "positions": self.learner.positions(jobs)}
 
     @property
     def known_updates(self) -> Literal["", "own", "all", "server"]:

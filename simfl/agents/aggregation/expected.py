@@ -54,9 +54,10 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
     cohort = parts.cohort(0, np.arange(n, dtype=np.int32).reshape(-1, unit), None)
     dense = parts.learner.model_bytes
     down, up = (dense, dense) if parts.learner.sizes_vary else parts.learner.sizes([])[:2]
-    asked, announced, held, round_s = _first_round(parts, cohort.units.ravel(), down)
-    sizes = ((1 - held) * down, parts.staged_bytes(up))
-    session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams, parts.score_bytes, asked, announced)
+    beside = _first_round(parts, cohort.units.ravel(), down)
+    sizes = ((1 - beside.holders) * down, parts.staged_bytes(up))
+    told_bytes, others = parts.score_bytes, (beside.question, beside.announcement)
+    session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams, told_bytes, *others)
     about = {
         "clients": n,
         "sure": one_by_one or (policy.fixed_size and not (rule.losses and rule.losses.quorum)),
@@ -70,7 +71,7 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
         **session_costs,
         "latency_s": latency_s,
         "ways_s": _time(session_costs, latency_s),
-        "round_s": round_s,
+        "round_s": beside.round_s,
         **({} if one_by_one else _transfer(parts, session_costs)),
     }
 
@@ -80,9 +81,9 @@ class _Beside(NamedTuple):
     share of the cohort that holds the model by then, and the time of the whole first round, None if it sums nobody.
     """
 
-    asked: PhaseRequest | None = None
-    announced: PhaseRequest | None = None
-    held: float = 0.0
+    question: PhaseRequest | None = None
+    announcement: PhaseRequest | None = None
+    holders: float = 0.0
     round_s: float | None = None
 
 
@@ -90,7 +91,7 @@ class _Beside(NamedTuple):
 class _FirstRound(SynchronousServer):
     """A first round up to its sum: what it costs is known then, and nothing is trained."""
 
-    held: float | None = None
+    holders: float | None = None
 
     def aggregate(
         self,
@@ -99,7 +100,7 @@ class _FirstRound(SynchronousServer):
         staleness: NDArray[np.int64] | None = None,
         row: JsonObject | None = None,
     ) -> RoundResult:
-        self.held = float(self.holds_model[[job.client for job in jobs]].mean()) if jobs else None
+        self.holders = float(self.holds_model[[job.client for job in jobs]].mean()) if jobs else None
         return RoundResult(0, np.empty(0, dtype=np.int32), np.empty(0), {}, True)
 
 
@@ -125,12 +126,11 @@ def _first_round(parts: Components[Any], cohort: NDArray[np.int32], model_bytes:
     world, reliable = World(), replace(parts, available=AlwaysOn(np.zeros(parts.clients)), failing=Reliable())
     server = _FirstRound(replace(reliable, learner=learner), world, lambda done: None)
     world.run(world.spawn(server.round(0)))
-    asked, announced = next((row.asked for row in server.accounts.phases if row.phase == ASK), 0), None
-    if parts.rule.announce:
-        announced = PhaseRequest("announcement", cohort, model_bytes, 0, 0.0)
-    candidates = np.arange(asked, dtype=np.int32)
-    request = PhaseRequest(ASK, candidates, parts.learner.model_bytes, SCORE_BYTES, 0.0) if asked else None
-    return _Beside(request, announced, server.held or 0.0, None if server.held is None else world.now)
+    candidates = sum(row.asked for row in server.accounts.phases if row.phase == ASK)
+    question = PhaseRequest(ASK, np.arange(candidates, dtype=np.int32), parts.learner.model_bytes, SCORE_BYTES, 0.0)
+    announcement = PhaseRequest("announcement", cohort, model_bytes, 0, 0.0) if parts.rule.announce else None
+    took_s = None if server.holders is None else world.now
+    return _Beside(question if candidates else None, announcement, server.holders or 0.0, took_s)
 
 
 def _transfer(parts: Components[Rule], session_costs: JsonObject) -> JsonObject:

@@ -100,7 +100,6 @@ class AggregationPipeline:
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
         self.compression = CompressionStep(parts)
-        self.slope = parts.sample_slope
         self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.stage_inputs, strict=True)]
 
     def train(self, jobs: Sequence[Job]) -> Updates:
@@ -165,8 +164,7 @@ class AggregationPipeline:
         return Members(
             number, client_updates.jobs, weights, client_updates.divisor(weights), total.opened, updates.examples,
             parts.rule.fixed_denominator, parts.rule.algorithm.follows_data, total.step, parts.elements,
-            positions=None if self.slope is None else parts.learner.positions(client_updates.jobs),
-            known=parts.known_updates, clipped=total.clipped, moves=parts.sample_moves(client_updates.jobs),
+            known=parts.known_updates, clipped=total.clipped, **parts.sample_facts(client_updates.jobs),
         )  # fmt: skip
 
     def _add(self, done: SessionResult, client_updates: ClientUpdates) -> Aggregate:
@@ -228,7 +226,7 @@ class AggregationPipeline:
 
     def _server(self, members: Members, server_update: NDArray[np.float32], broken: int) -> ReleasedUpdate:
         """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
-        stages, members = self.parts.stages, members._replace(slope=self.slope)
+        stages = self.parts.stages
         facts = tuple(stage.facts(members, state) for stage, state in zip(stages, self.states, strict=True))
         server_update = self._whole(self._release(server_update, members))
         shown = [{column.name for column in stage.columns} for stage in stages]
@@ -275,10 +273,8 @@ class AggregationPipeline:
 
     def _sample_shift(self, sending: ClientUpdates, examples: NDArray[np.int64]) -> float:
         """By how much one training sample moves the sum of these updates at most."""
-        places = None if self.slope is None else self.parts.learner.positions(sending.jobs)
-        left, weights = self.parts.rule.algorithm.follows_data, sending.weights
-        members = Members(0, sending.jobs, weights, 1.0, None, examples, None, left, slope=self.slope, positions=places,
-                          moves=self.parts.sample_moves(sending.jobs))  # fmt: skip
+        left, known = self.parts.rule.algorithm.follows_data, self.parts.sample_facts(sending.jobs)
+        members = Members(0, sending.jobs, sending.weights, 1.0, None, examples, None, left, **known)
         return of_one_sample(members, of_each_sample(members, self.parts.weight_decay))
 
     def _code(self, jobs: tuple[Job, ...], vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -4,6 +4,7 @@ The memory of a search are its runs' folders. A search that was interrupted prop
 finds those that are complete, and goes on with the first that is not. ``optuna.log`` is a copy for Optuna's own tools.
 """
 
+import json
 import os
 import tempfile
 import warnings
@@ -102,8 +103,10 @@ def search(definition: Search, out: Path, how: How, watch: Watch | None = None) 
             for slot in running.how.slots or ():
                 slot.close()
         _write_study(running.proposer, folder)
-    told = _together(definition, out, running)
-    return FinishedSearch(folder, tuple(running.trials), running.proposer.exhausted, told)
+        if every_run := _together(definition, out, running):
+            with file_lock(folder / SHARED):
+                write_contents(folder, {"together.json": json.dumps(every_run.facts, indent=2).encode()})
+    return FinishedSearch(folder, tuple(running.trials), running.proposer.exhausted, every_run)
 
 
 def _together(definition: Search, out: Path, running: "_Running") -> Together | None:

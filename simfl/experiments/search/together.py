@@ -11,7 +11,7 @@ import numpy as np
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
 from simfl.privacy.dp.accountants.zero_out import ZeroOut
-from simfl.privacy.dp.losses import Total, totals
+from simfl.privacy.dp.losses import RunLoss, run_losses
 from simfl.results.folder import ResultsFolder
 from simfl.runs.accounting import history
 from simfl.runs.run import build
@@ -67,12 +67,14 @@ def together(runs: Iterable[tuple[Scenario, Path]], unfinished: int) -> Together
     if max(Counter(scenario.seed for scenario, _ in finished).values()) > 1:
         return Together(len(finished), delta, why=SHARED_NOISE)
     assert delta is not None, "or there was a reason"
-    epsilons = reduce(Total.plus, (_told(scenario, folder, delta) for scenario, folder in finished)).epsilons(delta)
+    each = [_loss_of(scenario, folder, delta) for scenario, folder in finished]
+    epsilons = reduce(RunLoss.plus, each).epsilons(delta)
     return Together(len(finished), delta, float(epsilons.max()), float(np.median(epsilons)))
 
 
-def _told(scenario: Scenario, folder: Path, delta: float) -> Total:
+def _loss_of(scenario: Scenario, folder: Path, delta: float) -> RunLoss:
     """The best bound of what one run tells."""
     rounds = int(ResultsFolder.open(folder).summary["rounds"])
-    seen = history(scenario, folder, rounds, build(scenario).learner.samples)
-    return min(totals(seen), key=lambda total: float(total.epsilons(delta).max()))
+    samples = build(scenario).learner.samples if scenario.training.by_samples else None
+    seen = history(scenario, folder, rounds, samples)
+    return min(run_losses(seen), key=lambda loss: float(loss.epsilons(delta).max()))

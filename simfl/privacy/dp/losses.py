@@ -200,7 +200,7 @@ def _epsilons(
     return epsilon if pure is None else epsilon + pure
 
 
-class Total(NamedTuple):
+class RunLoss(NamedTuple):
     """A bound of what a run tells of each client: squares of mu and pure epsilons, (clients,), and Renyi divergences,
     (orders, clients), or None. Those of runs whose noise is independent add up.
     """
@@ -211,42 +211,42 @@ class Total(NamedTuple):
 
     def epsilons(self, delta: float) -> NDArray[np.float64]:
         """Of each client, (clients,); 0 of one of whom nothing is told."""
-        told = self.squares + self.pure + (0 if self.rdp is None else self.rdp.sum(axis=0)) > 0
-        return np.where(told, _epsilons(self.squares, self.pure, self.rdp, delta), 0.0)
+        anything = self.squares + self.pure + (0 if self.rdp is None else self.rdp.sum(axis=0)) > 0
+        return np.where(anything, _epsilons(self.squares, self.pure, self.rdp, delta), 0.0)
 
-    def plus(self, other: "Total") -> "Total":
+    def plus(self, other: "RunLoss") -> "RunLoss":
         """What both tell; a client that one of them does not have is told nothing of by it."""
         clients = max(len(self.squares), len(other.squares))
 
-        def added(one: NDArray[np.float64], another: NDArray[np.float64]) -> NDArray[np.float64]:
+        def add(one: NDArray[np.float64], another: NDArray[np.float64]) -> NDArray[np.float64]:
             total = np.zeros((*one.shape[:-1], clients))
             total[..., : one.shape[-1]] += one
             total[..., : another.shape[-1]] += another
             return total
 
-        rdp = self.rdp if other.rdp is None else other.rdp if self.rdp is None else added(self.rdp, other.rdp)
+        rdp = self.rdp if other.rdp is None else other.rdp if self.rdp is None else add(self.rdp, other.rdp)
         if rdp is not None and rdp.shape[-1] < clients:
-            rdp = added(rdp, np.zeros((len(rdp), clients)))
-        return Total(added(self.squares, other.squares), added(self.pure, other.pure), rdp)
+            rdp = add(rdp, np.zeros((len(rdp), clients)))
+        return RunLoss(add(self.squares, other.squares), add(self.pure, other.pure), rdp)
 
 
-def totals(history: History) -> list[Total]:
+def run_losses(history: History) -> list[RunLoss]:
     """Bounds of what all rounds together tell of each client; each of them holds."""
     clients = history.shape[1]
     if history.silent:
-        return [Total(np.zeros(clients), np.zeros(clients))]
+        return [RunLoss(np.zeros(clients), np.zeros(clients))]
     each = [] if history.any_view.uncovered else losses(history)
     if not each:
         seen = np.asarray(history.seen.sum(axis=0)).ravel() > 0
-        return [Total(np.where(seen | bool(history.any_view.uncovered), np.inf, 0.0), np.zeros(clients))]
-    return [_total(history, loss) for loss in each]
+        return [RunLoss(np.where(seen | bool(history.any_view.uncovered), np.inf, 0.0), np.zeros(clients))]
+    return [_run_loss(history, loss) for loss in each]
 
 
-def _total(history: History, loss: Loss) -> Total:
+def _run_loss(history: History, loss: Loss) -> RunLoss:
     """What one loss alone leaves."""
     weights = loss_factors(history, loss)
     if loss.opened is not None and loss.opened.any():
-        return Total(np.full(weights.shape[1], np.inf), np.zeros(weights.shape[1]))
+        return RunLoss(np.full(weights.shape[1], np.inf), np.zeros(weights.shape[1]))
     squared, taking_part = weights.power(2).T, weights.astype(bool).astype(np.float64).T
     none = np.zeros(weights.shape[0])
     squares = squared @ (none if loss.mu is None else loss.mu**2)
@@ -256,7 +256,7 @@ def _total(history: History, loss: Loss) -> Total:
     if loss.rdp is not None and loss.weighted:
         other = (weights.toarray() > 0) & (np.abs(weights.toarray() - 1) > EQUAL)
         squares = np.where(other.any(axis=0), np.inf, squares)
-    return Total(squares, pure, None if loss.rdp is None else (taking_part @ loss.rdp).T)
+    return RunLoss(squares, pure, None if loss.rdp is None else (taking_part @ loss.rdp).T)
 
 
 def rdp_epsilon(divergence: NDArray[np.float64], alpha: float, delta: float) -> NDArray[np.float64]:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import COLLUDER_COLUMNS, Column
-from simfl.core.coverage import changing_lengths, changing_weights, told_by_compression
+from simfl.core.coverage import changing_lengths, told_by_compression
 from simfl.core.registration.plugin_data import SINCE_LATER
-from simfl.core.scenario_view import ScenarioView, summands
+from simfl.core.scenario_view import ScenarioView, changing_weights, summands
 from simfl.core.tolerance import surely_tolerated, tolerance_problem
 from simfl.core.types import SERVER
 from simfl.core.wording import amount

@@ -32,9 +32,9 @@ __all__ = ["FIGURES", "ORDER", "Kind", "NothingToDraw", "broken", "figures"]
 
 ORDER = (
     "effect", "heat_map",
-    "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "ledger", "tradeoff", "pareto",
-    "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline", "phases", "latency",
-    "link_use", "concurrency", "staleness", "plugins",
+    "accuracy", "accuracy_time", "loss", "clients", "labels", "differences", "privacy", "ledger", "tradeoff",
+    "measured", "pareto", "recovery", "inversion", "membership", "cardinality", "fairness", "participation", "timeline",
+    "phases", "latency", "link_use", "concurrency", "staleness", "plugins",
 )  # fmt: skip
 """The order of the page; figures of other packages follow."""
 

@@ -1,4 +1,4 @@
-"""Privacy against accuracy, cardinality and simulated time."""
+"""Privacy against accuracy, cardinality and simulated time; and against what was recovered of updates."""
 
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 AXES = ("test_accuracy", "mean_cardinality", "time_s")
+MEASURED = ("measured_recovered", "measured_error")
 
 
 @figure("tradeoff", "What privacy costs", "Privacy", wide=True)
@@ -26,12 +27,27 @@ def draw(study: Study) -> Drawn:
     less time. Whiskers are 95 % confidence intervals over the seeds; of fewer than five seeds, small dots are the seeds
     themselves.
     """
+    return _against_guarantee(study, AXES)
+
+
+@figure("measured", "What is guaranteed, and what is recovered", "Privacy", wide=True)
+def draw_measured(study: Study) -> Drawn:
+    """Each group's semi-strong guarantee after the last round (worst case: updates that stay the same) against what the
+    best of a family of least-squares attacks has recovered from the same sums of updates as they really are: clients
+    whose error is below a tenth, and the mean error, 1 being that of who guesses nothing. Whiskers as in the figure of
+    what privacy costs.
+    """
+    return _against_guarantee(study, MEASURED)
+
+
+def _against_guarantee(study: Study, names: tuple[str, ...]) -> Drawn:
+    """A panel for each of the numbers that the groups have."""
     from pandas import DataFrame
 
     known = {measure.name: measure for measure in measures(study)}
-    rows = [_row(known, group) for group in study.groups]
+    rows = [_row(known, group, names) for group in study.groups]
     table = DataFrame(rows)
-    panels = [name for name in AXES if table[name].notna().any() and table[name].any()]
+    panels = [name for name in names if table[name].notna().any() and (table[name].any() or names == MEASURED)]
     if study.single or not table["privacy_semi_strong"].notna().any() or not panels:
         raise NothingToDraw("needs a comparison whose runs have privacy metrics")
     fig, (row_of_axes,) = style.figure(1, len(panels), wide=True, height_in=3.1, sharey=True)
@@ -43,15 +59,17 @@ def draw(study: Study) -> Drawn:
         if name == "test_accuracy":
             percent(axes.xaxis)
         bound(axes.xaxis, most=most_clients(study) if name == "mean_cardinality" else None)
+        if name in MEASURED:  # all clients, and the error of who guesses nothing
+            axes.set_xlim(0, max(most_clients(study) if name == MEASURED[0] else 1.0, axes.get_xlim()[1]))
     row_of_axes[0].set_ylabel("Guarantee (clients)")
     doubling(row_of_axes[0], most_clients(study))
     style.legend(fig, row_of_axes[0])
     return fig, table
 
 
-def _row(known: dict[str, StudyMeasure], group: Group) -> JsonObject:
+def _row(known: dict[str, StudyMeasure], group: Group, names: tuple[str, ...]) -> JsonObject:
     row: JsonObject = {"group": group.label}
-    for name in (*AXES, "privacy_semi_strong"):
+    for name in (*names, "privacy_semi_strong"):
         values = known[name].over(group) if name in known else interval(())
         row |= {name: values.estimate, f"{name}_ci": values.half_width}
         if name in known and few_seeds(group):

@@ -17,9 +17,8 @@ from simfl.core.certificate_words import SAMPLE_EPSILON
 from simfl.core.columns import MASKED_COLUMNS, Column, failing
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView, summands
+from simfl.core.scenario_view import ScenarioView, no_sample_bound, summands
 from simfl.core.types import Aggregate
-from simfl.privacy.dp.stages.sample_copies import no_bound
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.keys import ELEMENT, KEY
 from simfl.secagg.crypto.quantise import Grid
@@ -102,7 +101,7 @@ class Oblivious(MaskedProtocol):
         if real < self.alpha:
             penalty = f"alpha {self.alpha:g}, but clients train with weight_decay {real:g}"
             cautions.append(f"noise is made for {penalty}: epsilon_weight is of the latter")
-        if why := no_bound(setting):
+        if why := no_sample_bound(setting):
             cautions.append(f"{why}: epsilon_weight is infinite (left empty)")
         if self.noise == "once":
             cautions.append("the same noise is in every round and cancels between two: epsilon_weight is infinite from "

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from simfl.core.certificate_words import EPSILON
 from simfl.core.columns import Column
-from simfl.core.coverage import changing_weights
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, changing_weights
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.dp.losses import epsilon_timeline

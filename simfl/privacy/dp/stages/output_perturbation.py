@@ -24,13 +24,13 @@ from pydantic import Field
 from simfl.core.certificate_words import SAMPLE_EPSILON
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, no_sample_bound
 from simfl.core.types import Arrays, Job
 from simfl.core.wording import amount
 from simfl.privacy.certify.clip import changed_by_others, weights_differ
 from simfl.privacy.certify.maps import Noised
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
-from simfl.privacy.dp.stages.sample_copies import no_bound, of_each_sample, of_one_sample
+from simfl.privacy.dp.stages.sample_copies import of_each_sample, of_one_sample
 from simfl.privacy.stage import STAGES, Members, Stage
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -116,7 +116,7 @@ class OutputPerturbation(Stage):
         if setting.training.algorithm.follows_data:
             why = "clients leave after a look at their own models, which tells of their data without any noise"
             cautions.append(f"{why}: epsilon_weight and epsilon_model are infinite (left empty)")
-        if unknown := no_bound(setting):
+        if unknown := no_sample_bound(setting):
             cautions.append(f"{unknown}: epsilon_weight and epsilon_model are infinite (left empty)")
         return [*cautions, *self._cautions_of_shares(setting)]
 

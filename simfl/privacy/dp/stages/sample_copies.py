@@ -6,7 +6,6 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.stage import Members
 
 
@@ -24,18 +23,6 @@ def of_each_sample(members: Members, penalty: float) -> NDArray[np.float64]:
         return np.full(int(inside.sum()), inf)
     with np.errstate(divide="ignore"):
         return 2 * np.float64(members.slope) / (members.examples[inside] * penalty) * members.weights[inside]
-
-
-def no_bound(setting: ScenarioView) -> str | None:
-    """Why nothing is known of what one sample does to a model, whatever the data; None = something may be."""
-    rule, learning = setting.training, setting.learning
-    if learning.steepness is None:
-        return "nothing is learned"
-    if learning.steepness == inf:
-        return "learning.model does not say that its loss is convex in the model's parameters"
-    if not (rule.algorithm.minimises or rule.descends):
-        return f"{rule.algorithm.name} sends other models than those of plain SGD without momentum or clips"
-    return None
 
 
 def of_one_sample(members: Members, each: NDArray[np.float64]) -> float:
