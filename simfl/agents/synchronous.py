@@ -153,7 +153,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             return SessionFailure("the selection policy refuses the sum", {REFUSED.name: 1}), jobs
         session = parts.protocol.recover(cohort, arrived.reshape(whole.shape), [prepared.secret], parts.streams)
         recovery = yield from self.run_session(session, t, "recover", len(whole))
-        self.accounts.end_heard(recovery, whole.shape[1])
+        self.accounts.end_transcript(recovery, whole.shape[1])
         return recovery.result, jobs
 
     def _leave_closed(self, t: int, tolerated: int) -> None:
@@ -204,7 +204,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         arrived[active], late[active], sent[active] = work_done.responded, work_done.late, work_done.sent
         whole = np.repeat(arrived.reshape(units.shape).all(axis=1), units.shape[1])
         nobody, everybody = np.zeros(len(jobs), dtype=bool), units.ravel()
-        self.accounts.heard = [Transcript(t, everybody, active, sent, whole, nobody, False, 0, parts.clients)]
+        self.accounts.transcripts = [Transcript(t, everybody, active, sent, whole, nobody, False, 0, parts.clients)]
         return arrived, late
 
     def _announce(self, t: int, jobs: list[Job]) -> Process[None]:

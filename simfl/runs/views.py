@@ -44,8 +44,8 @@ class Views(Mapping[int, View]):
         scenario, clients = self.scenario, self.scenario.clients
         matrices = participation_matrices(self.folder / "participation.csv", self.rounds, clients)
         opaque = () if scenario.training.aggregate.sum_only else (NEEDS_EACH,)
-        told, seen = told_by_compression(scenario), exposing(scenario)
-        clear = tuple(Clear(part.name, part in told) for part in (*told, *(part for part in seen if part not in told)))
+        codes, bare = told_by_compression(scenario), exposing(scenario)
+        clear = tuple(Clear(part.name, part in codes) for part in dict.fromkeys((*codes, *bare)))
         recorded = fewest_tolerated(self.folder / "phases.csv", self.rounds)
         alone = self._alone(matrices)
         return {
@@ -69,11 +69,11 @@ class Views(Mapping[int, View]):
 
         counts: Counter[tuple[int, int]] = Counter()
         shape = self.rounds, self.scenario.clients
-        for t, heard in self._messages() if self.scenario.secagg.shows_updates else ():
-            if heard is None:
+        for t, transcript in self._messages() if self.scenario.secagg.shows_updates else ():
+            if transcript is None:
                 return None
-            counts.update((t, client) for client in heard.clients[heard.sent].tolist())
-            if heard.ended:
+            counts.update((t, client) for client in transcript.clients[transcript.sent].tolist())
+            if transcript.ended:
                 P = participation[SERVER]
                 counts.subtract((t, client) for client in P.indices[P.indptr[t] : P.indptr[t + 1]].tolist())
         cells = sorted((place, count) for place, count in counts.items() if count > 0)
@@ -92,35 +92,36 @@ class Views(Mapping[int, View]):
         view, streams, protocol = self[observer], Streams(self.scenario.seed), self.scenario.secagg
         P, whole = view.rows, bool((view.rows.data == 1).all())
         known = np.array(sorted({*coalition, *([] if observer == SERVER else [observer])}), dtype=np.int32)
-        found, round, events, opaque = [view.rows[:0]], [], list[Event](), view.opaque
-        for t, heard in self._sessions(P, observer):
-            if heard is None:
+        blocks, round, events, opaque = [view.rows[:0]], [], list[Event](), view.opaque
+        for t, transcript in self._sessions(P, observer):
+            if transcript is None:
                 opaque = tuple(dict.fromkeys((*opaque, UNCOUNTED)))
                 continue
-            rows = protocol.view(heard, known, streams)
-            if not (whole or heard.ended) and (np.diff(rows.indptr) > 1).any():
-                rows = heard.each(known)
-            if (these := _weighted(rows, heard, P)).shape[0]:
-                found.append(these)
+            rows = protocol.view(transcript, known, streams)
+            if not (whole or transcript.ended) and (np.diff(rows.indptr) > 1).any():
+                rows = transcript.each(known)
+            if (these := _with_weights(rows, transcript, P)).shape[0]:
+                blocks.append(these)
                 round += [t] * these.shape[0]
-            if not heard.ended or (heard.sent & ~heard.summed).any():
-                events.append(Event(t, heard.clients[heard.sent], heard.summed[heard.sent], heard.ended))
+            if not transcript.ended or (transcript.sent & ~transcript.summed).any():
+                sent = transcript.sent
+                events.append(Event(t, transcript.clients[sent], transcript.summed[sent], transcript.ended))
         name = "+".join([view.observer, *(f"client/{who}" for who in known.tolist() if who != observer)])
         return replace(
-            view, observer=name, rows=vstack(found).tocsr(), round=np.array(round, dtype=np.int64), each=False,
+            view, observer=name, rows=vstack(blocks).tocsr(), round=np.array(round, dtype=np.int64), each=False,
             opaque=opaque, tolerated=np.maximum(view.tolerated - len(coalition), -1), noise=noise, events=tuple(events),
         )  # fmt: skip
 
     def _sessions(self, P: Any, observer: int) -> Iterator[tuple[int, Transcript | None]]:
         """The sessions of each round, also those that messages.csv leaves out, by round."""
         listed: dict[int, list[Transcript | None]] = {}
-        for t, heard in self._messages():
-            listed.setdefault(t, []).append(heard)
+        for t, transcript in self._messages():
+            listed.setdefault(t, []).append(transcript)
         for t in range(self.rounds):
             said, clients = listed.get(t, []), P.indices[P.indptr[t] : P.indptr[t + 1]]
-            if len(clients) and not any(heard is not None and heard.ended for heard in said):
+            if len(clients) and not any(transcript is not None and transcript.ended for transcript in said):
                 yield t, Transcript.of(t, np.sort(clients).tolist(), self.scenario.clients, summed=True)
-            yield from ((t, heard) for heard in said)
+            yield from ((t, transcript) for transcript in said)
 
     def _messages(self) -> Iterator[tuple[int, Transcript | None]]:
         return read_messages(self.folder / "messages.csv", self.scenario.clients)
@@ -135,18 +136,18 @@ class Views(Mapping[int, View]):
         return len(self.by_aggregator)
 
 
-def _weighted(rows: Rows, heard: Transcript, P: Any) -> Any:
+def _with_weights(rows: Rows, transcript: Transcript, P: Any) -> Any:
     """Combinations of a session's weighted updates as ones of updates, CSR (rows, clients), without those of nobody."""
     from scipy.sparse import csr_array
 
-    entries, members, t = rows.tocoo(), np.diff(rows.indptr), heard.round
+    entries, members, t = rows.tocoo(), np.diff(rows.indptr), transcript.round
     used = np.zeros(P.shape[1])
     used[P.indices[P.indptr[t] : P.indptr[t + 1]]] = P.data[P.indptr[t] : P.indptr[t + 1]]
-    clients, alone = heard.clients[entries.col], members[entries.row] == 1
-    data = np.where(alone | (not heard.ended), 1.0, used[clients])
-    found = csr_array((data, (entries.row, clients)), shape=(rows.shape[0], P.shape[1]))
-    found.eliminate_zeros()
-    return found[np.diff(found.indptr) > 0]
+    clients, alone = transcript.clients[entries.col], members[entries.row] == 1
+    data = np.where(alone | (not transcript.ended), 1.0, used[clients])
+    combinations = csr_array((data, (entries.row, clients)), shape=(rows.shape[0], P.shape[1]))
+    combinations.eliminate_zeros()
+    return combinations[np.diff(combinations.indptr) > 0]
 
 
 def fewest_tolerated(path: Path, rounds: int) -> NDArray[np.float64]:
