@@ -8,7 +8,7 @@ import numpy as np
 
 from simfl.core.errors import SimflError
 from simfl.core.types import SERVER
-from simfl.privacy.certify.view import NoiseTerm, View
+from simfl.privacy.certify.view import NoiseTerm, ObserverView
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.runs.accounting import stage_facts
@@ -19,7 +19,7 @@ from simfl.scenario.trust import Trust
 SERVER_NAME, CLIENT = "server", "client/"
 
 
-def view_of_run(path: Path, observer: str, coalition: Sequence[int] = (), trust_plugins: bool = False) -> View:
+def view_of_run(path: Path, observer: str, coalition: Sequence[int] = (), trust_plugins: bool = False) -> ObserverView:
     """The view of an observer of a run and of a coalition.
 
     A client that aggregates nothing is taken to see every model, and so what the server has made of each sum.
@@ -52,7 +52,7 @@ def view_of_run(path: Path, observer: str, coalition: Sequence[int] = (), trust_
         rows.data[rows.indptr[member] : rows.indptr[member + 1]] = 0
     rows.eliminate_zeros()
     name = "+".join([observer, *(f"{CLIENT}{other}" for other in coalition)])
-    models = View.of_sums(rows.tocsr(), name)
+    models = ObserverView.of_sums(rows.tocsr(), name)
     sums = np.flatnonzero(np.diff(models.rows.indptr))
     return replace(models, rows=models.rows[sums], round=sums, same=seen.same, opaque=seen.opaque, noise=noise)
 

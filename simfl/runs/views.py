@@ -15,7 +15,7 @@ from simfl.core.coverage import changing_lengths, exposing, told_by_compression
 from simfl.core.rng import Streams
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import SERVER
-from simfl.privacy.certify.view import Clear, Event, NoiseTerm, View
+from simfl.privacy.certify.view import Clear, Event, NoiseTerm, ObserverView
 from simfl.results.messages import read_messages
 from simfl.results.run_files import participation_matrices
 from simfl.scenario import Scenario
@@ -26,7 +26,7 @@ UNCOUNTED = "messages that nobody counts"
 
 
 @dataclass(frozen=True)
-class Views(Mapping[int, View]):
+class Views(Mapping[int, ObserverView]):
     """Of each aggregator; read when the first is asked for: not every accountant asks.
 
     Attributes:
@@ -39,7 +39,7 @@ class Views(Mapping[int, View]):
     rounds: int
 
     @cached_property
-    def by_aggregator(self) -> dict[int, View]:
+    def by_aggregator(self) -> dict[int, ObserverView]:
         """The views of the server and of clients that aggregate, without any colluders."""
         scenario, clients = self.scenario, self.scenario.clients
         matrices = participation_matrices(self.folder / "participation.csv", self.rounds, clients)
@@ -49,7 +49,7 @@ class Views(Mapping[int, View]):
         recorded = fewest_tolerated(self.folder / "phases.csv", self.rounds)
         alone = self._alone(matrices)
         return {
-            who: View(
+            who: ObserverView(
                 "server" if who == SERVER else f"client/{who}", self.rounds, P, np.arange(self.rounds),
                 scenario.secagg.shows_updates, not changing_lengths(scenario), clear, opaque,
                 np.minimum(recorded, self._as_said(P)), alone,
@@ -81,7 +81,7 @@ class Views(Mapping[int, View]):
         values = np.array([count for _, count in cells], dtype=np.float64)
         return csr_array((values, (places[:, 0], places[:, 1])), shape=shape)
 
-    def known_to(self, observer: int, coalition: Sequence[int], noise: tuple[NoiseTerm, ...] = ()) -> View:
+    def known_to(self, observer: int, coalition: Sequence[int], noise: tuple[NoiseTerm, ...] = ()) -> ObserverView:
         """The exact view of an aggregator and a coalition: the very rows, by each session's protocol.
 
         A failed session has weighted its updates as others have, where all count 1; else nobody knows how, and each of
@@ -126,7 +126,7 @@ class Views(Mapping[int, View]):
     def _messages(self) -> Iterator[tuple[int, Transcript | None]]:
         return read_messages(self.folder / "messages.csv", self.scenario.clients)
 
-    def __getitem__(self, aggregator: int) -> View:
+    def __getitem__(self, aggregator: int) -> ObserverView:
         return self.by_aggregator[aggregator]
 
     def __iter__(self) -> Iterator[int]:
