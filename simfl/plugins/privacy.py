@@ -2,6 +2,7 @@
 
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.stage import STAGES, Loss, Members, Stage
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "History",
     "Loss",
     "Members",
+    "ObserverView",
     "Privacy",
     "Stage",
 ]
