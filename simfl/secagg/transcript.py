@@ -1,4 +1,7 @@
-"""What reached a server in one session, and the sums of it that can be known."""
+"""What reached a server in one session, and the sums of it that can be known.
+
+The proofs of the protocols' views are in docs/explanation/proofs/views.md.
+"""
 
 from typing import Any, NamedTuple, Self
 
