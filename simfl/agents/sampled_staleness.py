@@ -176,8 +176,9 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
         in_sum = [False] * len(delivered) if isinstance(outcome, SessionFailure) else outcome.kept_units.tolist()
         self.units = []
         members: list[Member] = []
-        lost = [job.client for (unit, _), good in zip(delivered, in_sum, strict=True) if not good for job, _ in unit]
-        self.accounts.lose(self.global_model.version, lost, parts.clients, recovery)
+        lost_units = (unit for (unit, _), good in zip(delivered, in_sum, strict=True) if not good)
+        clients = [job.client for unit in lost_units for job, _ in unit]
+        self.accounts.lose(self.global_model.version, clients, parts.clients, recovery)
         for (unit, _), summed in zip(delivered, in_sum, strict=True):
             self._add_work([(job, age, True) for job, age in unit])
             if summed:

@@ -141,9 +141,9 @@ class Server(Plugin, ABC, Generic[R_co]):
         for client in self.global_model.left:
             self.note("leave", round=t, client=client)
         self.end_jobs(jobs, done, staleness)
-        if jobs and not any(each.ended for each in self.accounts.heard):
+        if jobs and not any(each.ended for each in self.accounts.transcripts):
             summed = [job.client for job in jobs]
-            self.accounts.heard.append(Transcript.of(t, summed, self.parts.clients, summed=True))
+            self.accounts.transcripts.append(Transcript.of(t, summed, self.parts.clients, summed=True))
         self.note("round_end", round=t, cardinality=len(done.clients))
         return self.report(done)
 
@@ -152,19 +152,19 @@ class Server(Plugin, ABC, Generic[R_co]):
 
     def report(self, done: RoundResult) -> RoundResult:
         """The round with the fates of its jobs, and whom the server heard; the next round's accounts begin."""
-        done = replace(done, jobs=self.accounts.job_rows, heard=self._heard(done))
+        done = replace(done, jobs=self.accounts.job_rows, transcripts=self._transcripts(done))
         self.accounts.begin()
         return done
 
-    def _heard(self, done: RoundResult) -> Sequence[Transcript] | None:
+    def _transcripts(self, done: RoundResult) -> Sequence[Transcript] | None:
         """The sessions that say more than that each update is in its sum; None = this server does not count them."""
         parts, accounts = self.parts, self.accounts
         alone = Transcript.of(done.number, sorted(accounts.unsummed), parts.clients, summed=False)
-        heard = [*accounts.heard, alone]
+        transcripts = [*accounts.transcripts, alone]
         if not parts.protocol.joint:
-            holds = np.ones(parts.clients, dtype=bool) if parts.empty is None else ~parts.empty
-            heard = [each.only(each.sent & holds[each.clients]) for each in heard]
-        return [each for each in heard if each.tells(done.clients)] if accounts.counts_unsummed else None
+            not_empty = np.ones(parts.clients, dtype=bool) if parts.empty is None else ~parts.empty
+            transcripts = [each.only(each.sent & not_empty[each.clients]) for each in transcripts]
+        return [each for each in transcripts if each.says_more(done.clients)] if accounts.counts_unsummed else None
 
     def note(self, event: str, **record: object) -> None:
         """Writes a record of events.jsonl, of now."""

@@ -153,7 +153,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             return SessionFailure("the selection policy refuses the sum", {REFUSED.name: 1}), jobs
         session = parts.protocol.recover(cohort, arrived.reshape(whole.shape), [prepared.secret], parts.streams)
         recovery = yield from self.run_session(session, t, "recover", len(whole))
-        self.accounts.end_heard(recovery, whole.shape[1])
+        self.accounts.end_transcript(recovery, whole.shape[1])
         if isinstance(recovery.result, SessionFailure) and on_its_way:
             self._leave_closed(t, tolerated=-1)
         return recovery.result, jobs
@@ -173,8 +173,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         """Sends the model to the clients that were prepared and waits.
 
         Returns:
-            Whose update arrived in time, bool (jobs,), who was no longer waited for, bool (jobs,), and whether an update
-            will arrive later: the server then has what the masks of all cancel in.
+            Whose update arrived in time, bool (jobs,), who was no longer waited for, bool (jobs,), and whether one will
+            arrive later: the server then has everything that the masks of all cancel in.
         """
         parts, rule, costs = self.parts, self.parts.rule, self.accounts.costs
         active = np.repeat(prepared.kept_units, units.shape[1])
@@ -208,7 +208,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         arrived[active], late[active], sent[active] = work_done.responded, work_done.late, work_done.sent
         whole = np.repeat(arrived.reshape(units.shape).all(axis=1), units.shape[1])
         nobody, everybody = np.zeros(len(jobs), dtype=bool), units.ravel()
-        self.accounts.heard = [Transcript(t, everybody, active, sent, whole, nobody, False, 0, parts.clients)]
+        self.accounts.transcripts = [Transcript(t, everybody, active, sent, whole, nobody, False, 0, parts.clients)]
         return arrived, late, bool((work_done.delays.lives & ~work_done.responded).any())
 
     def _announce(self, t: int, jobs: list[Job]) -> Process[None]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from simfl.audit.log import Log
 from simfl.core.errors import SimflError
 from simfl.results.file_names import SCENARIO
-from simfl.runs.observed import observed
+from simfl.runs.run_view import view_of_run
 from simfl.scenario.yaml.reader import read
 
 
@@ -20,7 +20,7 @@ def with_coalition(log: Log, path: Path, colluding: Sequence[int]) -> tuple[Log,
     if not (colluding and path.is_dir()) or read((path / SCENARIO).read_text(), SCENARIO).value.get("plugins"):
         return log, False
     try:
-        view = observed(path, "server", colluding)
+        view = view_of_run(path, "server", colluding)
     except SimflError:
         return log, False
     if view.open:

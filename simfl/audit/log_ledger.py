@@ -14,7 +14,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER
 from simfl.core.wording import amount
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.dp.log_replay import history_of_log
 from simfl.privacy.ledger.bounded_ledger import BoundedLedger, bounded_ledger
 from simfl.privacy.ledger.ledger_scope import COLLUDERS, GAUSSIAN_IN_SUM, is_covered
@@ -96,7 +96,7 @@ def ledger_of_log(
     """
     rounds = ParticipationMatrix.of(matrix, doubles)
     rows = _as_read(rounds)
-    history = History({SERVER: View.of_sums(rows)})
+    history = History({SERVER: ObserverView.of_sums(rows)})
     if noise is None and tolerated is not None:
         colluders = tuple(count for count in colluders if count <= tolerated)
     if noise is not None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
-from simfl.privacy.certify.view import Event, NoiseTerm, View
+from simfl.privacy.certify.view import Event, NoiseTerm, ObserverView
 
 FEW = 12
 """Clients that a line names; the JSON names all."""
@@ -14,7 +14,7 @@ FEW = 12
 BY = {"client": "each client to its update", "share": "the clients, in parts", "server": "the server to the sum"}
 
 
-def view_json(view: View) -> JsonObject:
+def view_json(view: ObserverView) -> JsonObject:
     """All of it; ``null`` where something is not known, or nobody needs to be tolerated."""
     rounds: list[JsonObject] = []
     for t in range(view.rounds):
@@ -35,7 +35,7 @@ def view_json(view: View) -> JsonObject:
     }
 
 
-def view_lines(view: View, assumes: str) -> Iterator[str]:
+def view_lines(view: ObserverView, assumes: str) -> Iterator[str]:
     """A paragraph about the whole run, then the lines of each round."""
     yield f"observer   {view.observer}{f' (if {assumes})' if assumes else ''}"
     for label, what in (("in clear", [clear.part for clear in view.clear]), ("besides", list(view.opaque))):
@@ -47,7 +47,7 @@ def view_lines(view: View, assumes: str) -> Iterator[str]:
         yield from (f"{'':<10} {line}" for line in lines[1:])
 
 
-def _lines(view: View, t: int) -> Iterator[str]:
+def _lines(view: ObserverView, t: int) -> Iterator[str]:
     rows = list(_rows(view, t))
     alone = [clients[0] for clients, _ in rows if len(clients) == 1]
     if alone:
@@ -71,7 +71,7 @@ def _lines(view: View, t: int) -> Iterator[str]:
             yield f"noise of {term.stage}, by {BY[term.where]}: standard deviation {std:g}"
 
 
-def _rows(view: View, t: int) -> Iterator[tuple[list[int], list[float]]]:
+def _rows(view: ObserverView, t: int) -> Iterator[tuple[list[int], list[float]]]:
     for row in range(*np.searchsorted(view.round, [t, t + 1]).tolist()):
         of_row = slice(view.rows.indptr[row], view.rows.indptr[row + 1])
         order = np.argsort(view.rows.indices[of_row])

@@ -3,6 +3,7 @@
 from simfl.core.columns import MASKED_COLUMNS, failing
 from simfl.secagg.base import PROTOCOLS, Protocol
 from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, SessionFailure, SessionResult
+from simfl.secagg.transcript import Transcript, rows_of
 from simfl.secagg.updates import ClientUpdates
 
 __all__ = [
@@ -15,5 +16,7 @@ __all__ = [
     "PreparedUnits",
     "Protocol",
     "SessionResult",
+    "Transcript",
     "failing",
+    "rows_of",
 ]

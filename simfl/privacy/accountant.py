@@ -12,7 +12,7 @@ from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.privacy.certify.maps import Facts
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.stage import Stage
 
 
@@ -30,7 +30,7 @@ class History:
         recoded: updates are compressed.
     """
 
-    views: Mapping[int, View]
+    views: Mapping[int, ObserverView]
     facts: tuple[Facts, ...] = ()
     stages: tuple[Stage, ...] = ()
     samples: NDArray[np.int64] | None = None
@@ -45,7 +45,7 @@ class History:
         return {who: view.rows for who, view in self.views.items()}
 
     @property
-    def any_view(self) -> View:
+    def any_view(self) -> ObserverView:
         """Of one aggregator: in all but rows and tolerance they are alike."""
         return next(iter(self.views.values()))
 
@@ -87,7 +87,7 @@ class Accountant(Plugin, Protocol):
     >>> from simfl.privacy.multiround.guarantees import Guarantees
     >>> rounds = csr_array([[1.0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0]])
     >>> facts = {"sensitivity": np.ones(3), "std": np.full(3, 2.0)}
-    >>> history = History({SERVER: View.of_sums(rounds)}, (facts,), (CentralGaussian(),))
+    >>> history = History({SERVER: ObserverView.of_sums(rounds)}, (facts,), (CentralGaussian(),))
     >>> columns = Guarantees().accounts(history)
     >>> columns["privacy_strong"], columns["privacy_weak_lower"], columns["privacy_weak_upper"]
     ([2, 2, 1], [2, 2, 1], [2, 2, 1])

@@ -213,7 +213,7 @@ class Played:
 
     def _messages(self) -> Iterator[tuple[int, Transcript | None]]:
         for done in self.rounds:
-            yield from ((done.number, each) for each in ([None] if done.heard is None else done.heard))
+            yield from ((done.number, each) for each in ([None] if done.transcripts is None else done.transcripts))
 
     def uploads(self) -> NDArray[np.int64]:
         """How many updates each client has sent, in a sum or not, (clients,)."""

@@ -23,14 +23,14 @@ UNCOUNTED = "?"
 BITS = 1 << np.arange(4)
 
 
-def message_rows(round: int, heard: Iterable[Transcript] | None) -> Iterator[tuple[object, ...]]:
+def message_rows(round: int, transcripts: Iterable[Transcript] | None) -> Iterator[tuple[object, ...]]:
     """The rows of a round; None = nobody has counted."""
-    if heard is None:
+    if transcripts is None:
         yield round, 0, 0, "", UNCOUNTED
-    for each in heard or ():
+    for each in transcripts or ():
         digits = "".join(f"{flags:x}" for flags in (BITS @ np.stack(each[2:6]).astype(np.int64)).tolist())
         short = digits[:1] if len(set(digits)) == 1 else digits
-        yield round, int(each.ended), each.answers, " ".join(map(str, each.clients.tolist())), short
+        yield round, int(each.ended), each.response_count, " ".join(map(str, each.clients.tolist())), short
 
 
 def read_messages(path: Path, population: int) -> Iterator[tuple[int, Transcript | None]]:
@@ -48,5 +48,5 @@ def _transcript(round: int, row: dict[str, str], population: int) -> Transcript:
     clients: NDArray[np.int32] = np.array(row["clients"].split(), dtype=np.int32)
     digits = np.array([int(digit, 16) for digit in row["flags"]], dtype=np.int64)
     shared, sent, summed, answered = np.broadcast_to(digits & BITS[:, None] > 0, (4, len(clients)))
-    ended, answers = row["sum"] == "1", int(row["answers"])
-    return Transcript(round, clients, shared, sent, summed, answered, ended, answers, population)
+    ended, response_count = row["sum"] == "1", int(row["answers"])
+    return Transcript(round, clients, shared, sent, summed, answered, ended, response_count, population)

@@ -11,7 +11,7 @@ from simfl.core.coverage import sent
 from simfl.core.errors import PluginError
 from simfl.core.types import Arrays
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import accountants
@@ -64,7 +64,7 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
 
 def history_of(
     scenario: Scenario,
-    views: Mapping[int, View],
+    views: Mapping[int, ObserverView],
     facts: tuple[dict[str, NDArray[np.float64]], ...],
     samples: NDArray[np.int64] | None,
 ) -> History:

@@ -169,7 +169,7 @@ class Simulation:
         for name, rows in (("jobs.csv", done.jobs), ("phases.csv", done.phases)):
             if rows:
                 tables[name].append(rows)
-        tables["messages.csv"].append(message_rows(t, done.heard))
+        tables["messages.csv"].append(message_rows(t, done.transcripts))
         if done.seen is not None:
             self._record(done.seen)
         for name, values in (("facts.csv", done.facts), ("attacks.csv", done.errors)):

@@ -16,7 +16,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import changing_weights
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import SERVER
-from simfl.privacy.certify.view import Clear, Event, NoiseTerm, View
+from simfl.privacy.certify.view import Clear, Event, NoiseTerm, ObserverView
 from simfl.results.messages import read_messages
 from simfl.results.run_files import participation_matrices
 from simfl.scenario import Scenario
@@ -50,7 +50,7 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Views(Mapping[int, View]):
+class Views(Mapping[int, ObserverView]):
     """Of each aggregator; read when the first is asked for: not every accountant asks.
 
     Attributes:
@@ -63,19 +63,19 @@ class Views(Mapping[int, View]):
     told: "Told"
 
     @cached_property
-    def by_aggregator(self) -> dict[int, View]:
+    def by_aggregator(self) -> dict[int, ObserverView]:
         """The views of the server and of clients that aggregate, without any colluders."""
         scenario = self.scenario
         matrices = self.told.matrices()
         rule = scenario.training
         opaque = () if rule.aggregate.sum_only and not rule.own_models else (NEEDS_EACH,)
         same = not (changing_lengths(scenario) or changing_weights(scenario))
-        told, seen = told_by_compression(scenario), exposing(scenario)
-        clear = tuple(Clear(part.name, part in told) for part in (*told, *(part for part in seen if part not in told)))
+        codes, bare = told_by_compression(scenario), exposing(scenario)
+        clear = tuple(Clear(part.name, part in codes) for part in dict.fromkeys((*codes, *bare)))
         recorded = self.told.tolerated()
         alone = self._alone(matrices)
         return {
-            who: View(
+            who: ObserverView(
                 "server" if who == SERVER else f"client/{who}", self.rounds, P, np.arange(self.rounds),
                 scenario.secagg.shows_updates, same, clear, opaque,
                 np.minimum(recorded, self._as_said(P)), alone,
@@ -96,13 +96,13 @@ class Views(Mapping[int, View]):
         counts: Counter[tuple[int, int]] = Counter()
         shape = self.rounds, self.scenario.clients
         protocol, opened = self.scenario.secagg, self.told.tolerated() < 0
-        for t, heard in self.told.messages():
+        for t, transcript in self.told.messages():
             if not (protocol.shows_updates or protocol.assumes or opened[t]):
                 continue
-            if heard is None:
+            if transcript is None:
                 return None
-            counts.update((t, client) for client in heard.clients[heard.sent].tolist())
-            if heard.ended:
+            counts.update((t, client) for client in transcript.clients[transcript.sent].tolist())
+            if transcript.ended:
                 P = participation[SERVER]
                 counts.subtract((t, client) for client in P.indices[P.indptr[t] : P.indptr[t + 1]].tolist())
         cells = sorted((place, count) for place, count in counts.items() if count > 0)
@@ -110,7 +110,7 @@ class Views(Mapping[int, View]):
         values = np.array([count for _, count in cells], dtype=np.float64)
         return csr_array((values, (places[:, 0], places[:, 1])), shape=shape)
 
-    def known_to(self, observer: int, coalition: Sequence[int], noise: tuple[NoiseTerm, ...] = ()) -> View:
+    def known_to(self, observer: int, coalition: Sequence[int], noise: tuple[NoiseTerm, ...] = ()) -> ObserverView:
         """The exact view of an aggregator and a coalition: the very rows, by each session's protocol.
 
         A failed session has weighted its updates as others have, where all count 1; else nobody knows how, and each of
@@ -121,37 +121,38 @@ class Views(Mapping[int, View]):
         view, streams, protocol = self[observer], Streams(self.scenario.seed), self.scenario.secagg
         P, whole = view.rows, bool((view.rows.data == 1).all())
         known = np.array(sorted({*coalition, *([] if observer == SERVER else [observer])}), dtype=np.int32)
-        found, round, events, opaque = [view.rows[:0]], [], list[Event](), view.opaque
-        for t, heard in self._sessions(P, observer):
-            if heard is None:
+        blocks, round, events, opaque = [view.rows[:0]], [], list[Event](), view.opaque
+        for t, transcript in self._sessions(P, observer):
+            if transcript is None:
                 opaque = tuple(dict.fromkeys((*opaque, UNCOUNTED)))
                 continue
-            rows = protocol.view(heard, known, streams)
-            if not (whole or heard.ended) and (np.diff(rows.indptr) > 1).any():
-                rows = heard.each(known)
-            if (these := _weighted(rows, heard, P)).shape[0]:
-                found.append(these)
+            rows = protocol.view(transcript, known, streams)
+            if not (whole or transcript.ended) and (np.diff(rows.indptr) > 1).any():
+                rows = transcript.each(known)
+            if (these := _with_weights(rows, transcript, P)).shape[0]:
+                blocks.append(these)
                 round += [t] * these.shape[0]
-            if not heard.ended or (heard.sent & ~heard.summed).any():
-                events.append(Event(t, heard.clients[heard.sent], heard.summed[heard.sent], heard.ended))
+            if not transcript.ended or (transcript.sent & ~transcript.summed).any():
+                sent = transcript.sent
+                events.append(Event(t, transcript.clients[sent], transcript.summed[sent], transcript.ended))
         name = "+".join([view.observer, *(f"client/{who}" for who in known.tolist() if who != observer)])
         return replace(
-            view, observer=name, rows=vstack(found).tocsr(), round=np.array(round, dtype=np.int64), each=False,
+            view, observer=name, rows=vstack(blocks).tocsr(), round=np.array(round, dtype=np.int64), each=False,
             opaque=opaque, tolerated=np.maximum(view.tolerated - len(coalition), -1), noise=noise, events=tuple(events),
         )  # fmt: skip
 
     def _sessions(self, P: Any, observer: int) -> Iterator[tuple[int, Transcript | None]]:
         """The sessions of each round, also those that messages.csv leaves out, by round."""
         listed: dict[int, list[Transcript | None]] = {}
-        for t, heard in self.told.messages():
-            listed.setdefault(t, []).append(heard)
+        for t, transcript in self.told.messages():
+            listed.setdefault(t, []).append(transcript)
         for t in range(self.rounds):
             said, clients = listed.get(t, []), P.indices[P.indptr[t] : P.indptr[t + 1]]
-            if len(clients) and not any(heard is not None and heard.ended for heard in said):
+            if len(clients) and not any(transcript is not None and transcript.ended for transcript in said):
                 yield t, Transcript.of(t, np.sort(clients).tolist(), self.scenario.clients, summed=True)
-            yield from ((t, heard) for heard in said)
+            yield from ((t, transcript) for transcript in said)
 
-    def __getitem__(self, aggregator: int) -> View:
+    def __getitem__(self, aggregator: int) -> ObserverView:
         return self.by_aggregator[aggregator]
 
     def __iter__(self) -> Iterator[int]:
@@ -161,18 +162,18 @@ class Views(Mapping[int, View]):
         return len(self.by_aggregator)
 
 
-def _weighted(rows: Rows, heard: Transcript, P: Any) -> Any:
+def _with_weights(rows: Rows, transcript: Transcript, P: Any) -> Any:
     """Combinations of a session's weighted updates as ones of updates, CSR (rows, clients), without those of nobody."""
     from scipy.sparse import csr_array
 
-    entries, members, t = rows.tocoo(), np.diff(rows.indptr), heard.round
+    entries, members, t = rows.tocoo(), np.diff(rows.indptr), transcript.round
     used = np.zeros(P.shape[1])
     used[P.indices[P.indptr[t] : P.indptr[t + 1]]] = P.data[P.indptr[t] : P.indptr[t + 1]]
-    clients, alone = heard.clients[entries.col], members[entries.row] == 1
-    data = np.where(alone | (not heard.ended), 1.0, used[clients])
-    found = csr_array((data, (entries.row, clients)), shape=(rows.shape[0], P.shape[1]))
-    found.eliminate_zeros()
-    return found[np.diff(found.indptr) > 0]
+    clients, alone = transcript.clients[entries.col], members[entries.row] == 1
+    data = np.where(alone | (not transcript.ended), 1.0, used[clients])
+    combinations = csr_array((data, (entries.row, clients)), shape=(rows.shape[0], P.shape[1]))
+    combinations.eliminate_zeros()
+    return combinations[np.diff(combinations.indptr) > 0]
 
 
 def fewest_tolerated(path: Path, rounds: int) -> NDArray[np.float64]:

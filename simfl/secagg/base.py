@@ -159,16 +159,16 @@ class Protocol(Plugin, Interface):
         """
         ...
 
-    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+    def view(self, transcript: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
         """The combinations of weighted updates that the server and a coalition know of a session, without the
         coalition's own updates; all of them: every update by itself, where a protocol proves nothing better.
 
         Args:
-            heard: whom the server heard.
+            transcript: whom the server heard.
             coalition: any clients, also others than these.
             streams: the run's, from which public draws are repeated.
         """
-        return heard.each(coalition)
+        return transcript.each(coalition)
 
     def known_to(
         self, result: SessionResult, updates: ClientUpdates, coalition: NDArray[np.int32], streams: Streams

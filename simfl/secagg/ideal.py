@@ -33,8 +33,8 @@ class Ideal(Plain):
     def tolerance(self, members: int, clients: int) -> int | None:
         return clients
 
-    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
-        return heard.sum(coalition) if heard.ended else heard.none()
+    def view(self, transcript: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+        return transcript.sum(coalition) if transcript.ended else transcript.none()
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if not looks_ahead(setting):

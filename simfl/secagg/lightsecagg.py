@@ -44,16 +44,16 @@ class Coded(MaskedProtocol):
         why = f"unmask: {responses} answers came, {code.survivors} decode"
         return SessionFailure(why, tolerated=-1 if self.deadline_s is not None else max(-1, code.private - responses))
 
-    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+    def view(self, transcript: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
         """Colluders hold pieces of every mask, answers are pieces of the sum's; so many as are private say nothing."""
-        helpers = heard.clients if self.joint else np.arange(heard.population)
+        helpers = transcript.clients if self.joint else np.arange(transcript.population)
         code, pieces = self.code(len(helpers), 1), int(np.isin(coalition, helpers).sum())
         if code is None or pieces > code.private:
-            return heard.each(coalition)
-        answers = heard.answers - int((heard.answered & ~heard.honest(coalition)).sum())
-        if not heard.ended and pieces + answers <= code.private:
-            return heard.none()
-        return heard.sum(coalition) if self.joint or heard.ended else heard.each(coalition)
+            return transcript.each(coalition)
+        others = transcript.response_count - int((transcript.answered & ~transcript.honest(coalition)).sum())
+        if not transcript.ended and pieces + others <= code.private:
+            return transcript.none()
+        return transcript.sum(coalition) if self.joint or transcript.ended else transcript.each(coalition)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = super().check(setting)

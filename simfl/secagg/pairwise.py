@@ -142,21 +142,21 @@ class PairwiseMasks(MaskedProtocol):
     def _around(self, n: int, number: int, streams: Streams) -> Circle:
         return circle(n, (self.sizes(n) or (n,))[0], streams("secagg/circle", number))
 
-    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+    def view(self, transcript: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
         """A row for each group that masks still connect, if its members' own masks are all open.
 
         A secret is open to whoever has ``threshold`` shares of it: colluders hold those of their neighbours' two, and
         of honest clients who answered there is one of each neighbour: of its own mask where it is summed, else of its
         key, which takes off all masks that it shares.
         """
-        n, honest = len(heard.clients), heard.honest(coalition)
+        n, honest = len(transcript.clients), transcript.honest(coalition)
         if (sizes := self.sizes(n)) is None:
-            return heard.each(coalition)
-        around, helping = self._around(n, heard.round, streams), heard.shared & ~honest
-        held, shares = around.counts(helping), around.counts(helping | heard.answered)
-        own = helping | (np.where(heard.summed, shares, held) >= sizes[1])
-        keys = helping | (np.where(heard.summed, held, shares) >= sizes[1])
-        hidden, bare = heard.shared & ~keys, heard.sent & own
+            return transcript.each(coalition)
+        around, helping = self._around(n, transcript.round, streams), transcript.shared & ~honest
+        helping_count, share_count = around.counts(helping), around.counts(helping | transcript.answered)
+        masks = helping | (np.where(transcript.summed, share_count, helping_count) >= sizes[1])
+        keys = helping | (np.where(transcript.summed, helping_count, share_count) >= sizes[1])
+        hidden, bare = transcript.shared & ~keys, transcript.sent & masks
         groups = np.where(hidden, around.groups(hidden), n + np.arange(n))
         closed = np.isin(groups, groups[hidden & ~bare])
         return rows_of(np.where(bare & honest & ~closed, groups, -1))

@@ -83,8 +83,8 @@ class PairwiseRatchet(MaskedProtocol):
         return SessionResult(np.ones(len(uploaded), dtype=bool), RatchetRecord(cohort.number, self.limit(cohort)))
         yield
 
-    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
-        return heard.unless_missing(coalition)
+    def view(self, transcript: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+        return transcript.unless_missing(coalition)
 
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
         if not self.computes(updates):

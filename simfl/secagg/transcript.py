@@ -1,4 +1,7 @@
-"""What reached a server in one session, and the sums of it that can be known."""
+"""What reached a server in one session, and the sums of it that can be known.
+
+The proofs of the protocols' views are in docs/explanation/proofs/views.md.
+"""
 
 from typing import Any, NamedTuple, Self
 
@@ -18,7 +21,7 @@ class Transcript(NamedTuple):
         shared, sent, summed, answered: bool (n,): whose masks may be in others' messages; whose update was sent, in
             time or not; whose the sum is of, or was to be of; who answered after the upload, or lived to do so.
         ended: there is a sum.
-        answers: how many have answered after the upload, or lived to, others than these too.
+        response_count: how many have answered after the upload, or lived to, others than these too.
         population: clients of the scenario.
     """
 
@@ -29,34 +32,36 @@ class Transcript(NamedTuple):
     summed: NDArray[np.bool_]
     answered: NDArray[np.bool_]
     ended: bool
-    answers: int
+    response_count: int
     population: int
 
     @classmethod
-    def of(cls, round: int, clients: list[int], population: int, summed: bool, answers: int | None = None) -> Self:
+    def of(
+        cls, round: int, clients: list[int], population: int, summed: bool, response_count: int | None = None
+    ) -> Self:
         """Of updates that were all sent; all in the sum, or meant for one that so many answers did not open."""
         all_of, inside = np.ones(len(clients), dtype=bool), np.full(len(clients), summed)
-        ended, whom = summed and answers is None, np.array(clients, dtype=np.int32)
-        return cls(round, whom, all_of, all_of, inside, inside & ended, ended, answers or 0, population)
+        ended, whom = summed and response_count is None, np.array(clients, dtype=np.int32)
+        return cls(round, whom, all_of, all_of, inside, inside & ended, ended, response_count or 0, population)
 
-    def after(self, kept: NDArray[np.bool_] | None, answers: NDArray[np.int32] | None) -> Self:
+    def after(self, in_sum: NDArray[np.bool_] | None, responders: NDArray[np.int32] | None) -> Self:
         """The same after the upload.
 
         Args:
-            kept: the positions that are in the sum, (n,); None = there is none.
-            answers: the clients who have answered, or lived to; None = nobody was asked.
+            in_sum: the positions that are in the sum, (n,); None = there is none.
+            responders: the clients who have answered, or lived to; None = nobody was asked.
         """
-        summed, ended = self.summed if kept is None else kept, kept is not None and bool(kept.any())
-        answered = summed & ended if answers is None else np.isin(self.clients, answers)
-        count = 0 if answers is None else len(answers)
-        return self._replace(summed=summed, answered=answered, ended=ended, answers=count)
+        summed, ended = self.summed if in_sum is None else in_sum, in_sum is not None and bool(in_sum.any())
+        answered = summed & ended if responders is None else np.isin(self.clients, responders)
+        count = 0 if responders is None else len(responders)
+        return self._replace(summed=summed, answered=answered, ended=ended, response_count=count)
 
     def only(self, some: NDArray[np.bool_]) -> Self:
         """Some of the positions, (n,), by ascending client; where a protocol's order does not matter."""
         places = np.flatnonzero(some)[np.argsort(self.clients[some], kind="stable")]
         return self._replace(**{name: getattr(self, name)[places] for name in self._fields[1:6]})
 
-    def tells(self, clients: NDArray[np.int32]) -> bool:
+    def says_more(self, clients: NDArray[np.int32]) -> bool:
         """Whether it says more than that the updates of these clients, (n,), are in its sum."""
         full = self.ended and np.array_equal(self.clients, clients) and np.stack(self[2:6]).all()
         return bool(self.sent.any()) and not full

@@ -16,7 +16,7 @@ from simfl.core.errors import SimflError
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.multiround.colluders import against_any, without_clients
 from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.privacy.multiround.matrix_metrics import multi_round
@@ -194,7 +194,7 @@ def test_sums_of_unknown_size_are_taken_as_small_as_they_are():
     """Rounds of 12, 4, 0 and 20 clients; a tenth of them is tolerated: against two all are open from the first on."""
     P = csr_array(np.array([[1.0] * n + [0] * (20 - n) for n in (20, 0, 12, 4, 20)]))
     tolerated = np.array([2, np.inf, 1, 0, 2])
-    history = History({SERVER: replace(View.of_sums(P), tolerated=tolerated)})
+    history = History({SERVER: replace(ObserverView.of_sums(P), tolerated=tolerated)})
     for colluders, hidden in ((2, 2), (1, 3)):
         columns = Guarantees(colluders=colluders).accounts(history)
         plain = columns["privacy_strong"]

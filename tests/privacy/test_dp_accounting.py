@@ -14,7 +14,7 @@ from simfl.cli import simfl as command
 from simfl.core.errors import IntegrityError
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.dp.accountants.pld import Pld
 from simfl.privacy.dp.accountants.rdp import Rdp
 from simfl.privacy.dp.log_replay import history_of_log
@@ -73,7 +73,7 @@ def test_samples_are_weights():
     stage = STAGES.of({"name": "central_gaussian", "noise_multiplier": 2.0, "max_weight": 50})
     P = csr_array(np.array([[1.0, 1.0], [1.0, 0.0]]))
     facts = history_of_log(stage, P, 3).facts
-    seen = History({SERVER: View.of_sums(P)}, facts, samples=np.array([10, 50]), stages=(stage,))
+    seen = History({SERVER: ObserverView.of_sums(P)}, facts, samples=np.array([10, 50]), stages=(stage,))
     mu = np.array([2**0.5 * 10, 50]) / (2.0 * 50)
     np.testing.assert_allclose(epsilon_timeline(seen, 1e-5).last, gaussian.epsilon(mu, 1e-5))
 

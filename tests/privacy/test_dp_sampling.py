@@ -12,7 +12,7 @@ from simfl.core.types import SERVER
 from simfl.network import NETWORKS
 from simfl.network.base import Network
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.dp.accountants.pld import Pld
 from simfl.privacy.dp.accountants.rdp import Rdp
 from simfl.privacy.dp.mechanisms import gaussian
@@ -34,7 +34,7 @@ def printed(kind, q, z, rounds, delta=DELTA):
     """What the accountant says at the end of a run of so many rounds."""
     stage = STAGES.of({"name": "central_gaussian", "noise_multiplier": z})
     facts = {name: np.full(rounds, value) for name, value in (("rounding", 0.0), ("std", z))}
-    seen = History({SERVER: View.of_sums(csr_array((rounds, 10)))}, (facts,), stages=(stage,))
+    seen = History({SERVER: ObserverView.of_sums(csr_array((rounds, 10)))}, (facts,), stages=(stage,))
     (*_, last) = kind(delta=delta, amplification="poisson", rate=q).epsilons(seen)
     return last
 
@@ -353,7 +353,7 @@ def test_whoever_may_leave_is_taken_to_follow_data():
 
 def test_all_pairs_of_claims_and_departures_are_covered():
     pytest.importorskip("dp_accounting")
-    seen = History({SERVER: View.of_sums(csr_array((2, 3)))}, ({"rounding": np.zeros(2), "std": np.ones(2)},),
+    seen = History({SERVER: ObserverView.of_sums(csr_array((2, 3)))}, ({"rounding": np.zeros(2), "std": np.ones(2)},),
                    stages=(STAGES.of("central_gaussian"),), exposing=("its departure",))  # fmt: skip
     for kind, claim in product((Pld, Rdp), ("none", "poisson")):
         assert list(kind(amplification=claim, rate=0.1).epsilons(seen)) == [None, None]

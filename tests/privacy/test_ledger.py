@@ -16,7 +16,7 @@ from simfl.audit.log_ledger import ledger_of_log
 from simfl.cli import simfl
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.ledger.beyond_budget import with_later_rounds
 from simfl.privacy.ledger.coalitions import Errors, greedy
@@ -298,7 +298,7 @@ def test_who_is_opened_was_in_a_sum_that_tolerates_fewer():
     """A protocol that tolerates all but three members: one colluder in the sum of 0 to 3, three in that of 4 to 9."""
     P = np.zeros((2, 12))
     P[0, :4] = P[1, 4:10] = 1
-    view, members = View.of_sums(csr_array(P)), np.diff(csr_array(P).indptr)
+    view, members = ObserverView.of_sums(csr_array(P)), np.diff(csr_array(P).indptr)
     tolerated = np.where(members > 0, members - 3.0, np.inf)
     history = History({SERVER: replace(view, tolerated=tolerated)})
     found = list(ledgers(history, lambda rows, who: rows, 1, BUDGET))

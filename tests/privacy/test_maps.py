@@ -13,7 +13,7 @@ from simfl.core.types import SERVER, Job, JobId
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.chain import bound_at, candidates
 from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Map, Noise, Scale
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.dp.losses import losses
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
 from simfl.privacy.stage import STAGES, Stage
@@ -189,9 +189,9 @@ def test_a_clip_after_a_norm_that_moves_does_not_narrow_the_bit_beside_the_updat
 def test_a_round_of_which_a_stage_says_nothing_has_no_noise():
     facts = {"rounding": np.array([0.0, np.nan]), "std": np.array([1.0, np.nan])}
     matrix = csr_array([[1.0, 0.0], [0.0, 1.0]])
-    (loss,) = losses(History({SERVER: View.of_sums(matrix)}, (facts,), stages=(CentralGaussian(),)))
+    (loss,) = losses(History({SERVER: ObserverView.of_sums(matrix)}, (facts,), stages=(CentralGaussian(),)))
     assert loss.mu.tolist() == [1.0, np.inf]
     (loss,) = losses(
-        History({SERVER: View.of_sums(csr_array([[1.0, 0], [0, 0]]))}, (facts,), stages=(CentralGaussian(),))
+        History({SERVER: ObserverView.of_sums(csr_array([[1.0, 0], [0, 0]]))}, (facts,), stages=(CentralGaussian(),))
     )
     assert loss.mu.tolist() == [1.0, 0.0]

@@ -15,7 +15,7 @@ from simfl.core.types import SERVER
 from simfl.privacy import PRIVACY
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.multiround.analysis import MatrixAnalysis, trace
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
@@ -265,7 +265,7 @@ def test_lower_bounds_of_the_semi_strong_guarantee_are_the_value_or_below_it(eve
 
 def test_plugins_write_the_columns():
     adapter = TypeAdapter(Annotated[Any, PRIVACY])
-    history = History({SERVER: View.of_sums(csr_matrix(np.vstack([np.zeros((1, 6)), batch(6, 4, 2)])))})
+    history = History({SERVER: ObserverView.of_sums(csr_matrix(np.vstack([np.zeros((1, 6)), batch(6, 4, 2)])))})
     names = [column.name for column in COLUMNS]
     columns = adapter.validate_json('{"every": 1}').accounts(history)
     assert list(columns) == names
@@ -283,7 +283,7 @@ def test_clients_that_aggregate_know_their_own_part():
     columns = (
         TypeAdapter(Annotated[Any, PRIVACY])
         .validate_json('{"every": 1}')
-        .accounts(History({who: View.of_sums(P) for who, P in sums.items()}))
+        .accounts(History({who: ObserverView.of_sums(P) for who, P in sums.items()}))
     )
     assert columns["privacy_strong"] == [2, 1] and columns["privacy_weak_upper"] == [2, 1]
 

@@ -13,7 +13,7 @@ from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Job, JobId
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.dp.stages.adaptive_gaussian import AdaptiveGaussian
 from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.privacy.multiround.matrix_metrics import multi_round
@@ -123,7 +123,7 @@ def test_random_coordinates_clipped_anew_tell_apart_who_sum_up_half_of_them_alik
 
 
 def test_from_the_first_aggregate_on_where_it_is_due():
-    sums = View.of_sums(csr_array(np.vstack([np.zeros((1, 4)), np.ones((5, 4))])))
+    sums = ObserverView.of_sums(csr_array(np.vstack([np.zeros((1, 4)), np.ones((5, 4))])))
     found = Guarantees(every=2).accounts(History({SERVER: replace(sums, opaque=("each update",))}))
     assert found["privacy_strong"] == [None, 1, 1, 1, 1, 1]
     for name in NAMES[1:]:
@@ -133,12 +133,14 @@ def test_from_the_first_aggregate_on_where_it_is_due():
 def test_rows_of_weights_hold_the_samples():
     rows = csr_array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     samples = np.array([1000, 1, 7])
-    history = History({SERVER: View.of_sums(rows)}, samples=samples)
+    history = History({SERVER: ObserverView.of_sums(rows)}, samples=samples)
     units, weights = (Guarantees(rows=kind).accounts(history) for kind in ("units", "weights"))
     assert units["privacy_semi_strong"] == [2.0, 1.0]
     assert weights["privacy_semi_strong"][0] == pytest.approx(1.001, abs=1e-9)
     assert weights["privacy_strong"] == [1, 1] and units["privacy_strong"] == [2, 1]
-    alike = Guarantees(rows="weights").accounts(History({SERVER: View.of_sums(rows)}))  # no samples weigh anything
+    alike = Guarantees(rows="weights").accounts(
+        History({SERVER: ObserverView.of_sums(rows)})
+    )  # no samples weigh anything
     assert alike == units
 
 

@@ -12,7 +12,7 @@ from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.chain import bound_at
 from simfl.privacy.certify.maps import Clip, Noise, Scale
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.dp.accountants.zero_out import ZeroOut
 from simfl.privacy.dp.losses import epsilon_timeline
 from simfl.privacy.dp.stages.adaptive_gaussian import AdaptiveGaussian
@@ -58,13 +58,13 @@ class Unscaled(Stage):
 
 def last(stage, scale, rounds=ROUNDS, **seen):
     facts = {"scale": np.array(scale, dtype=float)}
-    history = History({SERVER: View.of_sums(rounds)}, (facts,), stages=(stage,), **seen)
+    history = History({SERVER: ObserverView.of_sums(rounds)}, (facts,), stages=(stage,), **seen)
     return epsilon_timeline(history, DELTA).last.tolist()
 
 
 def test_losses_that_are_infinite_more_than_once_are_infinite():
     stage, facts = CentralGaussian(noise_multiplier=0.0), {"rounding": np.zeros(3), "std": np.zeros(3)}
-    history = History({SERVER: View.of_sums(ROUNDS)}, (facts,), stages=(stage,))
+    history = History({SERVER: ObserverView.of_sums(ROUNDS)}, (facts,), stages=(stage,))
     assert epsilon_timeline(history, DELTA).last.tolist() == [inf, inf, inf, 0]
     assert ZeroOut().accounts(history)["epsilon_median"] == [None] * 3  # of four numbers, the mean of the middle ones
 

@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from simfl.cli import simfl
 from simfl.core.rng import Streams
 from simfl.privacy.certify.view import together
-from simfl.runs.observed import observed
 from simfl.runs.run import run
+from simfl.runs.run_view import view_of_run
 from simfl.scenario import Scenario
 from simfl.secagg import PROTOCOLS
 from simfl.secagg.neighbours import circle
@@ -69,7 +69,7 @@ def test_rows_of_known_colluders_are_those_of_linear_algebra(protocol, part, tmp
                   for t in range(6)]  # fmt: skip
         for size in (0, 1, 2, 4):
             coalition = sorted(rng.permutation(9)[:size].tolist())
-            view = observed(folder, "server", coalition)
+            view = view_of_run(folder, "server", coalition)
             for t, heard in enumerate(rounds_of(folder)):
                 if "update" not in heard:
                     continue
@@ -113,17 +113,17 @@ OTHERS = {
 @pytest.mark.parametrize("case", OTHERS)
 def test_under_plain_every_upload_is_a_row_of_its_own(case, tmp_path):
     folder = run(scenario(secagg="plain", **OTHERS[case]), tmp_path).path
-    view = observed(folder, "server")
+    view = view_of_run(folder, "server")
     sent = Counter(who for each in rounds_of(folder) for who in each.get("update", ()))
     assert set(np.diff(view.rows.indptr)) == {1}
     assert Counter(view.rows.indices.tolist()) == sent
-    assert observed(folder, "server", [3]).rows.shape[0] == sent.total() - sent[3]
+    assert view_of_run(folder, "server", [3]).rows.shape[0] == sent.total() - sent[3]
 
 
 @pytest.mark.parametrize("case", OTHERS)
 def test_under_ideal_there_is_a_row_a_sum(case, tmp_path):
     folder = run(scenario(**OTHERS[case]), tmp_path).path
-    view, P = observed(folder, "server"), Counter(int(row["round"]) for row in table(folder / "participation.csv"))
+    view, P = view_of_run(folder, "server"), Counter(int(row["round"]) for row in table(folder / "participation.csv"))
     assert view.round.tolist() == sorted(P) and np.diff(view.rows.indptr).tolist() == [P[t] for t in sorted(P)]
     summed, sent = P.total(), sum(len(each.get("update", ())) for each in rounds_of(folder))
     alone = sum(len(event.clients) for event in view.events if not event.ended)
@@ -139,7 +139,7 @@ def test_nothing_is_stored_where_each_update_is_in_its_sum(protocol, tmp_path):
     folder = run(made, tmp_path).path
     stored = table(folder / "messages.csv")
     assert not stored or protocol == "basecagg" and {row["round"] for row in stored} == {"5"}  # who was still at work
-    view = observed(folder, "server")
+    view = view_of_run(folder, "server")
     assert view.rows.shape[0] == (6 * 9 if protocol == "plain" else 6)
 
 
@@ -172,7 +172,7 @@ def call(*arguments, exit_code=0):
 def test_show_prints_what_was_received(tmp_path):
     folder = run(Scenario.parse(json.dumps(FAILED)), tmp_path).path
     said = json.loads(call("show", folder, "--view", "server", "--json").stdout)
-    text, view = call("show", folder, "--view", "server").stdout, observed(folder, "server")
+    text, view = call("show", folder, "--view", "server").stdout, view_of_run(folder, "server")
     assert len(said["rounds"]) == 6 and said["observer"] == "server"
     for t, each in enumerate(said["rounds"]):
         assert each["rows"] == [
@@ -199,18 +199,18 @@ def test_an_observer_that_is_none_is_named(observer, valid, tmp_path):
 def test_noise_and_whoever_aggregates_are_in_the_view(tmp_path):
     stages = [{"name": "central_gaussian", "clip_norm": 2.0, "noise_multiplier": 1.5}]
     folder = run(scenario(privacy={"stages": stages}), tmp_path).path
-    (term,) = observed(folder, "client/2").noise
+    (term,) = view_of_run(folder, "client/2").noise
     assert (term.stage, term.where, term.address) == ("central_gaussian", "server", "aggregation")
     assert set(term.std[~np.isnan(term.std)]) == {3.0}
     folder = run(scenario(training={"name": "serverless", "rounds": 2}, selection="all", trace="rounds"), tmp_path).path
-    view = observed(folder, "client/1")
+    view = view_of_run(folder, "client/1")
     assert view.rows.shape[0] and not view.rows[:, [1]].nnz
     assert "client/0" in call("show", folder, "--view", "server", exit_code=2).stderr
 
 
 def test_what_two_observers_know_together_are_their_rows(tmp_path):
     folder = run(Scenario.parse(json.dumps(FAILED)), tmp_path).path
-    one, other = observed(folder, "client/1"), observed(folder, "client/2")
+    one, other = view_of_run(folder, "client/1"), view_of_run(folder, "client/2")
     both = together(one, other)
     rows = [np.concatenate([each.rows[each.round == t].toarray() for each in (one, other)]) for t in range(6)]
     assert np.array_equal(both.rows.toarray(), np.concatenate(rows)) and both.observer == "client/1+client/2"
@@ -222,7 +222,7 @@ def test_audit_of_known_colluders_is_exact(tmp_path):
     folder = run(Scenario.parse(json.dumps(FAILED | {"secagg": PLUS | {"threshold": 3}})), tmp_path).path
     found = set()
     for pair in itertools.combinations(range(9), 2):
-        view = observed(folder, "server", pair)
+        view = view_of_run(folder, "server", pair)
         names = [f"--colluder={name}" for name in pair]
         said = json.loads(call("audit", folder, "--json", *names).stdout)
         ranks = np.linalg.matrix_rank(view.rows.toarray()) if view.rows.shape[0] else 0

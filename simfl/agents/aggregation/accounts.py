@@ -30,7 +30,7 @@ class RoundAccounts:
         failed_at_success: how many jobs had failed when an update was admitted last.
         failed_draws: sums that failed because of what the server had drawn for them.
         unsummed: whose update was sent to the server and is in no session, a client as often as that happened.
-        heard: whom the server heard in each session after the upload.
+        transcripts: whom the server heard in each session after the upload.
         counts_unsummed: whether all of these are there; a server has to say so.
     """
 
@@ -45,7 +45,7 @@ class RoundAccounts:
         self.phases: list[PhaseRow] = []
         self.job_rows: list[JobRow] = []
         self.unsummed: list[int] = []
-        self.heard: list[Transcript] = []
+        self.transcripts: list[Transcript] = []
 
     @property
     def failed_in_a_row(self) -> int:
@@ -57,7 +57,7 @@ class RoundAccounts:
         sent: bool = True,
     ) -> None:  # fmt: skip
         """Notes a job's one and only end, as :class:`simfl.results.tables.JobRow` says; ``sent``: its update was sent,
-        unless the client had failed. Those that are unrecovered are in a session that has been ``heard``.
+        unless the client had failed. Those that are unrecovered are in a transcript.
         """
         if sent and outcome not in ("aggregated", "failed", "unrecovered"):
             self.unsummed.append(job.client)
@@ -80,17 +80,17 @@ class RoundAccounts:
         if isinstance(completed.result, SessionFailure):
             self.failed_draws += completed.result.redraw
 
-    def end_heard(self, recovery: CompletedSession[SessionResult | SessionFailure], size: int) -> None:
+    def end_transcript(self, recovery: CompletedSession[SessionResult | SessionFailure], size: int) -> None:
         """Of the session that was heard last what came of it; its units have so many clients."""
-        result, last = recovery.result, self.heard[-1]
-        kept = np.repeat(result.kept_units, size) if isinstance(result, SessionResult) else None
-        self.heard[-1] = last.after(kept, recovery.answers)
+        result, last = recovery.result, self.transcripts[-1]
+        in_sum = np.repeat(result.kept_units, size) if isinstance(result, SessionResult) else None
+        self.transcripts[-1] = last.after(in_sum, recovery.responders)
 
     def lose(self, round: int, clients: list[int], population: int, recovery: CompletedSession[Any]) -> None:
         """Notes updates that a session could not sum."""
         if clients:
-            answers = 0 if recovery.answers is None else len(recovery.answers)
-            self.heard.append(Transcript.of(round, clients, population, summed=True, answers=answers))
+            count = 0 if recovery.responders is None else len(recovery.responders)
+            self.transcripts.append(Transcript.of(round, clients, population, summed=True, response_count=count))
 
     def add_exchange(
         self, exchange: Exchange, jobs: NDArray[np.int64] | None = None, instant_s: float | None = None

@@ -265,7 +265,7 @@ class RoundResult:
         facts: of each stage, by name.
         errors: of each observer, by name.
         seen: what the server saw, where the run records it.
-        heard: whom the server heard, where that is more than that each update is in its sum; None = nobody has counted.
+        transcripts: whom the server heard, where that says more than that each update is in its sum; None = unknown.
     """
 
     number: int
@@ -279,4 +279,4 @@ class RoundResult:
     facts: Sequence[dict[str, float]] = field(default=())
     errors: Sequence[dict[str, float]] = field(default=())
     seen: ServerView | None = None
-    heard: Sequence[Transcript] | None = ()
+    transcripts: Sequence[Transcript] | None = ()

@@ -31,7 +31,7 @@ class CompletedSession(NamedTuple, Generic[R]):
     exchanges: list[Exchange]
 
     @property
-    def answers(self) -> NDArray[np.int32] | None:
+    def responders(self) -> NDArray[np.int32] | None:
         """Who answered its last phase, or lived to do so, late or not; None = it asked nobody."""
         if not self.exchanges:
             return None

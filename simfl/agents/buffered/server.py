@@ -223,15 +223,11 @@ class BufferedServer(Server[BufferedRule]):
         self.accounts.add_session(session, self.global_model.version)
         outcome = session.result
         in_sum = [False] * len(units) if isinstance(outcome, SessionFailure) else outcome.kept_units.tolist()
-        summed: list[AsyncJob] = []
-        lost = [task.job.client for unit, good in zip(units, in_sum, strict=True) if not good for task in unit.members]
-        self.accounts.lose(self.global_model.version, lost, self.parts.clients, session)
-        for unit, good in zip(units, in_sum, strict=True):
-            if good:
-                summed += unit.members
-                continue
-            for task in unit.members:
-                self._end(task, "unrecovered")
+        fates = [(task, good) for unit, good in zip(units, in_sum, strict=True) for task in unit.members]
+        summed, rest = ([task for task, good in fates if good is wanted] for wanted in (True, False))
+        self.accounts.lose(self.global_model.version, [task.job.client for task in rest], self.parts.clients, session)
+        for task in rest:
+            self._end(task, "unrecovered")
         if summed and isinstance(outcome, SessionResult):
             self._step(summed, outcome)
         else:

@@ -57,7 +57,7 @@ class Event(NamedTuple):
 
 
 @dataclass(frozen=True)
-class View:
+class ObserverView:
     """All that one observer received.
 
     Attributes:
@@ -108,7 +108,7 @@ class View:
         return any(not clear.noised for clear in self.clear)
 
 
-def together(one: View, other: View) -> View:
+def together(one: ObserverView, other: ObserverView) -> ObserverView:
     """What two observers of the same run know together of what each of them has by itself: their rows, stacked."""
     from scipy.sparse import vstack
 

@@ -8,7 +8,7 @@ import numpy as np
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Job
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import Members, Stage
 
@@ -31,7 +31,7 @@ def history_of_log(stage: Stage, matrix: Any, dimension: int) -> History:
         for name, value in stage.facts(members, state).items():
             facts.setdefault(name, np.full(rounds, np.nan))[t] = value
         state = stage.server(np.zeros(stage.length(0), dtype=np.float32), members, state, streams)[1]
-    return History({SERVER: View.of_sums(matrix)}, (facts,), (stage,))
+    return History({SERVER: ObserverView.of_sums(matrix)}, (facts,), (stage,))
 
 
 def noise_multiplier(epsilon: float, delta: float, participations: float) -> float:

@@ -17,7 +17,7 @@ from simfl.core.types import SERVER
 from simfl.core.wording import amount
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
-from simfl.privacy.certify.view import View
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.ledger.ledger_scope import GAUSSIAN_IN_SUM, LEDGER_COLUMNS, is_covered
 from simfl.privacy.multiround.budget import BUDGET
 from simfl.privacy.multiround.colluders import reduce_by
@@ -142,7 +142,7 @@ class Guarantees(Privacy):
         worst[1:, ~evaluation_rounds(values.shape[1], self.every)] = np.nan
         return np.where(history.open_to(colluders), worst, values)
 
-    def _against(self, view: View, P: Any, history: History) -> NDArray[np.float64]:
+    def _against(self, view: ObserverView, P: Any, history: History) -> NDArray[np.float64]:
         """The columns' values against one aggregator, by its view and what it does not know of its rows, (4, rounds);
         infinite until it has aggregated something.
         """

@@ -199,8 +199,8 @@ class Oblivious(MaskedProtocol):
         return SessionResult(np.ones(len(uploaded), dtype=bool), record, seconds, {"noise_std": std})
         yield
 
-    def view(self, heard: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
-        return heard.unless_missing(coalition)
+    def view(self, transcript: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
+        return transcript.unless_missing(coalition)
 
     # -- the mathematics -----------------------------------------------------------------------------
 

@@ -1,13 +1,14 @@
 """What an observer of a finished run received, with any coalition, from the run's folder."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from simfl.core.errors import SimflError
 from simfl.core.types import SERVER
-from simfl.privacy.certify.view import NoiseTerm, View
+from simfl.privacy.certify.view import NoiseTerm, ObserverView
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.runs.accounting import stage_facts
@@ -18,7 +19,7 @@ from simfl.scenario.trust import Trust
 SERVER_NAME, CLIENT = "server", "client/"
 
 
-def observed(path: Path, observer: str, coalition: Sequence[int] = (), trust_plugins: bool = False) -> View:
+def view_of_run(path: Path, observer: str, coalition: Sequence[int] = (), trust_plugins: bool = False) -> ObserverView:
     """The view of an observer of a run and of a coalition.
 
     A client that aggregates nothing is taken to see every model, and so what the server has made of each sum.
@@ -48,14 +49,13 @@ def observed(path: Path, observer: str, coalition: Sequence[int] = (), trust_plu
         raise SimflError(f"--view {observer}: this run has no server; clients aggregate, e.g. {CLIENT}{min(views)}")
     seen = views[SERVER]
     rows = seen.rows.tocsc(copy=True)
-    for own in (who, *coalition):
-        rows.data[rows.indptr[own] : rows.indptr[own + 1]] = 0
+    for member in (who, *coalition):
+        rows.data[rows.indptr[member] : rows.indptr[member + 1]] = 0
     rows.eliminate_zeros()
     name = "+".join([observer, *(f"{CLIENT}{other}" for other in coalition)])
-    models = View.of_sums(rows.tocsr(), name)
-    held = np.flatnonzero(np.diff(models.rows.indptr))
-    return View(name, models.rounds, models.rows[held], held, models.each, seen.same, (), seen.opaque,
-                models.tolerated, models.alone, noise)  # fmt: skip
+    models = ObserverView.of_sums(rows.tocsr(), name)
+    sums = np.flatnonzero(np.diff(models.rows.indptr))
+    return replace(models, rows=models.rows[sums], round=sums, same=seen.same, opaque=seen.opaque, noise=noise)
 
 
 def _number(observer: str, clients: int) -> int:
