@@ -1,94 +1,58 @@
-"""Small scenarios in which plugins are probed, and every number that they promise of privacy."""
+"""Small scenarios in which plugins are probed, by family."""
 
 import json
 from collections.abc import Iterator, Mapping
-from math import inf
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from simfl.core.errors import SimflError
-from simfl.probes.play import Played, play
-from simfl.runs.accounting import accounts, of_clients
+from simfl.probes.play import DIMENSION
 from simfl.scenario import Scenario
-from simfl.selection.theory.expected_cardinality import guarantee
 
-CLIENTS = 4
-DIMENSION = 3
-ACCOUNTANT = {"name": "zero_out", "delta": 1e-5}
-FEDAVG: dict[str, Any] = {"name": "fedavg", "rounds": 2, "weighting": "equal"}
-FEDBUFF = {"name": "fedbuff", "rounds": 2, "concurrency": 4, "buffer": 2, "weighting": "equal", "staleness": "constant"}
+Data = dict[str, Any]
+
+ACCOUNTANTS = [{"name": "zero_out", "delta": 1e-5}]
+FEDAVG: Data = {"name": "fedavg", "rounds": 2, "weighting": "equal"}
+FEDBUFF = FEDAVG | {"name": "fedbuff", "concurrency": 4, "buffer": 2, "staleness": "constant"}
 CENTRAL, LOCAL = {"name": "central_gaussian", "noise_multiplier": 3.0}, {"name": "local_gaussian"}
-AWAY = {"availability": {"name": "bernoulli", "dropout": 0.2}}
+HEAVY = CENTRAL | {"max_weight": 4.0}
+AWAY: Data = {"availability": {"name": "bernoulli", "dropout": 0.2}}
 FAILING = AWAY | {"failure": {"name": "bernoulli", "probability": 0.1}}
 
 
-def scene(**changes: Any) -> dict[str, Any]:
+def scene(**changes: Any) -> Data:
     """Four clients, two rounds of all of them, and what is changed of it."""
-    stages = changes.pop("stages", [])
+    privacy = {"stages": changes.pop("stages", []), "accountants": ACCOUNTANTS}
     learning = {"name": "none", "parameters": DIMENSION}
-    privacy = {"stages": stages, "accountants": [ACCOUNTANT]}
-    base = {"clients": CLIENTS, "seed": 1, "selection": "all", "training": FEDAVG, "learning": learning}
+    base = {"clients": 4, "seed": 1, "selection": "all", "training": FEDAVG, "learning": learning}
     return base | {"secagg": "ideal", "privacy": privacy} | changes
 
 
-def scenes(family: str, plugin: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def scenes(family: str, plugin: Mapping[str, Any]) -> Iterator[Data]:
     """Where a plugin of a family is probed: as many of these as are valid."""
     if family == "stage":
-        for stages in ([plugin], [CENTRAL, plugin], [plugin, CENTRAL], [LOCAL, plugin]):
-            for secagg in ("ideal", "plain", "secagg") if len(stages) == 1 else ("ideal",):
-                yield scene(stages=stages, secagg=secagg)
+        yield from (scene(stages=[plugin], secagg=secagg) for secagg in ("ideal", "plain", "secagg"))
+        yield from (scene(stages=stages) for stages in ([CENTRAL, plugin], [plugin, CENTRAL], [LOCAL, plugin]))
     elif family == "training":
-        for stage in ([CENTRAL], [CENTRAL | {"max_weight": 4.0}], [LOCAL], []):
-            for more in ({"weighting": "equal"}, {}):
-                for secagg in ("ideal", "plain"):
-                    yield scene(training={**plugin, **more}, stages=stage, secagg=secagg)
+        rules = ({**plugin, "weighting": "equal"}, plugin)
+        worlds = [(stages, secagg) for stages in ([CENTRAL], [HEAVY], [LOCAL], []) for secagg in ("ideal", "plain")]
+        yield from (scene(training=rule, stages=stages, secagg=secagg) for rule in rules for stages, secagg in worlds)
     elif family == "secagg":
-        for training in (FEDAVG, FEDBUFF):
-            for stage in ([], [CENTRAL], [LOCAL]):
-                yield scene(secagg=plugin, training=training, stages=stage)
-    elif family == "compression":
-        for secagg in ("ideal", "plain"):
-            for stage in ([], [CENTRAL], [LOCAL]):
-                yield scene(compression=plugin, stages=stage, secagg=secagg)
-    elif family == "aggregate":
-        for secagg in ("ideal", "plain"):
-            for stage in ([CENTRAL], []):
-                yield scene(training=FEDAVG | {"aggregate": plugin}, stages=stage, secagg=secagg)
+        worlds = [(training, stages) for training in (FEDAVG, FEDBUFF) for stages in ([], [CENTRAL], [LOCAL])]
+        yield from (scene(secagg=plugin, training=training, stages=stages) for training, stages in worlds)
+    elif family in ("compression", "aggregate", "staleness"):
+        rule = {"aggregate": FEDAVG | {"aggregate": plugin}, "staleness": FEDBUFF | {"staleness": plugin}}
+        changed = {"compression": plugin} if family == "compression" else {"training": rule[family]}
+        worlds = [(stages, secagg) for secagg in ("ideal", "plain") for stages in ([], [HEAVY], [LOCAL])]
+        yield from (scene(stages=stages, secagg=secagg, **changed) for stages, secagg in worlds)
     elif family == "selection":
-        for devices in ({}, AWAY, FAILING):
-            for clients in (8, 12, 6):
-                yield scene(selection=plugin, clients=clients, training=FEDAVG | {"rounds": 30}, devices=devices)
-    elif family == "staleness":
-        yield scene(training=FEDBUFF | {"staleness": plugin}, stages=[CENTRAL | {"max_weight": 4.0}])
+        worlds = [(devices, clients) for devices in ({}, AWAY, FAILING) for clients in (8, 12, 6)]
+        long = FEDAVG | {"rounds": 30}
+        yield from (scene(selection=plugin, clients=n, training=long, devices=devices) for devices, n in worlds)
 
 
-def parsed(data: Mapping[str, Any], name: str) -> Scenario | None:
+def parsed(data: Data) -> Scenario | None:
     """The scenario; None where it is refused."""
     try:
-        return Scenario.parse(json.dumps(data), name)
+        return Scenario.parse(json.dumps(data), "probe")
     except SimflError:
         return None
-
-
-def samples(scenario: Scenario) -> NDArray[np.int64]:
-    """Of each client: other ones where they may weigh updates, (clients,)."""
-    return np.arange(1, scenario.clients + 1) % 4 + 1
-
-
-def certificates(scenario: Scenario, played: Played | None = None) -> dict[str, float]:
-    """Every number that it promises of privacy, by name; larger = better."""
-    played = played or play(scenario, samples(scenario), np.zeros((scenario.clients, DIMENSION)))
-    promised = {f"guarantee {notion}": float(value or 0) for notion, value in (guarantee(scenario) or {}).items()}
-    for name, values in accounts(scenario, played.history).items():
-        least = inf
-        for value in values:
-            if name.startswith("epsilon"):
-                least = min(least, -inf if value is None else -float(value))
-            elif name.startswith("privacy"):
-                least = min(least, 1.0 if value is None else float(value))
-        if least < inf:
-            promised[name] = least
-    epsilon = of_clients(scenario, played.history).get("epsilon")
-    return promised | ({} if epsilon is None else {"epsilon of a client": -float(epsilon.max(initial=0))})

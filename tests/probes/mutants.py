@@ -38,7 +38,7 @@ from simfl.privacy.stage import STAGES, Members, Stage
 from simfl.probes import play as play_module
 from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
 from simfl.probes.scenes import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, parsed, scene
-from simfl.probes.verdicts import refutations
+from simfl.probes.sums import refutations
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.masked_protocol import MaskedProtocol
 from simfl.secagg.plain import Plain
@@ -324,17 +324,17 @@ HALF, BATCH = {"name": "half_partition", "k": 4, "T": 2}, {"name": "batch_partit
 
 
 def noise(**changes):
-    return lambda: refutations(parsed(scene(**changes), "mutant"), 120)
+    return lambda: refutations(parsed(scene(**changes)), 120)
 
 
 def rows(**changes):
-    return lambda: refuted_rows(parsed(scene(**ROWS | changes), "mutant"))
+    return lambda: refuted_rows(parsed(scene(**ROWS | changes)))
 
 
 def codes(name, **fields):
     def judge():
-        scenario = parsed(scene(compression={"name": name, **fields}, secagg="plain"), "mutant")
-        return refuted_codes(scenario.compression, scenario)
+        scenario = parsed(scene(compression={"name": name, **fields}, secagg="plain"))
+        return refuted_codes(scenario)
 
     return judge
 
@@ -363,6 +363,9 @@ MUTANTS = {
             stages[: i + 1], i, facts, coded))], noise(stages=[CENTRAL, {"name": "times_3"}])),
     "a stage that weighs clients says that it does not": ([], noise(stages=[{"name": "turning"}])),
     # losses
+    "noise is said to leave nothing": (
+        [(central_gaussian, "gaussian_loss", lambda *args, original=central_gaussian.gaussian_loss, **fields: replace(
+            original(*args, **fields), mu=0 * original(*args, **fields).mu))], noise(stages=[CENTRAL])),
     "Gaussian losses are halved": (
         [(central_gaussian, "gaussian_loss", halved_mu)], noise(stages=[CENTRAL])),
     "local Gaussian losses are halved": (
