@@ -24,8 +24,8 @@ NOTIONS = {"strong": "privacy_strong", "semi_strong": "privacy_semi_strong", "we
 
 
 def refuted_masks(protocol: Protocol) -> list[Refuted]:
-    """A protocol that says that only sums are seen, and makes it so itself, but draws nothing that could hide an update:
-    what a client sends is then known from its update, and the update from what it sends.
+    """A protocol that says that only sums are seen, and makes it so itself, but draws nothing that could hide updates:
+    what a client sends follows from its update alone.
     """
     streams = Watched(0)
     if not (protocol.shows_updates or protocol.assumes):

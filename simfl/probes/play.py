@@ -152,8 +152,8 @@ class Recorder(AggregationPipeline):
             linear = self.parts.rule.aggregate.sum_only and self.parts.rule.aggregate.weighted
             said = updates.weights / updates.divisor(updates.weights) if total.shares is None else total.shares
             released = np.zeros(0) if result is None else result.server_update
-            self._note(updates.clients, updates.vectors, total.vector, released, said if linear else said[:0])
-            self.sums[-1] = self.sums[-1]._replace(step=total.step, clipped=total.clipped)
+            seen = updates.vectors, total.vector, released, said if linear else said[:0]
+            self._note(updates.clients, seen, total.step, total.clipped)
         return result
 
     def nobody(self, number: int) -> ReleasedUpdate | None:
@@ -162,11 +162,14 @@ class Recorder(AggregationPipeline):
         if released is not None:
             nothing = np.zeros(self.parts.elements)
             seen = np.zeros((0, len(nothing))), nothing, released.server_update, np.zeros(0)
-            self._note(np.zeros(0, dtype=np.int32), *seen)
+            self._note(np.zeros(0, dtype=np.int32), seen)
         return released
 
-    def _note(self, clients: NDArray[np.int32], *seen: NDArray[Any]) -> None:
-        self.sums.append(Sum(clients, *(np.array(each, dtype=np.float64) for each in seen)))
+    def _note(
+        self, clients: NDArray[np.int32], seen: Sequence[NDArray[Any]], step: float = 0.0, clipped: int = 0
+    ) -> None:
+        sent, total, released, shares = (np.array(each, dtype=np.float64) for each in seen)
+        self.sums.append(Sum(clients, sent, total, released, shares, step, clipped))
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,7 @@ class Played:
             redraw: of the noise; 0 = that of the play.
             only: the one purpose that is drawn anew; empty = all that is noise.
         """
-        learner = ChosenUpdates(self.parts.learner.samples, updates)
+        learner: Any = ChosenUpdates(self.parts.learner.samples, updates)
         kept = self.public if redraw and not only else frozenset[str]()
         watched = Watched(self.parts.streams.seed, redraw=redraw, kept=kept, only=only)
         recorder = Recorder(replace(self.parts, learner=learner), watched)
@@ -251,7 +254,7 @@ def play(scenario: Scenario, updates: Vectors | None = None) -> Played:
     Clients hold other numbers of samples, which may weigh updates.
     """
     chosen = np.zeros((scenario.clients, DIMENSION)) if updates is None else updates
-    learner = ChosenUpdates(np.arange(1, scenario.clients + 1) % 4 + 1, chosen)
+    learner: Any = ChosenUpdates(np.arange(1, scenario.clients + 1) % 4 + 1, chosen)
     parts = replace(build(scenario), learner=learner, recovery_budget=0)
     rounds, messages = list[RoundResult](), list[JsonObject]()
     server = make_server(parts, World(0.0), rounds.append, messages.append)

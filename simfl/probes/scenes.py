@@ -29,6 +29,7 @@ def scene(**changes: Any) -> Data:
 
 def scenes(family: str, plugin: Mapping[str, Any]) -> Iterator[Data]:
     """Where a plugin of a family is probed: as many of these as are valid."""
+    worlds: list[tuple[Any, Any]]
     if family == "stage":
         yield from (scene(stages=[plugin], secagg=secagg) for secagg in ("ideal", "plain", "secagg"))
         yield from (scene(stages=stages) for stages in ([CENTRAL, plugin], [plugin, CENTRAL], [LOCAL, plugin]))

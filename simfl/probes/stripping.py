@@ -20,8 +20,8 @@ SAID_BY_METHODS = frozenset({"exposes", "family", "guarantee", "known", "toleran
 """Methods that say something of a plugin; all others do something."""
 REQUESTS = frozenset(
     "columns seeds deadline_s error_feedback asks asked_batch mode shuffle k unit_size example name algorithm phases "
-    "most_rounds server asynchronous aggregate reads_history many_aggregators own_models losses fixed_denominator joint "
-    "certificate fixed_size unit_sizes".split()
+    "most_rounds server asynchronous aggregate reads_history many_aggregators own_models losses fixed_denominator "
+    "joint certificate fixed_size unit_sizes".split()
 )
 """What a plugin asks for, or what it does: without it another thing happens, which is certified as it is."""
 
@@ -38,14 +38,14 @@ def certificates(scenario: Scenario) -> dict[str, float]:
 
 
 def claims(cls: type, family: str) -> list[str]:
-    """What a class, or one that it inherits from before the protocol of its family, says of what has a default there."""
+    """What a class, or one that it inherits from before its family's protocol, says of what has a default there."""
     base = FAMILIES[family].protocol
     mine = {name for each in cls.__mro__ if each not in base.__mro__ for name in vars(each)}
     optional = {
         name for each in base.__mro__ for name, item in vars(each).items()
         if not name.startswith("_") and (not isfunction(item) or name in SAID_BY_METHODS)
     }  # fmt: skip
-    names = (mine & optional) - REQUESTS - {each.name for each in fields(cls)}  # type: ignore[arg-type]  # plugins are dataclasses
+    names = (mine & optional) - REQUESTS - {each.name for each in fields(cls)}
     return sorted(name for name in names if getattr_static(cls, name) is not getattr_static(base, name))
 
 

@@ -97,8 +97,8 @@ def history_of(
     single, stages = not rule.aggregate.sum_only, scenario.privacy.stages
     tolerated, lengths = partial(tolerated_colluders, scenario), bool(changing_lengths(scenario))
     return History(
-        participation, facts, single, weighing, stages, exposed, not sent(scenario), codes, tolerated, lengths, unsummed,
-        uncounted, recorded, scenario.secagg.shows_updates, scenario.compression.codes,
+        participation, facts, single, weighing, stages, exposed, not sent(scenario), codes, tolerated, lengths,
+        unsummed, uncounted, recorded, scenario.secagg.shows_updates, scenario.compression.codes,
     )  # fmt: skip
 
 
@@ -144,9 +144,7 @@ def _table(path: Path) -> list[FactRow]:
     return list(table.itertuples(index=False, name=None))
 
 
-def _facts(
-    table: list[FactRow], rounds: int, stages: int
-) -> tuple[dict[str, NDArray[np.float64]], ...]:
+def _facts(table: list[FactRow], rounds: int, stages: int) -> tuple[dict[str, NDArray[np.float64]], ...]:
     facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in range(stages))
     for round, stage, name, value in table:
         if not name.startswith(UNSUMMED) and name != UNCOUNTED:

@@ -8,7 +8,9 @@ from click.testing import CliRunner
 from simfl.cli import simfl
 
 HEAD = "from dataclasses import dataclass\nimport numpy as np\n"
-TIMES = HEAD + '''
+TIMES = (
+    HEAD
+    + '''
 from simfl.plugins.privacy import STAGES, Stage
 
 @STAGES("times_{name}")
@@ -21,7 +23,10 @@ class Times(Stage):
     def client(self, vectors, jobs, state, streams):
         return (vectors * np.float32(100)).astype(np.float32)
 '''
-ROUND_ROBIN = HEAD + '''
+)
+ROUND_ROBIN = (
+    HEAD
+    + '''
 from simfl.plugins.selection import POLICIES, AllAvailable
 
 @POLICIES("robin")
@@ -42,7 +47,10 @@ class RoundRobin:
     def family(self, clients):
         return AllAvailable(clients)
 '''
-METRIC = HEAD + '''
+)
+METRIC = (
+    HEAD
+    + '''
 from simfl.plugins.metrics import METRICS, Metric
 
 @METRICS("nothing_at_all")
@@ -50,11 +58,13 @@ from simfl.plugins.metrics import METRICS, Metric
 class Nothing(Metric):
     """Measures nothing."""
 '''
+)
 
 
 @pytest.fixture
 def validate(tmp_path, monkeypatch):
     monkeypatch.setenv("SIMFL_CACHE", "")
+
     def call(text, *options):
         file = tmp_path / "mine.py"
         file.write_text(text)

@@ -15,8 +15,6 @@ from simfl.compression.quantise import Quantise
 from simfl.compression.random_k import RandomK
 from simfl.compression.sign import Sign
 from simfl.compression.top_k import TopK
-from simfl.core.rng import Streams
-from simfl.privacy.accountant import History
 from simfl.privacy.certify import chain, maps
 from simfl.privacy.dp import losses
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, gaussian, laplace, skellam, staircase
@@ -28,7 +26,6 @@ from simfl.privacy.dp.stages import (
     laplace_shares,
     local_gaussian,
     local_laplace,
-    local_noise,
     local_staircase,
     tree_gaussian,
     xnoise,
@@ -48,7 +45,6 @@ from simfl.selection.guarded import GuardedSelection
 from simfl.selection.theory import expected_cardinality, families
 from simfl.training.base import RULES
 from simfl.training.fedavg import FedAvg
-
 
 # -- plugins that say what is not so --------------------------------------------------------------------
 
@@ -531,7 +527,8 @@ MUTANTS = {
         rows(selection="all", devices=FAILING)),
     "random sets are said to hide": (
         [(families.Coins, "guarantee", lambda self, present: (3, 3)),
-         (families.DisjointUnits, "guarantee", lambda self, present: (3, 3))], rows(selection={"name": "random", "k": 4})),
+         (families.DisjointUnits, "guarantee", lambda self, present: (3, 3))],
+        rows(selection={"name": "random", "k": 4})),
     "units may be broken up": (
         [(FedAvg, "keeps_units", True), ("simfl.probes.families.keeps_to_family", None, lambda setting, P: True)],
         rows(selection=BATCH, training=FEDAVG | {"rounds": 30, "on_failure": "partial"}, devices=FAILING)),
@@ -565,4 +562,3 @@ def found(name):
             stack.enter_context(place)
         with np.errstate(all="ignore"):
             return judge()
-
