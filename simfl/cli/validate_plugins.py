@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from simfl.cli.plugin_scenes import scenes
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.plugin_errors import plugin_failure
 from simfl.privacy.certify.chain import is_known
 from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
-from simfl.probes.scenes import Data, parsed, scenes
-from simfl.probes.stripping import better_unsaid, certificates, claims
+from simfl.probes.stripping import Data, better_unsaid, certificates, claims, parsed
 from simfl.probes.sums import refutations
 from simfl.scenario import Scenario
 from simfl.scenario.plugin_files import load

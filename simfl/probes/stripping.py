@@ -1,5 +1,6 @@
 """A plugin without what it declares: no certificate may get better by saying less."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -10,12 +11,13 @@ from typing import Any
 from simfl.core.errors import SimflError
 from simfl.core.registration.family_index import FAMILIES
 from simfl.probes.play import play
-from simfl.probes.scenes import Data, parsed
 from simfl.probes.signal import Refuted
 from simfl.runs.accounting import accounts
 from simfl.scenario import Scenario
 from simfl.selection.theory.expected_cardinality import guarantee
 
+Data = dict[str, Any]
+"""A scenario."""
 SAID_BY_METHODS = frozenset({"exposes", "family", "guarantee", "known", "tolerance", "largest_row"})
 """Methods that say something of a plugin; all others do something."""
 REQUESTS = frozenset(
@@ -24,6 +26,14 @@ REQUESTS = frozenset(
     "joint certificate fixed_size unit_sizes".split()
 )
 """What a plugin asks for, or what it does: without it another thing happens, which is certified as it is."""
+
+
+def parsed(data: Data) -> Scenario | None:
+    """The scenario; None where it is refused."""
+    try:
+        return Scenario.parse(json.dumps(data), "probe")
+    except SimflError:
+        return None
 
 
 def certificates(scenario: Scenario) -> dict[str, float]:
@@ -80,7 +90,7 @@ def better_unsaid(cls: type, family: str, data: Data) -> list[Refuted]:
     return found
 
 
-def _promised(data: Data) -> dict[str, Any]:
+def _promised(data: Data) -> dict[str, float]:
     try:
         return {} if (scenario := parsed(data)) is None else certificates(scenario)
     except SimflError:

@@ -10,6 +10,7 @@ from unittest import mock
 import numpy as np
 
 from simfl.agents.aggregation import compression_step, pipeline
+from simfl.cli.plugin_scenes import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
 from simfl.compression.base import COMPRESSIONS, Compression
 from simfl.compression.quantise import Quantise
 from simfl.compression.random_k import RandomK
@@ -34,7 +35,7 @@ from simfl.privacy.dp.stages import discrete_laplace as discrete_laplace_stage
 from simfl.privacy.stage import STAGES, Members, Stage
 from simfl.probes import play as play_module
 from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
-from simfl.probes.scenes import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, parsed, scene
+from simfl.probes.stripping import parsed
 from simfl.probes.sums import refutations
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.masked_protocol import MaskedProtocol

@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from simfl.cli.plugin_scenes import CENTRAL, FEDAVG, scene, scenes
 from simfl.cli.validate_plugins import WORDS, judge
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.plugin_data import required_fields
 from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
 from simfl.probes.play import play
-from simfl.probes.scenes import CENTRAL, FEDAVG, parsed, scene, scenes
-from simfl.probes.stripping import better_unsaid, certificates, claims
+from simfl.probes.stripping import better_unsaid, certificates, claims, parsed
 from simfl.probes.sums import refutations, refuted_weights, repeated_noise
 from tests.support.sizes import repeats
 

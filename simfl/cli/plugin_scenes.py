@@ -1,14 +1,10 @@
-"""Small scenarios in which plugins are probed, by family."""
+"""The small scenarios in which ``simfl validate`` probes plugins, by family."""
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simfl.core.errors import SimflError
 from simfl.probes.play import DIMENSION
-from simfl.scenario import Scenario
-
-Data = dict[str, Any]
+from simfl.probes.stripping import Data
 
 ACCOUNTANTS = [{"name": "zero_out", "delta": 1e-5}]
 FEDAVG: Data = {"name": "fedavg", "rounds": 2, "weighting": "equal"}
@@ -49,11 +45,3 @@ def scenes(family: str, plugin: Mapping[str, Any]) -> Iterator[Data]:
         worlds = [(devices, clients) for devices in ({}, AWAY, FAILING) for clients in (8, 12, 6)]
         long = FEDAVG | {"rounds": 30}
         yield from (scene(selection=plugin, clients=n, training=long, devices=devices) for devices, n in worlds)
-
-
-def parsed(data: Data) -> Scenario | None:
-    """The scenario; None where it is refused."""
-    try:
-        return Scenario.parse(json.dumps(data), "probe")
-    except SimflError:
-        return None
