@@ -98,17 +98,14 @@ def _check_plugins(file: str) -> JsonObject:
     """What probes say of the plugins of a file."""
     from dataclasses import asdict
 
-    from simfl.probes.verdicts import judge, registered_by
-    from simfl.scenario.plugin_files import load as execute
+    from simfl.cli.validate_plugins import judged_file
 
     try:
-        plugins = registered_by(execute(Path(file)))
+        verdicts = judged_file(Path(file))
     except ValueError as error:
         return {"file": file, "refuted": [str(error)], "plugins": []}
-    verdicts = [judge(family, cls, [os.path.realpath(file)]) for family, cls in plugins]
     refuted = [f"{each.family} '{each.name}': {words}" for each in verdicts for words in each.refuted]
-    nothing = [] if plugins else ["registers no plugin"]
-    return {"file": file, "refuted": nothing + refuted, "plugins": [asdict(each) for each in verdicts]}
+    return {"file": file, "refuted": refuted, "plugins": [asdict(each) for each in verdicts]}
 
 
 def _print_plugins(found: JsonObject) -> None:

@@ -1,7 +1,7 @@
 """A scenario played with chosen updates: the real server, sessions, stages and sums, and all that an observer sees."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,11 +12,11 @@ from simfl.agents import AggregationPipeline, AggregationResult, Components, Rou
 from simfl.agents.aggregation.pipeline import ReleasedUpdate
 from simfl.agents.world import World
 from simfl.core.json_data import JsonObject
+from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Aggregate, Job, Updates
 from simfl.learning.none import IdleLearner
 from simfl.privacy.accountant import History
 from simfl.privacy.stage import stage_streams
-from simfl.probes.streams import Use, Watched
 from simfl.runs.accounting import history_of
 from simfl.runs.run import build
 from simfl.runs.views import Told, Views
@@ -27,6 +27,47 @@ from simfl.secagg.updates import ClientUpdates
 from simfl.training.base import Rule
 
 Vectors = NDArray[np.float64]
+
+DIMENSION = 3
+"""Coordinates of updates."""
+ELSEWHERE = 1 << 40
+"""Seeds of noise drawn anew begin here: far from those of scenarios."""
+
+
+class Use(NamedTuple):
+    """A stream that the stage at a place has asked for: its purpose, and all of its address."""
+
+    stage: int
+    purpose: str
+    address: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Watched(Streams):
+    """Streams that note who draws where, and of which the noise alone can be drawn anew.
+
+    Args:
+        stage: whose they are.
+        redraw: another draw of everything; 0 = that of the seed.
+        kept: purposes that are never drawn anew.
+        only: the one purpose that is; empty = all.
+        uses: what was asked for, in order.
+    """
+
+    stage: int = 0
+    redraw: int = 0
+    kept: frozenset[str] = frozenset()
+    only: str = ""
+    uses: list[Use] = field(default_factory=list)
+
+    __eq__ = object.__eq__  # whoever keeps what was drawn once would hide that it is drawn again
+    __hash__ = object.__hash__
+
+    def __call__(self, purpose: str, *key: int) -> np.random.Generator:
+        whole = self.within + purpose
+        self.uses.append(Use(self.stage, whole, (str(self.seed), whole, *(str(int(part)) for part in key))))
+        anew = self.redraw and whole not in self.kept and self.only in ("", whole)
+        return Streams(ELSEWHERE + self.redraw if anew else self.seed, self.within)(purpose, *key)
 
 
 class ChosenUpdates(IdleLearner):
@@ -76,22 +117,13 @@ class Call(NamedTuple):
 
 
 class Recorder(AggregationPipeline):
-    """The pipeline that notes what was seen.
-
-    Args:
-        parts: the built scenario.
-        streams: what the stages draw from.
-
-    Attributes:
-        drawn: what the stages' clients asked of the streams, by aggregate.
-    """
+    """The pipeline, which notes what was seen, asked of it, and ``drawn`` by the stages' clients, by aggregate."""
 
     def __init__(self, parts: Components[Rule], streams: Watched) -> None:
-        vars(parts)["stage_streams"] = streams.of_stages(stage_streams(parts.stages, parts.streams))
+        of_stages = enumerate(stage_streams(parts.stages, parts.streams))
+        vars(parts)["stage_streams"] = tuple(replace(streams, within=each.within, stage=i) for i, each in of_stages)
         super().__init__(parts)
-        self.streams = streams
-        self.sums: list[Sum] = []
-        self.calls: list[Call] = []
+        self.streams, self.sums, self.calls = streams, list[Sum](), list[Call]()
         self.drawn: list[list[Use]] = []
         self._added: tuple[ClientUpdates, Aggregate] | None = None
 
@@ -122,8 +154,8 @@ class Recorder(AggregationPipeline):
             linear = self.parts.rule.aggregate.sum_only and self.parts.rule.aggregate.weighted
             said = updates.weights / updates.divisor(updates.weights) if total.shares is None else total.shares
             released = np.zeros(0) if result is None else result.server_update
-            self._note(updates.clients, updates.vectors, total.vector, released, said if linear else said[:0])
-            self.sums[-1] = self.sums[-1]._replace(step=total.step, clipped=total.clipped)
+            seen = updates.vectors, total.vector, released, said if linear else said[:0]
+            self._note(updates.clients, seen, total.step, total.clipped)
         return result
 
     def nobody(self, number: int) -> ReleasedUpdate | None:
@@ -131,24 +163,21 @@ class Recorder(AggregationPipeline):
         released = super().nobody(number)
         if released is not None:
             nothing = np.zeros(self.parts.elements)
-            self._note(
-                np.zeros(0, dtype=np.int32), np.zeros((0, len(nothing))), nothing, released.server_update, np.zeros(0)
-            )
+            seen = np.zeros((0, len(nothing))), nothing, released.server_update, np.zeros(0)
+            self._note(np.zeros(0, dtype=np.int32), seen)
         return released
 
-    def _note(self, clients: NDArray[np.int32], *seen: NDArray[Any]) -> None:
-        self.sums.append(Sum(clients, *(np.array(each, dtype=np.float64) for each in seen)))
+    def _note(
+        self, clients: NDArray[np.int32], seen: Sequence[NDArray[Any]], step: float = 0.0, clipped: int = 0
+    ) -> None:
+        sent, total, released, shares = (np.array(each, dtype=np.float64) for each in seen)
+        self.sums.append(Sum(clients, sent, total, released, shares, step, clipped))
 
 
 @dataclass(frozen=True)
 class Played:
-    """What a play left behind.
-
-    Attributes:
-        sums: in the order of the aggregations that summed somebody, or released something.
-        rounds: what the server said of each.
-        calls: what the server asked of the pipeline.
-        messages: the simulated messages and other events.
+    """What a play left behind: the sums in which somebody was, or that released something; what the server said of each
+    round; what it asked of the pipeline; the simulated messages.
     """
 
     scenario: Scenario
@@ -158,15 +187,20 @@ class Played:
     calls: list[Call]
     messages: list[JsonObject]
 
+    @property
+    def nothing(self) -> Vectors:
+        """Updates of 0, (clients, d)."""
+        return np.zeros((self.scenario.clients, DIMENSION))
+
     def again(self, updates: Vectors, redraw: int = 0, only: str = "") -> Recorder:
-        """The same aggregates of the same jobs, of other updates and with the noise of other draws.
+        """The same aggregates of the same jobs, of other updates, (clients, d), and with the noise of other draws.
 
         Args:
-            updates: (clients, d).
+            updates: as above.
             redraw: of the noise; 0 = that of the play.
             only: the one purpose that is drawn anew; empty = all that is noise.
         """
-        learner = ChosenUpdates(self.parts.learner.samples, updates)
+        learner: Any = ChosenUpdates(self.parts.learner.samples, updates)
         kept = self.public if redraw and not only else frozenset[str]()
         watched = Watched(self.parts.streams.seed, redraw=redraw, kept=kept, only=only)
         recorder = Recorder(replace(self.parts, learner=learner), watched)
@@ -182,63 +216,56 @@ class Played:
         """Purposes for which clients draw though nothing of it is in what they send of updates that are 0: rotations
         and roundings, which both worlds have in common.
         """
-        zeros = np.zeros((self.scenario.clients, self.parts.learner.dimension))
-        base = self.again(zeros)
+        base = self.again(self.nothing)
         purposes = {use.purpose for uses in base.drawn for use in uses}
-        return frozenset(p for p in purposes if same(base.sums, self.again(zeros, 1, p).sums))
+        others = {purpose: self.again(self.nothing, 1, purpose).sums for purpose in purposes}
+        return frozenset(
+            purpose for purpose, sums in others.items()
+            if all(np.array_equal(one.sent, other.sent) for one, other in zip(base.sums, sums, strict=True))
+        )  # fmt: skip
 
-    @property
+    @cached_property
     def history(self) -> History:
         """What accountants are given."""
         from scipy.sparse import csr_array
 
         shape = len(self.rounds), self.scenario.clients
         matrices = {} if self.parts.rule.many_aggregators else {SERVER: np.zeros(shape)}
+        recorded = np.full(len(self.rounds), np.inf)
+        facts: tuple[dict[str, Any], ...] = tuple({} for _ in self.scenario.privacy.stages)
         for done in self.rounds:
             to = np.full(len(done.clients), SERVER) if done.aggregators is None else done.aggregators
             for aggregator, client, weight in zip(to.tolist(), done.clients.tolist(), done.weights, strict=True):
                 matrices.setdefault(aggregator, np.zeros(shape))[done.number, client] = weight
-        facts: tuple[dict[str, Any], ...] = tuple({} for _ in self.scenario.privacy.stages)
-        for done in self.rounds:
+            for phase in done.phases:
+                if phase.tolerated is not None:
+                    recorded[phase.round] = min(recorded[phase.round], phase.tolerated)
             for known, said in zip(facts, done.facts):
                 for name, value in said.items():
                     known.setdefault(name, np.full(shape[0], np.nan))[done.number] = value
-        recorded = np.full(shape[0], np.inf)
-        for phase in (phase for done in self.rounds for phase in done.phases):
-            if phase.tolerated is not None:
-                recorded[phase.round] = min(recorded[phase.round], phase.tolerated)
         participation = {to: csr_array(matrix) for to, matrix in matrices.items()}
-        told = Told(lambda: participation, lambda: recorded, self._messages)
+        told = Told(lambda: participation, lambda: recorded, self._transcripts)
         return history_of(self.scenario, Views(self.scenario, shape[0], told), facts, self.parts.learner.samples)
 
-    def _messages(self) -> Iterator[tuple[int, Transcript | None]]:
+    def _transcripts(self) -> Iterator[tuple[int, Transcript | None]]:
         for done in self.rounds:
             yield from ((done.number, each) for each in ([None] if done.transcripts is None else done.transcripts))
 
-    def uploads(self) -> NDArray[np.int64]:
-        """How many updates each client has sent, in a sum or not, (clients,)."""
-        sent = [e["from"] for e in self.messages if e["event"] == "message" and e["kind"] == "update"]
-        return np.bincount(np.array(sent, dtype=np.int64), minlength=self.scenario.clients)
+    def uploads(self, client: int) -> int:
+        """How many updates a client has sent, in a sum or not."""
+        return sum(e["event"] == "message" and (e["kind"], e["from"]) == ("update", client) for e in self.messages)
 
 
-def same(sums: Sequence[Sum], others: Sequence[Sum]) -> bool:
-    """Whether the clients have sent the same."""
-    return all(np.array_equal(one.sent, other.sent) for one, other in zip(sums, others, strict=True))
+def play(scenario: Scenario, updates: Vectors | None = None) -> Played:
+    """A scenario, its ``learning`` put aside, with these updates, (clients, d), the same in every job; None = 0.
 
-
-def play(scenario: Scenario, samples: NDArray[np.int64], updates: Vectors) -> Played:
-    """A scenario in which nothing is learned, played with these updates, the same in every job.
-
-    Args:
-        scenario: what to play; its ``learning`` is put aside.
-        samples: of each client, (clients,).
-        updates: (clients, d).
+    Clients hold other numbers of samples, which may weigh updates.
     """
-    parts = replace(build(scenario), learner=ChosenUpdates(samples, updates), recovery_budget=0)
-    rounds: list[RoundResult] = []
-    messages: list[JsonObject] = []
+    chosen = np.zeros((scenario.clients, DIMENSION)) if updates is None else updates
+    learner: Any = ChosenUpdates(np.arange(1, scenario.clients + 1) % 4 + 1, chosen)
+    parts = replace(build(scenario), learner=learner, recovery_budget=0)
+    rounds, messages = list[RoundResult](), list[JsonObject]()
     server = make_server(parts, World(0.0), rounds.append, messages.append)
-    recorder = Recorder(parts, Watched(scenario.seed))
-    server.global_model.pipeline = recorder
+    recorder = server.global_model.pipeline = Recorder(parts, Watched(scenario.seed))
     server.world.run(server.world.spawn(server.run()))
     return Played(scenario, parts, recorder.sums, rounds, recorder.calls, messages)

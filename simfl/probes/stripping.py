@@ -1,85 +1,97 @@
 """A plugin without what it declares: no certificate may get better by saying less."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from inspect import getattr_static, isfunction
+from math import inf
 from typing import Any
 
 from simfl.core.errors import SimflError
 from simfl.core.registration.family_index import FAMILIES
-from simfl.probes.scenes import certificates, parsed
+from simfl.probes.play import play
 from simfl.probes.signal import Refuted
+from simfl.runs.accounting import accounts
+from simfl.scenario import Scenario
+from simfl.selection.theory.expected_cardinality import guarantee
 
-CLAIMED_BY_METHODS = frozenset({"exposes", "family", "guarantee", "known", "tolerance", "largest_row"})
+Data = dict[str, Any]
+"""A scenario."""
+SAID_BY_METHODS = frozenset({"exposes", "family", "guarantee", "known", "tolerance", "largest_row"})
 """Methods that say something of a plugin; all others do something."""
-REQUESTS = frozenset({
-    "columns", "seeds", "deadline_s", "error_feedback", "asks", "asked_batch", "mode", "shuffle", "k", "unit_size",
-    "example", "name", "algorithm", "most_rounds", "phases", "server", "asynchronous", "aggregate", "reads_history",
-    "many_aggregators", "own_models", "losses", "fixed_denominator", "joint", "certificate", "fixed_size", "unit_sizes",
-})  # fmt: skip
+REQUESTS = frozenset(
+    "columns seeds deadline_s error_feedback asks asked_batch mode shuffle k unit_size example name algorithm phases "
+    "most_rounds server asynchronous aggregate reads_history many_aggregators own_models losses fixed_denominator "
+    "joint certificate fixed_size unit_sizes".split()
+)
 """What a plugin asks for, or what it does: without it another thing happens, which is certified as it is."""
 
 
+def parsed(data: Data) -> Scenario | None:
+    """The scenario; None where it is refused."""
+    try:
+        return Scenario.parse(json.dumps(data), "probe")
+    except SimflError:
+        return None
+
+
+def certificates(scenario: Scenario) -> dict[str, float]:
+    """Every number that it promises of privacy, the worst of all rounds by name; larger = better."""
+    promised = {f"guarantee {notion}": float(value or 0) for notion, value in (guarantee(scenario) or {}).items()}
+    for name, values in accounts(scenario, play(scenario).history).items():
+        if name.startswith("epsilon"):
+            promised[name] = min(-inf if value is None else -float(value) for value in values)
+        elif name.startswith("privacy"):
+            promised[name] = min(1.0 if value is None else float(value) for value in values)
+    return promised
+
+
 def claims(cls: type, family: str) -> list[str]:
-    """What a class, or one that it inherits from before the protocol of its family, says of what has a default there."""
+    """What a class, or one that it inherits from before its family's protocol, says of what has a default there."""
     base = FAMILIES[family].protocol
     mine = {name for each in cls.__mro__ if each not in base.__mro__ for name in vars(each)}
-    defaults = {
+    optional = {
         name for each in base.__mro__ for name, item in vars(each).items()
-        if not name.startswith("_") and (not isfunction(item) or name in CLAIMED_BY_METHODS)
+        if not name.startswith("_") and (not isfunction(item) or name in SAID_BY_METHODS)
     }  # fmt: skip
-    names = (mine & defaults) - REQUESTS - {field.name for field in fields(cls)}  # type: ignore[arg-type]  # plugins are dataclasses
-    return sorted(name for name in names if getattr_static(cls, name) is not _default(base, name))
-
-
-def _default(base: type, name: str) -> Any:
-    return next(vars(each)[name] for each in base.__mro__ if name in vars(each))
+    names = (mine & optional) - REQUESTS - {each.name for each in fields(cls)}
+    return sorted(name for name in names if getattr_static(cls, name) is not getattr_static(base, name))
 
 
 @contextmanager
-def without(cls: type, family: str, names: tuple[str, ...]) -> Iterator[None]:
+def _without(cls: type, family: str, names: tuple[str, ...]) -> Iterator[None]:
     """While it lasts, the class says nothing of these."""
     own = {name: vars(cls)[name] for name in names if name in vars(cls)}
     for name in names:
-        setattr(cls, name, _default(FAMILIES[family].protocol, name))
+        setattr(cls, name, getattr_static(FAMILIES[family].protocol, name))
     try:
         yield
     finally:
         for name in names:
-            if name in own:
-                setattr(cls, name, own[name])
-            else:
-                delattr(cls, name)
+            delattr(cls, name)
+        for name, value in own.items():
+            setattr(cls, name, value)
 
 
-def better_unsaid(cls: type, family: str, data: dict[str, Any]) -> list[Refuted]:
-    """Certificates of a scenario that are better where the class says less, one by one and all together.
-
-    Args:
-        cls: a plugin that the scenario chooses.
-        family: of which it is.
-        data: the scenario.
-    """
+def better_unsaid(cls: type, family: str, data: Data) -> list[Refuted]:
+    """Certificates of a scenario that chooses a class which are better where that says less, one by one and all."""
     said, found = _promised(data), list[Refuted]()
     other_noise = len(data["privacy"]["stages"]) > 1  # whose epsilon holds whatever this one adds
     names = [name for name in claims(cls, family) if not (other_noise and name == "adds_noise")]
     for lacking in [*((name,) for name in names), tuple(names)] if names else []:
-        with without(cls, family, lacking):
+        with _without(cls, family, lacking):
             unsaid = _promised(data)
         for name, value in unsaid.items():
-            worst = float("-inf") if name.startswith("epsilon") else 1.0
+            worst = -inf if name.startswith("epsilon") else 1.0
             if value > max(said.get(name, worst), worst) + 1e-9:
                 what = f"{name} in the end, where it does not say {', '.join(lacking)}"
                 found.append(Refuted(what, abs(value), abs(said.get(name, worst))))
     return found
 
 
-def _promised(data: dict[str, Any]) -> dict[str, float]:
-    scenario = parsed(data, "stripped")
-    if scenario is None:
-        return {}
+def _promised(data: Data) -> dict[str, float]:
     try:
-        return certificates(scenario)
+        return {} if (scenario := parsed(data)) is None else certificates(scenario)
     except SimflError:
         return {}

@@ -9,48 +9,58 @@ from numpy.typing import NDArray
 
 from simfl.core.types import SERVER
 from simfl.privacy.multiround.participation_matrix import with_samples
-from simfl.probes.play import Played, Sum, play
-from simfl.probes.signal import SURE, Refuted
+from simfl.probes.play import DIMENSION, Played, play
+from simfl.probes.signal import SURE, Refuted, refuted_noise
 from simfl.scenario import Scenario
 
 SMALL = 1e-2
 """Updates that nobody clips; rounding still is far less."""
 EQUAL = 0.03
 """Coefficients differ where they do by more, relatively."""
-
-
 MEANT = 200
 """Draws over which coefficients are averaged where noise moves them."""
 
 
-def coefficients(base: Played, dimension: int, redraw: int = 0) -> NDArray[np.float64]:
+def refutations(scenario: Scenario, draws: int) -> list[Refuted]:
+    """All that probes of a scenario's sums and noise refute, the noise measured with so many draws or more."""
+    base, rng = play(scenario), np.random.default_rng(scenario.seed)
+    sent = base.again(rng.standard_normal((scenario.clients, DIMENSION))).sums
+    rounding = [] if scenario.secagg.certificate else [found for i, each in enumerate(sent) for found in _off(each, i)]
+    return [*rounding, *refuted_weights(base), *repeated_noise(base), *refuted_noise(base, draws)]
+
+
+def _off(total: Any, number: int) -> list[Refuted]:
+    """A sum that is farther from the weighted sum of what was sent than rounding is said to move it."""
+    if not total.shares.size or total.clipped:
+        return []
+    off = float(np.abs(total.total - total.shares @ total.sent).max(initial=0))
+    exact = 1e-5 * max(1.0, float(np.abs(total.sent).max(initial=0)))
+    most = float(np.abs(total.shares).sum()) * total.step
+    what = f"rounding of a coordinate of aggregate {number} by the protocol"
+    return [Refuted(what, most, off)] if off > most + exact else []
+
+
+def coefficients(base: Played, redraw: int = 0) -> NDArray[np.float64]:
     """What each client's update counts in each released aggregate, (sums, clients), by updates that are 0 but for one
     client's, and the same draws.
     """
-    clients = base.scenario.clients
-    direction = SMALL * np.where(np.arange(dimension) % 2, -1.0, 1.0)
-    nothing = [each.released for each in base.again(np.zeros((clients, dimension)), redraw).sums]
-    found = np.zeros((len(nothing), clients))
-    for client in range(clients):
-        one = np.zeros((clients, dimension))
+    direction = SMALL * np.where(np.arange(DIMENSION) % 2, -1.0, 1.0)
+    nothing = [each.released for each in base.again(base.nothing, redraw).sums]
+    found = np.zeros((len(nothing), base.scenario.clients))
+    for client in range(base.scenario.clients):
+        one = base.nothing
         one[client] = direction
         for t, each in enumerate(base.again(one, redraw).sums):
             found[t, client] = float((each.released - nothing[t]) @ direction) / float(direction @ direction)
     return found
 
 
-def refuted_weights(scenario: Scenario, samples: NDArray[np.int64], dimension: int) -> list[Refuted]:
+def refuted_weights(base: Played) -> list[Refuted]:
     """Clients who count otherwise in an aggregate than the participation matrix says, relative to the heaviest one.
 
     Of aggregates that single updates decide, of compressed ones, and where updates that stay are said to change, the
     matrix says nothing.
-
-    Args:
-        scenario: what to play; nothing is learned in it.
-        samples: of each client, (clients,).
-        dimension: of updates.
     """
-    base = play(scenario, samples, np.zeros((scenario.clients, dimension)))
     history = base.history
     view = history.any_view
     if view.opaque or history.recoded or not view.same or SERVER not in history.participation:
@@ -59,61 +69,41 @@ def refuted_weights(scenario: Scenario, samples: NDArray[np.int64], dimension: i
     rows = (matrix if history.samples is None else with_samples(matrix, history.samples)).toarray()
     summed = rows[[done.number for done in base.rounds if len(done.clients)]]
     counted = [t for t, each in enumerate(base.sums) if len(each.clients)]
-    found = _unequal(summed, coefficients(base, dimension)[counted], 0.0, [base.sums[t].clipped for t in counted])
+    clipped = [base.sums[t].clipped for t in counted]
+    found = _unequal(summed, coefficients(base)[counted], 0.0, clipped)
     if not found:
         return []
-    draws = np.array([coefficients(base, dimension, k)[counted] for k in range(1, MEANT + 1)])
-    error = SURE * draws.std(axis=0) / np.sqrt(MEANT)
-    return _unequal(summed, draws.mean(axis=0), error, [base.sums[t].clipped for t in counted])
+    draws = np.array([coefficients(base, k)[counted] for k in range(1, MEANT + 1)])
+    return _unequal(summed, draws.mean(axis=0), SURE * draws.std(axis=0) / np.sqrt(MEANT), clipped)
 
 
 def _unequal(
     rows: NDArray[np.float64], measured: NDArray[np.float64], error: Any, clipped: Sequence[int]
 ) -> list[Refuted]:
     """Clients who count otherwise than their row says, up to an error; sums that a protocol clipped are left out."""
-    found = []
-    for t, (row, column, off) in enumerate(
-        zip(rows, np.abs(measured), np.broadcast_to(error, rows.shape), strict=True)
-    ):
-        largest, most = row.max(), column.max()
-        said, counted = row / (largest or 1), column / (most or 1)
-        apart = np.abs(said - counted) - 2 * off / (most or 1)
-        if apart.max() > EQUAL and not clipped[t]:
-            client = int(np.argmax(apart))
+    found, errors = [], np.broadcast_to(error, rows.shape)
+    for t, (row, column, off) in enumerate(zip(rows, np.abs(measured), errors, strict=True)):
+        most = column.max() or 1.0
+        said, counted = row / (row.max() or 1.0), column / most
+        apart = np.abs(said - counted) - 2 * off / most
+        client = int(np.argmax(apart))
+        if apart[client] > EQUAL and not clipped[t]:
             what = f"weight of client {client} in aggregate {t}, the heaviest being 1"
             found.append(Refuted(what, float(said[client]), float(counted[client])))
     return found
 
 
-def refuted_rounding(sums: list[Sum]) -> list[Refuted]:
-    """Sums of a protocol that are farther from the weighted sum of what was sent than rounding is said to move it."""
-    found = []
-    for t, each in enumerate(sums):
-        if not each.shares.size or each.clipped:
-            continue
-        off = float(np.abs(each.total - each.shares @ each.sent).max(initial=0))
-        exact = 1e-5 * max(1.0, float(np.abs(each.sent).max(initial=0)))
-        most = float(np.abs(each.shares).sum()) * each.step
-        if off > most + exact:
-            found.append(Refuted(f"rounding of a coordinate of aggregate {t} by the protocol", most, off))
-    return found
-
-
-def repeated_noise(scenario: Scenario, samples: NDArray[np.int64], dimension: int) -> list[Refuted]:
+def repeated_noise(base: Played) -> list[Refuted]:
     """Draws of clients' noise that stand in two places as if they were two: of two stages, jobs or aggregates."""
-    base = play(scenario, samples, np.zeros((scenario.clients, dimension)))
-    recorder = base.again(np.zeros((scenario.clients, dimension)))
-    drawn = [use for uses in recorder.drawn for use in uses if use.purpose not in base.public]
-    twice = {address: times for address, times in Counter(use.address for use in drawn).items() if times > 1}
-    by_stage: dict[tuple[str, ...], set[int]] = {}
+    recorder = base.again(base.nothing)
+    noise = [use for uses in recorder.drawn for use in uses if use.purpose not in base.public]
+    times = Counter(use.address for use in noise)
+    stages: dict[tuple[str, ...], set[int]] = {}
     for use in recorder.streams.uses:
-        by_stage.setdefault(use.address, set()).add(use.stage)
-    shared = {
-        address: len(stages)
-        for address, stages in by_stage.items()
-        if len(stages) > 1 and address[1] not in base.public
-    }
+        if use.purpose not in base.public:
+            stages.setdefault(use.address, set()).add(use.stage)
+    places = {address: max(times[address], len(by)) for address, by in stages.items()}
     return [
-        Refuted(f"places in which noise of the stream {'/'.join(address)} stands", 1, times)
-        for address, times in list({**twice, **shared}.items())[:3]
-    ]
+        Refuted(f"places in which noise of the stream {'/'.join(address)} stands", 1, count)
+        for address, count in places.items() if count > 1
+    ][:3]  # fmt: skip

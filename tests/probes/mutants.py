@@ -10,6 +10,7 @@ from unittest import mock
 import numpy as np
 
 from simfl.agents.aggregation import compression_step, pipeline
+from simfl.cli.plugin_scenes import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
 from simfl.compression.base import COMPRESSIONS, Compression
 from simfl.compression.quantise import Quantise
 from simfl.compression.random_k import RandomK
@@ -34,8 +35,8 @@ from simfl.privacy.dp.stages import discrete_laplace as discrete_laplace_stage
 from simfl.privacy.stage import STAGES, Members, Stage
 from simfl.probes import play as play_module
 from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
-from simfl.probes.scenes import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, parsed, scene
-from simfl.probes.verdicts import refutations
+from simfl.probes.stripping import parsed
+from simfl.probes.sums import refutations
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.masked_protocol import MaskedProtocol
 from simfl.secagg.plain import Plain
@@ -320,17 +321,17 @@ HALF, BATCH = {"name": "half_partition", "k": 4, "T": 2}, {"name": "batch_partit
 
 
 def noise(**changes):
-    return lambda: refutations(parsed(scene(**changes), "mutant"), 120)
+    return lambda: refutations(parsed(scene(**changes)), 120)
 
 
 def rows(**changes):
-    return lambda: refuted_rows(parsed(scene(**ROWS | changes), "mutant"))
+    return lambda: refuted_rows(parsed(scene(**ROWS | changes)))
 
 
 def codes(name, **fields):
     def judge():
-        scenario = parsed(scene(compression={"name": name, **fields}, secagg="plain"), "mutant")
-        return refuted_codes(scenario.compression, scenario)
+        scenario = parsed(scene(compression={"name": name, **fields}, secagg="plain"))
+        return refuted_codes(scenario)
 
     return judge
 
@@ -359,6 +360,9 @@ MUTANTS = {
             stages[: i + 1], i, facts, coded))], noise(stages=[CENTRAL, {"name": "times_3"}])),
     "a stage that weighs clients says that it does not": ([], noise(stages=[{"name": "turning"}])),
     # losses
+    "noise is said to leave nothing": (
+        [(central_gaussian, "gaussian_loss", lambda *args, original=central_gaussian.gaussian_loss, **fields: replace(
+            original(*args, **fields), mu=0 * original(*args, **fields).mu))], noise(stages=[CENTRAL])),
     "Gaussian losses are halved": (
         [(central_gaussian, "gaussian_loss", halved_mu)], noise(stages=[CENTRAL])),
     "local Gaussian losses are halved": (
@@ -524,7 +528,8 @@ MUTANTS = {
         rows(selection="all", devices=FAILING)),
     "random sets are said to hide": (
         [(families.Coins, "guarantee", lambda self, present: (3, 3)),
-         (families.DisjointUnits, "guarantee", lambda self, present: (3, 3))], rows(selection={"name": "random", "k": 4})),
+         (families.DisjointUnits, "guarantee", lambda self, present: (3, 3))],
+        rows(selection={"name": "random", "k": 4})),
     "units may be broken up": (
         [(FedAvg, "keeps_units", True), ("simfl.probes.families.keeps_to_family", None, lambda setting, P: True)],
         rows(selection=BATCH, training=FEDAVG | {"rounds": 30, "on_failure": "partial"}, devices=FAILING)),

@@ -60,7 +60,7 @@ def share_law(name, variance, scale, shape):
             jumps[j], term = term, term * half / (j + 1)
     else:
         stay, jumps, term = Fraction((-1 / Decimal(scale)).exp()), {}, Fraction(1)
-        for j in range(4 * TERMS):
+        for j in range(2 * TERMS):
             jumps[j], term = term, term * stay * (shape + j) / (j + 1)
     return whole(added(whole(jumps), whole(jumps), -1))
 
@@ -144,7 +144,7 @@ CASES = [
         "discrete_laplace": ({"epsilon": 1.0}, {"epsilon": 0.4}),
     }.items()
     for fields in map(lambda setting: tuple(setting.items()), settings)
-    for clients in (2, 3, 4)
+    for clients in repeats((2, 3), (2, 3, 4))
     for dimension, rounds in ((1, 1), (1, 2), (2, 1), *([(2, 2)] if repeats(0, 1) else []))
 ]
 

@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 
+from simfl.cli.plugin_scenes import CENTRAL, FEDAVG, scene, scenes
+from simfl.cli.validate_plugins import WORDS, judge
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.plugin_data import required_fields
 from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
-from simfl.probes.scenes import CENTRAL, FEDAVG, LOCAL, certificates, parsed, scene, scenes
-from simfl.probes.stripping import better_unsaid, claims
-from simfl.probes.sums import refuted_weights, repeated_noise
-from simfl.probes.verdicts import WORDS, judge, refutations
+from simfl.probes.play import play
+from simfl.probes.stripping import better_unsaid, certificates, claims, parsed
+from simfl.probes.sums import refutations, refuted_weights, repeated_noise
 from tests.support.sizes import repeats
 
 SETTINGS = {"adaptive_gaussian": {"bit_std": 4.0}, "xnoise": {"sharers": 4}}
@@ -31,7 +32,7 @@ def valid(family, name):
     for data in scenes(family, made(family, name)):
         if name == "xnoise":
             data["selection"] = {"name": "random", "k": 4}
-        if (scenario := parsed(data, "probe")) is not None:
+        if (scenario := parsed(data)) is not None:
             yield scenario, data
 
 
@@ -53,14 +54,14 @@ def test_nothing_that_a_plugin_says_is_refuted(family, name):
         if family == "secagg":
             assert refuted_masks(scenario.secagg) == []
         if family == "compression":
-            assert refuted_codes(scenario.compression, scenario) == []
+            assert refuted_codes(scenario) == []
     assert tried or name in SENT_LOSSES, "no scene fits it"
 
 
 @pytest.mark.parametrize("name", [name for name, cls in FAMILIES["stage"].items() if getattr(cls, "whole", False)])
 def test_noise_of_whole_numbers_is_what_it_says(name):
     chosen = {"stages": [made("stage", name)], "secagg": "secagg", "selection": {"name": "random", "k": 4}}
-    scenario = parsed(scene(**chosen), "whole")
+    scenario = parsed(scene(**chosen))
     assert scenario is not None and refutations(scenario, repeats(40, 240)) == []
 
 
@@ -101,17 +102,16 @@ def combined(rng, stages):
 
 def test_every_two_stages_draw_apart_and_weigh_as_they_say():
     """All pairs of stages, cheap probes; their noise is measured for some, at night for all."""
-    rng, tried, loud = np.random.default_rng(0), 0, repeats(6, 10_000)
+    rng, tried, loud = np.random.default_rng(0), 0, repeats(4, 10_000)
     pairs = [(one, other) for one in STAGES for other in STAGES]
     rng.shuffle(pairs)
     for one, other in pairs:
-        scenario = parsed(scene(stages=[one, other]), "pair")
+        scenario = parsed(scene(stages=[one, other]))
         if scenario is None:
             continue
-        n = np.arange(1, 5)
-        assert repeated_noise(scenario, n, 3) == [], scenario
+        assert repeated_noise(play(scenario)) == [], scenario
         if not masked(scenario) and scenario.privacy.stages[0].adds_noise is None:
-            assert refuted_weights(scenario, n, 3) == [], scenario
+            assert refuted_weights(play(scenario)) == [], scenario
         if tried < loud:
             assert refutations(scenario, repeats(40, 120)) == [], scenario
         tried += 1
@@ -122,8 +122,8 @@ def test_every_two_stages_draw_apart_and_weigh_as_they_say():
 def test_random_combinations_say_what_is_so(stages):
     """Three and four plugins beside one another: a rule, a protocol, a compression, stages."""
     rng, tried = np.random.default_rng(stages), 0
-    while tried < repeats(5, 5000):
-        scenario = parsed(combined(rng, stages), "combined")
+    while tried < repeats(3, 5000):
+        scenario = parsed(combined(rng, stages))
         if scenario is None or (masked(scenario) and not repeats(0, 1)):
             continue
         tried += 1
@@ -132,9 +132,8 @@ def test_random_combinations_say_what_is_so(stages):
 
 def test_what_is_measured_is_close_to_what_is_said():
     """Probes that measured nothing would refute nothing: with less noise than is said, they do."""
-    said = certificates(parsed(scene(stages=[CENTRAL]), "said"))
-    assert -9 < said["epsilon of a client"] < -0.5
-    verdict = judge("stage", FAMILIES["stage"]["local_gaussian"])
-    assert verdict.refuted == [] and verdict.played > 3
-    assert any("also against the server" in words for words in verdict.counts_as)
-    assert LOCAL["name"] == verdict.name
+    said = certificates(parsed(scene(stages=[CENTRAL])))
+    assert -9 < said["epsilon_max"] < -0.5
+    verdict = judge("aggregate", FAMILIES["aggregate"]["mean"])
+    assert verdict.refuted == [] and verdict.played > 1
+    assert verdict.counts_as == ["needs the sum of updates only"]

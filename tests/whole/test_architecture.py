@@ -20,7 +20,7 @@ LAYERS = (
     {"forecasting"},
     {"audit"},
     {"report"},
-    {"experiments", "remote"},
+    {"experiments", "probes", "remote"},
     {"runs"},
     {"agents", "scenario"},
     {"learning", "results", "training"},

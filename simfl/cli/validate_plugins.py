@@ -1,20 +1,21 @@
-"""What certificates will count a plugin as, in words, and what probes refute of what it says."""
+"""What ``simfl validate`` says of a plugin file: what certificates count its plugins as, and what probes refute."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from math import inf
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from simfl.cli.plugin_scenes import scenes
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.plugin_errors import plugin_failure
 from simfl.privacy.certify.chain import is_known
-from simfl.probes import families, signal, sums
-from simfl.probes.play import play
-from simfl.probes.scenes import DIMENSION, certificates, parsed, samples, scenes
-from simfl.probes.stripping import better_unsaid, claims
+from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
+from simfl.probes.stripping import Data, better_unsaid, certificates, claims, parsed
+from simfl.probes.sums import refutations
 from simfl.scenario import Scenario
+from simfl.scenario.plugin_files import load
 from simfl.selection.theory.expected_cardinality import guarantee
 
 DRAWS = 120
@@ -34,9 +35,25 @@ class Verdict:
 
     family: str
     name: str
-    counts_as: list[str] = field(default_factory=list)
-    refuted: list[str] = field(default_factory=list)
+    counts_as: Sequence[str]
+    refuted: Sequence[str]
     played: int = 0
+
+
+def judged_file(file: Path) -> list[Verdict]:
+    """A verdict on each plugin that a file registers.
+
+    Raises:
+        ValueError: it does not load, or registers none; in words.
+    """
+    module = load(file)
+    plugins = [
+        (family, cls) for family, registry in FAMILIES.items()
+        for _, cls in registry.imported_plugins() if cls.__module__ == module
+    ]  # fmt: skip
+    if not plugins:
+        raise ValueError("registers no plugin that a scenario can choose")
+    return [judge(family, cls, [str(file.resolve())]) for family, cls in plugins]
 
 
 def judge(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdict:
@@ -47,62 +64,36 @@ def judge(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdict:
         cls: the plugin.
         files: the plugin file that it is of, if it is of one.
     """
-    verdict = Verdict(family, cls.name)
-    played = 0
-    try:
-        made = FAMILIES[family].of({"name": cls.name, **cls.example})
-        words = WORDS.get(family)
-        for data in scenes(family, {"name": cls.name, **cls.example}):
-            data["plugins"] = list(files)
-            if (scenario := parsed(data, "probe")) is None:
-                continue
-            played += 1
-            if words is not None and played == 1:
-                verdict.counts_as.extend(words(made, scenario))
-            with np.errstate(all="ignore"):
-                found = [words for words in _refuted(family, cls, scenario, data) if words not in verdict.refuted]
-            verdict.refuted.extend(found)
-    except Exception as error:  # somebody else's plugin may do anything
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        verdict.refuted.append(plugin_failure(error) or f"cannot be played: {lines[0]}")
+    counts_as, refuted, played = list[str](), dict[str, None](), 0
     if family not in WORDS:
         said = ", ".join(claims(cls, family))
-        unprobed = f"certificates read what it says, which no probe measures: {said}"
-        verdict.counts_as.append(unprobed if said else "says nothing that a certificate reads")
-    elif not played:
-        verdict.counts_as.append("its example fits none of the scenarios in which its family is probed: not measured")
-    return Verdict(family, cls.name, verdict.counts_as, verdict.refuted, played)
+        words = f"certificates read what it says, which no probe measures: {said}"
+        return Verdict(family, cls.name, [words if said else "says nothing that a certificate reads"], ())
+    try:
+        plugin = FAMILIES[family].of({"name": cls.name, **cls.example})
+        for data in scenes(family, {"name": cls.name, **cls.example}):
+            if (scenario := parsed(data | {"plugins": list(files)})) is None:
+                continue
+            played += 1
+            with np.errstate(all="ignore"):
+                counts_as += WORDS[family](plugin, scenario) if played == 1 else ()
+                refuted |= dict.fromkeys(_refuted(family, cls, scenario, data | {"plugins": list(files)}))
+    except Exception as error:  # somebody else's plugin may do anything
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        refuted[plugin_failure(error) or f"cannot be played: {lines[0]}"] = None
+    if not played and not refuted:
+        counts_as.append("its example fits none of the scenarios in which its family is probed: not measured")
+    return Verdict(family, cls.name, counts_as, list(refuted), played)
 
 
-def _refuted(family: str, cls: type[Any], scenario: Scenario, data: dict[str, Any]) -> Iterator[str]:
+def _refuted(family: str, cls: type[Any], scenario: Scenario, data: Data) -> Iterator[str]:
     """What is not so in one scenario."""
-    if family == "selection":
-        yield from map(str, families.refuted_rows(scenario))
-    else:
-        yield from map(str, refutations(scenario, DRAWS))
+    yield from map(str, refuted_rows(scenario) if family == "selection" else refutations(scenario, DRAWS))
     if family == "secagg":
-        yield from map(str, families.refuted_masks(scenario.secagg))
+        yield from map(str, refuted_masks(scenario.secagg))
     if family == "compression":
-        yield from map(str, families.refuted_codes(scenario.compression, scenario))
+        yield from map(str, refuted_codes(scenario))
     yield from map(str, better_unsaid(cls, family, data))
-
-
-def refutations(scenario: Scenario, draws: int) -> list[signal.Refuted]:
-    """All that probes of a scenario's sums and noise refute.
-
-    Args:
-        scenario: nothing is learned in it.
-        draws: of the noise, before anything is suspected.
-    """
-    n, rng = samples(scenario), np.random.default_rng(scenario.seed)
-    updates = rng.standard_normal((scenario.clients, DIMENSION))
-    rounding = [] if scenario.secagg.certificate else sums.refuted_rounding(play(scenario, n, updates).sums)
-    return [
-        *rounding,
-        *sums.refuted_weights(scenario, n, DIMENSION),
-        *sums.repeated_noise(scenario, n, DIMENSION),
-        *signal.refuted_noise(scenario, n, DIMENSION, draws),
-    ]
 
 
 def _stage(stage: Any, scenario: Scenario) -> Iterator[str]:
@@ -119,8 +110,8 @@ def _stage(stage: Any, scenario: Scenario) -> Iterator[str]:
         yield "adds no noise: it has no epsilon of its own"
         return
     who = "also against the server" if stage.observer == "server" else "only against those who see the models"
-    least = -certificates(scenario).get("epsilon of a client", -inf)
-    yield f"noise of the {noise.where}, {who}: epsilon {least:.4g} of two rounds at delta 1e-05 in its example"
+    epsilon = -certificates(scenario)["epsilon_max"]
+    yield f"noise of the {noise.where}, {who}: epsilon {epsilon:.4g} of two rounds at delta 1e-05, by its example"
 
 
 def _rule(rule: Any, scenario: Scenario) -> Iterator[str]:
@@ -177,11 +168,3 @@ WORDS: dict[str, Callable[[Any, Scenario], Iterator[str]]] = {
     "aggregate": _aggregate, "staleness": _staleness,
 }  # fmt: skip
 """The families that are probed, and what certificates count their plugins as."""
-
-
-def registered_by(module: str) -> list[tuple[str, type[Any]]]:
-    """The plugins that a module has registered, with their families."""
-    return [
-        (family, cls) for family, registry in FAMILIES.items()
-        for _, cls in registry.imported_plugins() if cls.__module__ == module
-    ]  # fmt: skip
