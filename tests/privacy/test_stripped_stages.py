@@ -114,7 +114,7 @@ def folder(tmp_path_factory):
 @cache
 def stripped(stage, attributes):
     """The name of a stage that is this one, but says nothing of these attributes."""
-    cls, name = STAGES[stage], f"{stage}_without_{'_'.join(attributes) if len(attributes) < 3 else 'any'}"
+    cls, name = STAGES[stage], f"{stage}_without_{'_'.join(attributes)}"
     STAGES(name)(type("Stripped", (cls,), {attribute: Stage.__dict__[attribute] for attribute in attributes}))
     return name
 

@@ -16,13 +16,12 @@ from simfl.compression.quantise import Quantise
 from simfl.compression.random_k import RandomK
 from simfl.compression.sign import Sign
 from simfl.compression.top_k import TopK
-from simfl.privacy.certify import chain, maps
+from simfl.privacy.certify import chain, clip, maps
 from simfl.privacy.dp import losses
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, gaussian, laplace, skellam, staircase
 from simfl.privacy.dp.stages import (
     adaptive_gaussian,
     central_gaussian,
-    clip,
     discrete_noise,
     laplace_shares,
     local_gaussian,
@@ -415,14 +414,14 @@ MUTANTS = {
     "noise is divided twice": (
         [(central_gaussian.gaussian, "sample",
           lambda rng, std, size, original=gaussian.sample: original(rng, std / 4, size))], noise(stages=[CENTRAL])),
-    "nothing is clipped": ([(central_gaussian, "clip_norms", unclipped)], noise(stages=[CENTRAL])),
-    "clips are twice as long": ([(central_gaussian, "clip_norms", clipped_twice_as_long)], noise(stages=[CENTRAL])),
+    "nothing is clipped": ([(maps, "clip_norms", unclipped)], noise(stages=[CENTRAL])),
+    "clips are twice as long": ([(maps, "clip_norms", clipped_twice_as_long)], noise(stages=[CENTRAL])),
     "the largest coordinate is clipped": (
-        [(central_gaussian, "clip_norms", clipped_by_largest)], noise(stages=[CENTRAL])),
+        [(maps, "clip_norms", clipped_by_largest)], noise(stages=[CENTRAL])),
     "local noise without a clip": (
-        [(local_gaussian, "clip_norms", unclipped)], noise(stages=[LOCAL], secagg="plain")),
+        [(maps, "clip_norms", unclipped)], noise(stages=[LOCAL], secagg="plain")),
     "Laplace noise of an update clipped in L2": (
-        [(local_laplace, "clip_norms", lambda vectors, most, order, original=clip.clip_norms: original(
+        [(maps, "clip_norms", lambda vectors, most, order, original=clip.clip_norms: original(
             vectors, 3 * most, 2))], noise(stages=[LAPLACE], secagg="plain")),
     "half of the local noise": (
         [client_of(local_gaussian.LocalGaussian, half_noise)], noise(stages=[LOCAL], secagg="plain")),

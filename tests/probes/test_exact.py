@@ -21,6 +21,7 @@ from scipy.stats import beta, chi2
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Job
 from simfl.privacy.accountant import History
+from simfl.privacy.certify.view import ObserverView
 from simfl.privacy.dp.losses import epsilon_timeline
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, laplace, skellam
 from simfl.privacy.dp.stages import local_laplace
@@ -124,7 +125,7 @@ def said(stage, clients, dimension, rounds, at):
     """The epsilon of rounds in which all take part."""
     members = Members(0, jobs(clients), np.ones(clients), float(clients), coordinates=dimension)
     facts = {name: np.full(rounds, value) for name, value in stage.facts(members, stage.start(dimension)).items()}
-    history = History({SERVER: csr_array(np.ones((rounds, clients)))}, (facts,), stages=(stage,))
+    history = History({SERVER: ObserverView.of_sums(csr_array(np.ones((rounds, clients))))}, (facts,), stages=(stage,))
     return float(epsilon_timeline(history, at).last[0]), {name: float(value[0]) for name, value in facts.items()}
 
 

@@ -145,7 +145,7 @@ def epsilon_timeline(history: History, delta: float) -> EpsilonTimeline:
     if not each:  # what is not noised tells everything of whoever took part
         everybody = history.seen.tocoo()
         row, column = everybody.row.astype(np.int64), everybody.col.astype(np.int64)
-        return _over_rounds(row, column, np.full(len(row), np.inf), rounds, clients)
+        return _opened(_over_rounds(row, column, np.full(len(row), np.inf), rounds, clients), history.open_to(0))
     return EpsilonTimeline(*(np.minimum.reduce(values) for values in zip(*each, strict=True)))
 
 
@@ -177,10 +177,15 @@ def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
     rdp = None if loss.rdp is None else (so_far(loss.rdp[round, i]) for i in range(len(ORDERS)))
     epsilon = _epsilons(squares, pure, rdp, delta)
     timeline = _over_rounds(round, client, epsilon, rounds, clients)
-    if loss.opened is None or not loss.opened.any():
+    return timeline if loss.opened is None else _opened(timeline, loss.opened)
+
+
+def _opened(timeline: EpsilonTimeline, opened: NDArray[np.bool_]) -> EpsilonTimeline:
+    """Infinite for everybody from the round on, bool (rounds,), after which more than sums may be known."""
+    if not opened.any():
         return timeline
-    most, median = (np.where(loss.opened, np.inf, values) for values in timeline[:2])
-    return EpsilonTimeline(most, median, np.full(clients, np.inf))
+    most, median = (np.where(opened, np.inf, values) for values in timeline[:2])
+    return EpsilonTimeline(most, median, np.full(len(timeline.last), np.inf))
 
 
 def _epsilons(
