@@ -163,8 +163,8 @@ class Server(Plugin, ABC, Generic[R_co]):
         stages, empty, counts = self.parts.stages, self.parts.empty, Counter(self.accounts.unsummed)
         seen = {f"{UNSUMMED}{who}": float(counts[who]) for who in sorted(counts) if empty is None or not empty[who]}
         seen = seen if self.accounts.counts_unsummed else {UNCOUNTED: 1.0}
-        protocol = self.parts.protocol
-        if not (seen and (protocol.shows_updates or protocol.assumes)):  # somebody has them as they are sent
+        protocol, opened = self.parts.protocol, any(phase.tolerated == -1 for phase in done.phases)
+        if not (seen and (opened or protocol.shows_updates or protocol.assumes)):  # somebody has them as they are sent
             return done.facts
         facts = done.facts or [dict[str, float]() for _ in stages]
         return [{**of, **(seen if it.observer == "server" else {})} for it, of in zip(stages, facts, strict=True)]

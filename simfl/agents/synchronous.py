@@ -145,15 +145,18 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         failed = ~(arrived | late)
         costs.failed += int(failed.sum())
         costs.late += int(late.sum())
+        all_sent = len(self.accounts.unsummed) == whole.size  # late ones complete the sum, too
         if rule.on_failure == "abort" and failed.any():
-            self._leave_closed(t, tolerated=0)
+            self._leave_closed(t, tolerated=-1 if all_sent else 0)
             return None, jobs
         if not self.admits(t, whole[arrived.reshape(whole.shape).all(axis=1)].ravel()):
             self.note("refused", round=t)
-            self._leave_closed(t, tolerated=0 if failed.any() else -1)
+            self._leave_closed(t, tolerated=-1 if all_sent or not failed.any() else 0)
             return SessionFailure("the selection policy refuses the sum", {REFUSED.name: 1}), jobs
         session = parts.protocol.recover(cohort, arrived.reshape(whole.shape), [prepared.secret], parts.streams)
         recovery = yield from self.run_session(session, t, "recover", len(whole))
+        if isinstance(recovery.result, SessionFailure) and all_sent and not arrived.all():
+            self._leave_closed(t, tolerated=-1)
         return recovery.result, jobs
 
     def _leave_closed(self, t: int, tolerated: int) -> None:
