@@ -10,6 +10,7 @@ from simfl.core.coverage import STALEST, exposing, told_by_compression, unstated
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.accountant import ACCOUNTANTS
+from simfl.privacy.certify.chain import candidates
 from simfl.privacy.dp.log_replay import noise_multiplier
 from simfl.privacy.stage import STAGES
 from simfl.scenario import Scenario
@@ -45,9 +46,13 @@ def central_noise(
     rounds = scenario.training.most_rounds
     if rounds is None:
         raise SimflError("training.rounds: is needed to say how much noise; the run has no known end")
-    made_for = _stage(_with_epsilon(scenario)).max_weight or 1.0
+    noised = _with_epsilon(scenario)
+    stage, stages = _stage(noised), noised.privacy.stages
+    bounds = candidates(stages, [{}] * len(stages), scenario.compression.codes)
+    if not bounds:
+        raise SimflError(f"--epsilon: no epsilon holds, as a stage after {STAGE} changes what it is made for")
     weight = _largest_weight(scenario, samples)
-    scale = weight / made_for
+    scale = weight / (stage.max_weight or 1.0) * float(bounds[0][1].l2) / stage.clip_norm
     known: JsonObject = {
         "noise_stage": STAGE,
         "largest_weight": weight,
