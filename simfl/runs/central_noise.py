@@ -1,6 +1,7 @@
 """How much central Gaussian noise a scenario needs for an epsilon, by the rules of the accountant ``zero_out``."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +46,13 @@ def central_noise(
     rounds = scenario.training.most_rounds
     if rounds is None:
         raise SimflError("training.rounds: is needed to say how much noise; the run has no known end")
-    stages = _with_epsilon(scenario).privacy.stages
-    stage, weight = next(stage for stage in stages if stage.observer), _largest_weight(scenario, samples)
-    ((_, bound),) = candidates(stages, [{}] * len(stages), scenario.compression.codes)
-    scale = weight / (stage.max_weight or 1.0) * float(bound.l2 / stage.clip_norm)
+    noised = _with_epsilon(scenario)
+    stage, stages = _stage(noised), noised.privacy.stages
+    bounds = candidates(stages, [{}] * len(stages), scenario.compression.codes)
+    if not bounds:
+        raise SimflError(f"--epsilon: no epsilon holds, as a stage after {STAGE} changes what it is made for")
+    weight = _largest_weight(scenario, samples)
+    scale = weight / (stage.max_weight or 1.0) * float(bounds[0][1].l2) / stage.clip_norm
     known: JsonObject = {
         "noise_stage": STAGE,
         "largest_weight": weight,
@@ -58,6 +62,11 @@ def central_noise(
         known["participations"] = rounds * cardinality / scenario.clients
         known["noise_expected"] = scale * noise_multiplier(epsilon, delta, known["participations"])
     return known
+
+
+def _stage(scenario: Scenario) -> Any:
+    """The one stage that adds noise."""
+    return next(stage for stage in scenario.privacy.stages if stage.observer)
 
 
 def _with_epsilon(scenario: Scenario) -> Scenario:

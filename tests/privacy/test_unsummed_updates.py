@@ -130,3 +130,22 @@ def test_where_a_server_counts_none_epsilon_is_infinite(name, tmp_path):
     central = {"name": "central_gaussian"}
     folder = run(scenario(SYNC | {"name": "of_own_server"}, central), tmp_path).path
     assert table(folder / "rounds.csv")[-1]["epsilon_max"]
+
+
+LATE = {"secagg": "pairwise_ratchet", "network": {"name": "star", "latency_s": 0.5}, "selection": {"name": "all"},
+        "training": {"name": "fedavg", "rounds": 12, "weighting": "equal", "deadline_s": 1.4},
+        "devices": {"computation": COLUMN | {"distribution": {"name": "exponential", "mean": 0.1}}}}  # fmt: skip
+SILENT = {"secagg": {"name": "lightsecagg", "survivors": 0.8, "private": 0.3}, "selection": {"name": "all"},
+          "training": {"name": "fedavg", "rounds": 12, "weighting": "equal"},
+          "devices": {"failure": {"name": "bernoulli", "probability": 0.0, "phases": {"unmask": 0.4}}}}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [LATE, SILENT], ids=["late updates complete the sum", "too few answers"])
+def test_rounds_that_the_server_may_have_opened_itself_count(case, tmp_path):
+    base = {"name": "opened", "clients": 4, "learning": {"name": "none", "parameters": 4}}
+    folder = run(Scenario.parse(json.dumps(base | case | {"privacy": {"stages": ["local_gaussian"]}})), tmp_path).path
+    opened = {row["round"] for row in table(folder / "phases.csv") if row["tolerated"] == "-1"}
+    summed = {row["round"] for row in table(folder / "participation.csv")}
+    assert opened - summed and table(folder / "rounds.csv")[-1]["privacy_strong"] == "1"
+    right = composed({"name": "local_gaussian", "epsilon": 1.0}, len(opened | summed))
+    assert float(table(folder / "rounds.csv")[-1]["epsilon_max"]) == pytest.approx(right, rel=1e-6)

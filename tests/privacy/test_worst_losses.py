@@ -1,5 +1,6 @@
 """Losses of stages that say little, or more than one thing: what is not known of a round costs all of it."""
 
+import json
 from dataclasses import dataclass
 from math import inf, sqrt
 
@@ -19,6 +20,8 @@ from simfl.privacy.dp.stages.adaptive_gaussian import AdaptiveGaussian
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
 from simfl.privacy.dp.stages.clipping import Clipping
 from simfl.privacy.stage import Loss, Stage
+from simfl.runs.central_noise import central_noise
+from simfl.scenario import Scenario
 
 DELTA = 1e-5
 ROUNDS = csr_array([[1.0, 1, 0, 0], [1, 0, 1, 0], [1, 1, 0, 0]])
@@ -108,3 +111,14 @@ def test_a_clip_of_the_update_and_its_bit_does_not_narrow_the_bit():
     assert (
         stages[0].loss(facts, bound).mu >= 0.5 / 0.6
     )  # a short update: (0, 1/2), of norm 1/2, and noise 0.6 on the bit
+
+
+@pytest.mark.parametrize("norm, noise", [(None, 1.0), (0.5, 0.5), (2.0, 1.0)])
+def test_the_noise_that_theory_asks_for_is_of_updates_as_the_stages_leave_them(norm, noise):
+    stages = [{"name": "central_gaussian"}, *([] if norm is None else [{"name": "clipping", "norm": norm}])]
+    scenario = Scenario.parse(json.dumps({
+        "clients": 6, "selection": {"name": "random", "k": 3}, "privacy": {"stages": stages}, "learning": "none",
+        "training": {"name": "fedavg", "rounds": 3, "weighting": "equal"}}))  # fmt: skip
+    needed = central_noise(scenario, 8.385420, DELTA, None, None)["noise_always"]
+    assert delta_of(8.385420, sqrt(3)) == pytest.approx(DELTA, rel=1e-4)
+    assert needed == pytest.approx(noise, rel=1e-4)
