@@ -51,10 +51,8 @@ def test_the_same_noise_has_the_same_epsilon_whatever_data_it_is_said_to_be_for(
     longest = np.linalg.norm(data.x_train.reshape(len(data.x_train), -1).astype(float), axis=1).max()
     most = 0.0
     for held in (int(row["samples"]) for row in table(folder / "clients.csv")):
-        moved, batches = 0.0, [32] * (held // 32) + [held % 32] * (held % 32 > 0)
-        for batch in batches:  # the sample is in the last, which no later step draws together, or in the smallest
-            moved = moved * (1 - 0.01 * 1.0) + (batch == batches[-1]) * 2 * 0.01 * sqrt(2 * (longest**2 + 1)) / batch
-        most = max(most, moved)
+        last = held - range(0, held, 32)[-1]  # the batch in which the sample does most: no step comes after it
+        most = max(most, 2 * 0.01 * sqrt(2 * (longest**2 + 1)) / last)
     weight = most / (2 / 100)
     said = float(table(folder / "rounds.csv")[0]["epsilon_weight"])
     assert said == pytest.approx(weight, rel=1e-3)
