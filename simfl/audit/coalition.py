@@ -7,6 +7,7 @@ from pathlib import Path
 from simfl.audit.log import Log
 from simfl.core.errors import SimflError
 from simfl.results.file_names import SCENARIO
+from simfl.results.folder import ResultsFolder
 from simfl.runs.run_view import view_of_run
 from simfl.scenario.yaml.reader import read
 
@@ -17,9 +18,11 @@ def with_coalition(log: Log, path: Path, colluding: Sequence[int]) -> tuple[Log,
     As it is for others than folders of runs, runs of another simfl, runs whose messages nobody counts, and those that
     name plugin files, which an audit does not execute.
     """
-    if not (colluding and path.is_dir()) or read((path / SCENARIO).read_text(), SCENARIO).value.get("plugins"):
+    if not (colluding and path.is_dir()):
         return log, False
     try:
+        if read(ResultsFolder.open(path).read(SCENARIO).decode(), SCENARIO).value.get("plugins"):
+            return log, False
         view = view_of_run(path, "server", colluding)
     except SimflError:
         return log, False
