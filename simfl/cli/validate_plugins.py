@@ -12,6 +12,7 @@ from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.plugin_errors import plugin_failure
 from simfl.privacy.certify.chain import is_known
 from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
+from simfl.probes.play import play
 from simfl.probes.stripping import Data, better_unsaid, certificates, claims, parsed
 from simfl.probes.sums import refutations
 from simfl.scenario import Scenario
@@ -90,7 +91,7 @@ def _refuted(family: str, cls: type[Any], scenario: Scenario, data: Data) -> Ite
     """What is not so in one scenario."""
     yield from map(str, refuted_rows(scenario) if family == "selection" else refutations(scenario, DRAWS))
     if family == "secagg":
-        yield from map(str, refuted_masks(scenario.secagg))
+        yield from map(str, refuted_masks(play(scenario)))
     if family == "compression":
         yield from map(str, refuted_codes(scenario))
     yield from map(str, better_unsaid(cls, family, data))

@@ -1,7 +1,7 @@
 """What a run's accountants are rows, and what they say."""
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents import RoundResult
 from simfl.core.coverage import changing_lengths, exposing, sent, told_by_compression
 from simfl.core.errors import PluginError
 from simfl.core.tolerance import tolerated_colluders
-from simfl.core.types import Arrays
+from simfl.core.types import SERVER, Arrays
 from simfl.privacy.accountant import History
 from simfl.privacy.stage import UNCOUNTED, UNSUMMED
 from simfl.results.run_files import participation_matrices
@@ -100,6 +101,25 @@ def history_of(
         participation, facts, single, weighing, stages, exposed, not sent(scenario), codes, tolerated, lengths,
         unsummed, uncounted, recorded, scenario.secagg.shows_updates, scenario.compression.codes,
     )  # fmt: skip
+
+
+def history_in_memory(scenario: Scenario, rounds: Sequence[RoundResult], samples: NDArray[np.int64] | None) -> History:
+    """The same of the rounds of a run that writes nothing."""
+    from scipy.sparse import csr_array
+
+    shape, table = (len(rounds), scenario.clients), list[FactRow]()
+    matrices = {} if scenario.training.many_aggregators else {SERVER: np.zeros(shape)}
+    recorded = np.full(len(rounds), np.inf)
+    for done in rounds:
+        to = np.full(len(done.clients), SERVER) if done.aggregators is None else done.aggregators
+        for aggregator, client, weight in zip(to.tolist(), done.clients.tolist(), done.weights, strict=True):
+            matrices.setdefault(aggregator, np.zeros(shape))[done.number, client] = weight
+        for phase in done.phases:
+            if phase.tolerated is not None:
+                recorded[phase.round] = min(recorded[phase.round], phase.tolerated)
+        table += [(done.number, i, *item) for i, facts in enumerate(done.facts) for item in facts.items()]
+    participation = {to: csr_array(matrix) for to, matrix in matrices.items()}
+    return history_of(scenario, participation, table, len(rounds), samples, recorded)
 
 
 def _fewest_tolerated(path: Path, rounds: int) -> NDArray[np.float64] | None:
