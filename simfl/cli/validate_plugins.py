@@ -41,20 +41,22 @@ class Verdict:
     played: int = 0
 
 
-def judged_file(file: Path) -> list[Verdict]:
-    """A verdict on each plugin that a file registers.
+def judged_file(file: Path, needed: Sequence[Path] = ()) -> list[Verdict]:
+    """A verdict on each plugin that a file registers, which may need those of other files.
 
     Raises:
         ValueError: it does not load, or registers none; in words.
     """
-    module = load(file)
+    for other in needed:
+        load(other)
+    module, names = load(file), [str(each.resolve()) for each in {file, *needed}]
     plugins = [
         (family, cls) for family, registry in FAMILIES.items()
         for _, cls in registry.imported_plugins() if cls.__module__ == module
     ]  # fmt: skip
     if not plugins:
         raise ValueError("registers no plugin that a scenario can choose")
-    return [judge(family, cls, [str(file.resolve())]) for family, cls in plugins]
+    return [judge(family, cls, sorted(names)) for family, cls in plugins]
 
 
 def judge(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdict:
@@ -63,7 +65,7 @@ def judge(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdict:
     Args:
         family: whose plugin it is.
         cls: the plugin.
-        files: the plugin file that it is of, if it is of one.
+        files: the plugin files that it needs, its own among them.
     """
     counts_as, refuted, played = list[str](), dict[str, None](), 0
     if family not in WORDS:
