@@ -43,9 +43,10 @@ def command(
         raise click.UsageError("Missing argument 'FILE...'.")
     reports = []
     codes = {0}
+    needed = [*plugins, *(Path(file) for file in files if file.endswith(".py"))]
     for file in files:
         if file.endswith(".py"):
-            codes.add(WRONG if (found := _check_plugins(file))["refuted"] else 0)
+            codes.add(WRONG if (found := _check_plugins(file, needed))["refuted"] else 0)
             reports.append(found) if as_json else _print_plugins(found)
             continue
         preflight, digest = _check(file, overrides, plugins, deep)
@@ -94,14 +95,14 @@ def _check(
         return Preflight(list(scenario.locate(error).problems)), None
 
 
-def _check_plugins(file: str) -> JsonObject:
-    """What probes say of the plugins of a file."""
+def _check_plugins(file: str, needed: list[Path]) -> JsonObject:
+    """What probes say of the plugins of a file, which may need those of others."""
     from dataclasses import asdict
 
     from simfl.cli.validate_plugins import judged_file
 
     try:
-        verdicts = judged_file(Path(file))
+        verdicts = judged_file(Path(file), needed)
     except ValueError as error:
         return {"file": file, "refuted": [str(error)], "plugins": []}
     refuted = [f"{each.family} '{each.name}': {words}" for each in verdicts for words in each.refuted]

@@ -12,6 +12,7 @@ from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.plugin_errors import plugin_failure
 from simfl.privacy.certify.chain import is_known
 from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
+from simfl.probes.play import play
 from simfl.probes.stripping import Data, better_unsaid, certificates, claims, parsed
 from simfl.probes.sums import refutations
 from simfl.scenario import Scenario
@@ -40,20 +41,22 @@ class Verdict:
     played: int = 0
 
 
-def judged_file(file: Path) -> list[Verdict]:
-    """A verdict on each plugin that a file registers.
+def judged_file(file: Path, needed: Sequence[Path] = ()) -> list[Verdict]:
+    """A verdict on each plugin that a file registers, which may need those of other files.
 
     Raises:
         ValueError: it does not load, or registers none; in words.
     """
-    module = load(file)
+    for other in needed:
+        load(other)
+    module, names = load(file), [str(each.resolve()) for each in {file, *needed}]
     plugins = [
         (family, cls) for family, registry in FAMILIES.items()
         for _, cls in registry.imported_plugins() if cls.__module__ == module
     ]  # fmt: skip
     if not plugins:
         raise ValueError("registers no plugin that a scenario can choose")
-    return [judge(family, cls, [str(file.resolve())]) for family, cls in plugins]
+    return [judge(family, cls, sorted(names)) for family, cls in plugins]
 
 
 def judge(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdict:
@@ -62,7 +65,7 @@ def judge(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdict:
     Args:
         family: whose plugin it is.
         cls: the plugin.
-        files: the plugin file that it is of, if it is of one.
+        files: the plugin files that it needs, its own among them.
     """
     counts_as, refuted, played = list[str](), dict[str, None](), 0
     if family not in WORDS:
@@ -90,7 +93,7 @@ def _refuted(family: str, cls: type[Any], scenario: Scenario, data: Data) -> Ite
     """What is not so in one scenario."""
     yield from map(str, refuted_rows(scenario) if family == "selection" else refutations(scenario, DRAWS))
     if family == "secagg":
-        yield from map(str, refuted_masks(scenario.secagg))
+        yield from map(str, refuted_masks(play(scenario)))
     if family == "compression":
         yield from map(str, refuted_codes(scenario))
     yield from map(str, better_unsaid(cls, family, data))

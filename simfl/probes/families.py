@@ -1,66 +1,26 @@
 """Probes of protocols, selections and compressions by themselves: what each does, against what it says of itself."""
 
-from collections.abc import Generator
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.privacy.multiround.guarantees import Guarantees
-from simfl.probes.play import DIMENSION, Watched, play
+from simfl.probes.play import Played, play
 from simfl.probes.signal import Refuted
 from simfl.scenario import Scenario
-from simfl.secagg.base import Protocol
-from simfl.secagg.sessions import Cohort, SessionFailure
-from simfl.secagg.updates import ClientUpdates
 from simfl.selection.theory.expected_cardinality import guarantee, keeps_to_family
 
-CLIENTS, LONG = 6, 40
-"""Of a sum by a protocol; coordinates of updates that are compressed."""
 NOTIONS = {"strong": "privacy_strong", "semi_strong": "privacy_semi_strong", "weak": "privacy_weak_upper"}
 """The column that a guarantee can never be above."""
 
 
-def refuted_masks(protocol: Protocol) -> list[Refuted]:
+def refuted_masks(base: Played) -> list[Refuted]:
     """A protocol that says that only sums are seen, and makes it so itself, but draws nothing that could hide updates:
     what a client sends follows from its update alone.
     """
-    streams = Watched(0)
-    if not (protocol.shows_updates or protocol.assumes):
-        _drive(protocol, streams)
-    hides = protocol.shows_updates or protocol.assumes or streams.uses
+    protocol = base.parts.protocol
+    hides = protocol.shows_updates or protocol.assumes or base.masks or not base.sums
     return [] if hides else [Refuted("draws of the protocol, without which nothing is masked", 1, 0)]
-
-
-def _drive(protocol: Protocol, streams: Streams) -> None:
-    """A sum of updates by a protocol whom everybody answers, as far as it comes."""
-    units, everybody = np.arange(CLIENTS, dtype=np.int32).reshape(-1, 1), np.ones((CLIENTS, 1))
-    cohort = Cohort(0, units, DIMENSION, CLIENTS, row=everybody)
-    _answered(protocol.setup(cohort, streams))
-    prepared = _answered(protocol.prepare(cohort, streams))
-    if isinstance(prepared, SessionFailure):
-        return
-    result = _answered(protocol.recover(cohort, everybody > 0, [prepared.secret], streams))
-    if isinstance(result, SessionFailure):
-        return
-    jobs, ones = tuple(Job.of(0, client, 0, 0.0) for client in range(CLIENTS)), np.ones(CLIENTS)
-    vectors = np.ones((CLIENTS, DIMENSION), dtype=np.float32)
-    protocol.add(result, ClientUpdates(jobs, vectors, None, ones, ones, np.sum, _mean, moved=1.0), streams)
-
-
-def _mean(vectors: NDArray[Any], weights: NDArray[Any], divisor: float, mask: object = None) -> NDArray[np.float32]:
-    return np.asarray(weights @ vectors / divisor, dtype=np.float32)
-
-
-def _answered(session: Generator[Any, NDArray[np.bool_], Any]) -> Any:
-    try:
-        ask = next(session)
-        while True:
-            ask = session.send(np.ones(len(ask.to), dtype=bool))
-    except StopIteration as end:
-        return end.value
 
 
 def refuted_rows(scenario: Scenario) -> list[Refuted]:
@@ -84,12 +44,12 @@ def refuted_rows(scenario: Scenario) -> list[Refuted]:
 
 def refuted_codes(scenario: Scenario) -> list[Refuted]:
     """What messages tell that a compression does not say that they tell: which coordinates, or levels of its own."""
-    compression, vectors = scenario.compression, np.random.default_rng(0).standard_normal((4, LONG)).astype(np.float32)
+    compression, vectors = scenario.compression, np.random.default_rng(0).standard_normal((4, 40)).astype(np.float32)
     said, reads = {part.kind for part in compression.exposes(scenario)}, []
     for number in range(3):
         jobs = tuple(Job.of(number, client, number, 0.0) for client in range(len(vectors)))
         reads.append(compression.client(vectors, jobs, Streams(0)))
-    public, read = compression.coordinates(LONG, 0, Streams(0)), reads[0]
+    public, read = compression.coordinates(40, 0, Streams(0)), reads[0]
     chosen, found = read[:, slice(None) if public is None else public] != 0, []
     if (chosen != chosen[0]).any() and not said & {"mask", "levels"}:
         found.append(Refuted("sets of coordinates that clients send, by which they can be told", 1, len(chosen)))

@@ -13,7 +13,7 @@ from simfl.agents.aggregation.pipeline import ReleasedUpdate
 from simfl.agents.world import World
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.core.types import SERVER, Aggregate, Job, Updates
+from simfl.core.types import Aggregate, Job, Updates
 from simfl.learning.none import IdleLearner
 from simfl.privacy.accountant import History
 from simfl.privacy.stage import stage_streams
@@ -32,6 +32,8 @@ DIMENSION = 3
 """Coordinates of updates."""
 ELSEWHERE = 1 << 40
 """Seeds of noise drawn anew begin here: far from those of scenarios."""
+Call = tuple[int, tuple[Job, ...], tuple[Any, ...]]
+"""What the server asked of the pipeline: an aggregate's number, its jobs, what else; without that, one of nobody."""
 
 
 class Use(NamedTuple):
@@ -44,15 +46,7 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Watched(Streams):
-    """Streams that note who draws where, and of which the noise alone can be drawn anew.
-
-    Args:
-        stage: whose they are.
-        redraw: another draw of everything; 0 = that of the seed.
-        kept: purposes that are never drawn anew.
-        only: the one purpose that is; empty = all.
-        uses: what was asked for, in order.
-    """
+    """Streams that note their ``uses``, of which all but purposes ``kept``, or ``only`` one, can be drawn anew."""
 
     stage: int = 0
     redraw: int = 0
@@ -108,21 +102,16 @@ class Sum(NamedTuple):
     clipped: int = 0
 
 
-class Call(NamedTuple):
-    """What the server asked of the pipeline: an aggregate of these jobs, or, without arguments, of nobody."""
-
-    number: int
-    jobs: tuple[Job, ...]
-    args: tuple[Any, ...]
-
-
 class Recorder(AggregationPipeline):
-    """The pipeline, which notes what was seen, asked of it, and ``drawn`` by the stages' clients, by aggregate."""
+    """The pipeline, which notes what was seen, asked of it, ``drawn`` by the stages' clients, by aggregate, and by the
+    protocol for its ``masks``.
+    """
 
-    def __init__(self, parts: Components[Rule], streams: Watched) -> None:
+    def __init__(self, parts: Components[Rule], streams: Watched, run_streams: Watched) -> None:
         of_stages = enumerate(stage_streams(parts.stages, parts.streams))
         vars(parts)["stage_streams"] = tuple(replace(streams, within=each.within, stage=i) for i, each in of_stages)
         super().__init__(parts)
+        self.run_streams, self.masks = run_streams, list[Use]()
         self.streams, self.sums, self.calls = streams, list[Sum](), list[Call]()
         self.drawn: list[list[Use]] = []
         self._added: tuple[ClientUpdates, Aggregate] | None = None
@@ -141,13 +130,16 @@ class Recorder(AggregationPipeline):
         return sent
 
     def _add(self, done: SessionResult, client_updates: ClientUpdates) -> Aggregate:
+        uses = self.run_streams.uses
+        before = len(uses)
         total = super()._add(done, client_updates)
         self._added = client_updates, total
+        self.masks += uses[before:]
         return total
 
     def sum(self, number: int, jobs: Sequence[Job], *args: Any) -> AggregationResult | None:
         self._added = None
-        self.calls.append(Call(number, tuple(jobs), args))
+        self.calls.append((number, tuple(jobs), args))
         result = super().sum(number, jobs, *args)
         if self._added is not None:
             updates, total = self._added
@@ -159,7 +151,7 @@ class Recorder(AggregationPipeline):
         return result
 
     def nobody(self, number: int) -> ReleasedUpdate | None:
-        self.calls.append(Call(number, (), ()))
+        self.calls.append((number, (), ()))
         released = super().nobody(number)
         if released is not None:
             nothing = np.zeros(self.parts.elements)
@@ -177,7 +169,7 @@ class Recorder(AggregationPipeline):
 @dataclass(frozen=True)
 class Played:
     """What a play left behind: the sums in which somebody was, or that released something; what the server said of each
-    round; what it asked of the pipeline; the simulated messages.
+    round; what it asked of the pipeline; what the protocol has drawn for its sums; the simulated messages.
     """
 
     scenario: Scenario
@@ -185,6 +177,7 @@ class Played:
     sums: list[Sum]
     rounds: list[RoundResult]
     calls: list[Call]
+    masks: list[Use]
     messages: list[JsonObject]
 
     @property
@@ -193,22 +186,18 @@ class Played:
         return np.zeros((self.scenario.clients, DIMENSION))
 
     def again(self, updates: Vectors, redraw: int = 0, only: str = "") -> Recorder:
-        """The same aggregates of the same jobs, of other updates, (clients, d), and with the noise of other draws.
-
-        Args:
-            updates: as above.
-            redraw: of the noise; 0 = that of the play.
-            only: the one purpose that is drawn anew; empty = all that is noise.
+        """The same aggregates of the same jobs, of other updates, (clients, d), and with another draw of the noise; 0 =
+        that of the play; ``only``: of one purpose.
         """
         learner: Any = ChosenUpdates(self.parts.learner.samples, updates)
         kept = self.public if redraw and not only else frozenset[str]()
         watched = Watched(self.parts.streams.seed, redraw=redraw, kept=kept, only=only)
-        recorder = Recorder(replace(self.parts, learner=learner), watched)
-        for call in self.calls:
-            if call.args:
-                recorder.sum(call.number, call.jobs, learner.train(call.jobs), *call.args[1:])
+        recorder = Recorder(replace(self.parts, learner=learner), watched, Watched(0))
+        for number, jobs, args in self.calls:
+            if args:
+                recorder.sum(number, jobs, learner.train(jobs), *args[1:])
             else:
-                recorder.nobody(call.number)
+                recorder.nobody(number)
         return recorder
 
     @cached_property
@@ -263,9 +252,10 @@ def play(scenario: Scenario, updates: Vectors | None = None) -> Played:
     """
     chosen = np.zeros((scenario.clients, DIMENSION)) if updates is None else updates
     learner: Any = ChosenUpdates(np.arange(1, scenario.clients + 1) % 4 + 1, chosen)
-    parts = replace(build(scenario), learner=learner, recovery_budget=0)
+    streams = Watched(scenario.seed)
+    parts = replace(build(scenario), streams=streams, learner=learner, recovery_budget=0)
     rounds, messages = list[RoundResult](), list[JsonObject]()
     server = make_server(parts, World(0.0), rounds.append, messages.append)
-    recorder = server.global_model.pipeline = Recorder(parts, Watched(scenario.seed))
+    recorder = server.global_model.pipeline = Recorder(parts, Watched(scenario.seed), streams)
     server.world.run(server.world.spawn(server.run()))
-    return Played(scenario, parts, recorder.sums, rounds, recorder.calls, messages)
+    return Played(scenario, parts, recorder.sums, rounds, recorder.calls, recorder.masks, messages)

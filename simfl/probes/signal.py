@@ -28,8 +28,6 @@ SAME = 1e-5
 """What moves or varies by less, relative to what is seen, has not."""
 SLACK = 1.02
 """By so much a measurement has to be above what is said."""
-CLIMBS = 12
-"""Steps by which the worst of many worlds is made worse."""
 
 
 class Refuted(NamedTuple):
@@ -106,9 +104,7 @@ def _seen(base: Played, updates: Vectors, client: int, observer: str, redraw: in
 
 
 def _without(updates: Vectors, client: int) -> Vectors:
-    other = updates.copy()
-    other[client] = 0
-    return other
+    return np.where(np.arange(len(updates))[:, None] == client, 0.0, updates)
 
 
 def _worlds(clients: int, client: int, rng: np.random.Generator) -> Iterator[Vectors]:
@@ -135,7 +131,7 @@ def _worst_world(base: Played, observer: str, limits: list[float], rng: np.rando
     tried = [(c, w) for c, limit in enumerate(limits) if limit < inf for w in _worlds(len(limits), c, rng)]
     scores = [score(updates, client) for client, updates in tried]
     (client, updates), most = tried[int(np.argmax(scores))], max(scores)
-    for _ in range(CLIMBS):
+    for _ in range(12):
         step = updates * (1 + 0.3 * rng.standard_normal(updates.shape)) + 0.1 * rng.standard_normal(updates.shape)
         if (value := score(step, client)) > most:
             updates, most = step, value

@@ -35,7 +35,7 @@ from simfl.privacy.stage import STAGES, Members, Stage
 from simfl.probes import play as play_module
 from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
 from simfl.probes.stripping import parsed
-from simfl.probes.sums import refutations
+from simfl.probes.sums import refutations, repeated_noise
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.masked_protocol import MaskedProtocol
 from simfl.secagg.plain import Plain
@@ -323,8 +323,16 @@ def noise(**changes):
     return lambda: refutations(parsed(scene(**changes)), 120)
 
 
+def draws(**changes):
+    return lambda: repeated_noise(play_module.play(parsed(scene(**changes))))
+
+
 def rows(**changes):
     return lambda: refuted_rows(parsed(scene(**ROWS | changes)))
+
+
+def masks(protocol):
+    return lambda: refuted_masks(play_module.play(parsed(scene(secagg=protocol))))
 
 
 def codes(name, **fields):
@@ -471,19 +479,19 @@ MUTANTS = {
         [], noise(stages=[{"name": "secret_noise"}], secagg="plain")),
     # addresses
     "two stages draw the same noise (T9)": (
-        [(play_module, "stage_streams", no_alike)], noise(stages=[LAPLACE, LAPLACE], secagg="plain")),
+        [(play_module, "stage_streams", no_alike)], draws(stages=[LAPLACE, LAPLACE], secagg="plain")),
     "all clients draw one noise": (
         [(local_laplace, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", 0)),],
-        noise(stages=[LAPLACE], secagg="plain")),
+        draws(stages=[LAPLACE], secagg="plain")),
     "a client draws one noise for all rounds": (
         [(local_gaussian, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", job.client)),],
-        noise(stages=[LOCAL], secagg="plain")),
+        draws(stages=[LOCAL], secagg="plain")),
     "all clients of a round draw one noise": (
         [(local_staircase, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", job.selection)),],
-        noise(stages=[STAIRCASE], secagg="plain")),
+        draws(stages=[STAIRCASE], secagg="plain")),
     "shares of noise are one share": (
         [(laplace_shares, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", 7)),],
-        noise(stages=[SHARES])),
+        draws(stages=[SHARES])),
     # sums
     "a protocol rounds and does not say so": (
         [moved_aggregate(lambda total: total._replace(step=0.0))], noise(stages=[], secagg=COARSE)),
@@ -504,10 +512,11 @@ MUTANTS = {
         noise(stages=[], training=FEDBUFF | {"rounds": 6, "concurrency": 3, "staleness": "polynomial"})),
     # protocols, selections, compressions
     "a protocol masks nothing (T3)": (
-        [], lambda: refuted_masks(PROTOCOLS.of("bare"))),
+        [], masks("bare")),
     "a trusted party is not said to be assumed": (
-        [(PROTOCOLS["ideal"], "assumes", "")], lambda: refuted_masks(PROTOCOLS.of("ideal"))),
-    "plain says that it hides": ([(Plain, "shows_updates", False)], lambda: refuted_masks(Plain())),
+        [(PROTOCOLS["ideal"], "assumes", "")], masks("ideal")),
+    "plain says that it hides": (
+        [(Plain, "shows_updates", False), (Plain, "covers", frozenset({"update", "samples"}))], masks("plain")),
     "a policy names a family that is not its own (T4)": ([], rows(selection={"name": "in_turn", "k": 4})),
     "families are not asked (T4)": (
         [("simfl.probes.families.keeps_to_family", None, lambda setting, P: True)],
