@@ -86,7 +86,7 @@ class Accountant(Plugin, Protocol):
     >>> from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
     >>> from simfl.privacy.multiround.guarantees import Guarantees
     >>> rounds = csr_array([[1.0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0]])
-    >>> facts = {"sensitivity": np.ones(3), "std": np.full(3, 2.0)}
+    >>> facts = {"rounding": np.zeros(3), "std": np.full(3, 2.0)}
     >>> history = History({SERVER: ObserverView.of_sums(rounds)}, (facts,), (CentralGaussian(),))
     >>> columns = Guarantees().accounts(history)
     >>> columns["privacy_strong"], columns["privacy_weak_lower"], columns["privacy_weak_upper"]

@@ -156,7 +156,7 @@ class Stage(Plugin, Protocol):
     True
     >>> members = Members(number=0, jobs=jobs, weights=np.ones(2), divisor=2.0)
     >>> stage.facts(members, state)
-    {'sensitivity': 1.0, 'std': 1.0, 'noise_std': 0.5}
+    {'sensitivity': 1.0, 'rounding': 0.0, 'std': 1.0, 'noise_std': 0.5}
     >>> noised, _ = stage.server(sent.mean(axis=0), members, state, streams)
     >>> noised.round(3) - sent.mean(axis=0).round(3)
     array([-0.631,  0.339], dtype=float32)
