@@ -13,7 +13,7 @@ from simfl.agents.aggregation.pipeline import ReleasedUpdate
 from simfl.agents.world import World
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.core.types import Aggregate, Job, Updates
+from simfl.core.types import SERVER, Aggregate, Job, Updates
 from simfl.learning.none import IdleLearner
 from simfl.privacy.accountant import History
 from simfl.privacy.stage import stage_streams
