@@ -14,7 +14,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER
 from simfl.core.wording import amount
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.log_replay import history_of_log
 from simfl.privacy.ledger.bounded_ledger import BoundedLedger, bounded_ledger
 from simfl.privacy.ledger.ledger_scope import COLLUDERS, GAUSSIAN_IN_SUM, is_covered

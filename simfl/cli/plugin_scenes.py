@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simfl.probes.play import DIMENSION
+from simfl.probes.simulate import DIMENSION
 from simfl.probes.stripping import Data
 
 ACCOUNTANTS = [{"name": "zero_out", "delta": 1e-5}]

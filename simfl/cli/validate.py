@@ -46,8 +46,8 @@ def command(
     needed = [*plugins, *(Path(file) for file in files if file.endswith(".py"))]
     for file in files:
         if file.endswith(".py"):
-            codes.add(WRONG if (found := _check_plugins(file, needed))["refuted"] else 0)
-            reports.append(found) if as_json else _print_plugins(found)
+            codes.add(WRONG if (report := _check_plugins(file, needed))["refuted"] else 0)
+            reports.append(report) if as_json else _print_plugins(report)
             continue
         preflight, digest = _check(file, overrides, plugins, deep)
         codes.add(WRONG if preflight.problems else MISSING if preflight.missing else 0)
@@ -109,14 +109,14 @@ def _check_plugins(file: str, needed: list[Path]) -> JsonObject:
     return {"file": file, "refuted": refuted, "plugins": [asdict(each) for each in verdicts]}
 
 
-def _print_plugins(found: JsonObject) -> None:
-    for plugin in found["plugins"]:
+def _print_plugins(report: JsonObject) -> None:
+    for plugin in report["plugins"]:
         for words in plugin["counts_as"]:
             click.echo(f"{plugin['family']} {plugin['name']}: {words}")
         if plugin["played"] and not plugin["refuted"]:
             click.echo(f"{plugin['family']} {plugin['name']}: {plugin['played']} scenarios played, nothing refuted")
-    for words in found["refuted"]:
-        click.echo(f"{found['file']}: {words}", err=True)
+    for words in report["refuted"]:
+        click.echo(f"{report['file']}: {words}", err=True)
 
 
 def _report(file: str, preflight: "Preflight", digest: str | None) -> JsonObject:

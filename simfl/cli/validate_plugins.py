@@ -11,9 +11,9 @@ from simfl.cli.plugin_scenes import scenes
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.plugin_errors import plugin_failure
 from simfl.privacy.certify.chain import is_known
-from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
-from simfl.probes.play import play
-from simfl.probes.stripping import Data, better_unsaid, certificates, claims, parsed
+from simfl.probes.declarations import refuted_codes, refuted_masks, refuted_rows
+from simfl.probes.simulate import simulate
+from simfl.probes.stripping import Data, better_unsaid, certificates, claims, parse
 from simfl.probes.sums import refutations
 from simfl.scenario import Scenario
 from simfl.scenario.plugin_files import load
@@ -56,10 +56,10 @@ def judged_file(file: Path, needed: Sequence[Path] = ()) -> list[Verdict]:
     ]  # fmt: skip
     if not plugins:
         raise ValueError("registers no plugin that a scenario can choose")
-    return [judge(family, cls, sorted(names)) for family, cls in plugins]
+    return [verdict_on(family, cls, sorted(names)) for family, cls in plugins]
 
 
-def judge(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdict:
+def verdict_on(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdict:
     """Probes a plugin wherever its family is probed.
 
     Args:
@@ -75,12 +75,12 @@ def judge(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdict:
     try:
         plugin = FAMILIES[family].of({"name": cls.name, **cls.example})
         for data in scenes(family, {"name": cls.name, **cls.example}):
-            if (scenario := parsed(data | {"plugins": list(files)})) is None:
+            if (scenario := parse(data | {"plugins": list(files)})) is None:
                 continue
             played += 1
             with np.errstate(all="ignore"):
                 counts_as += WORDS[family](plugin, scenario) if played == 1 else ()
-                refuted |= dict.fromkeys(_refuted(family, cls, scenario, data | {"plugins": list(files)}))
+                refuted |= dict.fromkeys(_refutations(family, cls, scenario, data | {"plugins": list(files)}))
     except Exception as error:  # somebody else's plugin may do anything
         lines = str(error).strip().splitlines() or [type(error).__name__]
         refuted[plugin_failure(error) or f"cannot be played: {lines[0]}"] = None
@@ -89,11 +89,11 @@ def judge(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdict:
     return Verdict(family, cls.name, counts_as, list(refuted), played)
 
 
-def _refuted(family: str, cls: type[Any], scenario: Scenario, data: Data) -> Iterator[str]:
+def _refutations(family: str, cls: type[Any], scenario: Scenario, data: Data) -> Iterator[str]:
     """What is not so in one scenario."""
     yield from map(str, refuted_rows(scenario) if family == "selection" else refutations(scenario, DRAWS))
     if family == "secagg":
-        yield from map(str, refuted_masks(play(scenario)))
+        yield from map(str, refuted_masks(simulate(scenario)))
     if family == "compression":
         yield from map(str, refuted_codes(scenario))
     yield from map(str, better_unsaid(cls, family, data))
@@ -151,8 +151,12 @@ def _policy(policy: Any, scenario: Scenario) -> Iterator[str]:
 
 
 def _compression(compression: Any, scenario: Scenario) -> Iterator[str]:
-    told = [part.name for part in compression.exposes(scenario)]
-    yield f"tells beside the sum: {'; '.join(told)}: the guarantees are 1" if told else "tells nothing beside the sum"
+    exposed = [part.name for part in compression.exposes(scenario)]
+    yield (
+        f"tells beside the sum: {'; '.join(exposed)}: the guarantees are 1"
+        if exposed
+        else "tells nothing beside the sum"
+    )
     if compression.subsamples:
         yield "is taken to drop other coordinates each round: what clips after it changes updates that stay"
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
-from simfl.privacy.certify.view import Event, NoiseTerm, ObserverView
+from simfl.privacy.certify.observer_view import Event, NoiseTerm, ObserverView
 
 FEW = 12
 """Clients that a line names; the JSON names all."""

@@ -249,8 +249,8 @@ class Stage(Plugin, Protocol):
         for cls in type(self).__mro__:
             if name in vars(cls):
                 return True
-            own = {name for name in vars(cls) if not name.startswith("__")}
-            if own - HARMLESS - type(self).__dataclass_fields__.keys():
+            overridden = {name for name in vars(cls) if not name.startswith("__")}
+            if overridden - HARMLESS - type(self).__dataclass_fields__.keys():
                 return name == "server_maps" and getattr_static(type(self), "server") is Stage.server
         return False
 

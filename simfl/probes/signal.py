@@ -19,7 +19,7 @@ from simfl.privacy.certify.chain import candidates
 from simfl.privacy.dp.losses import ORDERS, loss_factors, losses
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import Loss
-from simfl.probes.play import DIMENSION, Played, Vectors
+from simfl.probes.simulate import DIMENSION, Played, Vectors
 from simfl.scenario.column_owners import accountants
 
 SURE = 3.1
@@ -43,27 +43,27 @@ class Refuted(NamedTuple):
 
 def refuted_noise(base: Played, draws: int) -> list[Refuted]:
     """Losses and printed epsilons that are smaller than what was measured with so many draws, or more if in doubt."""
-    history, rng, found = base.history, np.random.default_rng(base.scenario.seed), list[Refuted]()
+    history, rng, refuted = base.history, np.random.default_rng(base.scenario.seed), list[Refuted]()
     if history.any_view.uncovered or not base.sums or SERVER not in history.participation:
         return []
     accounted = candidates(history.stages, history.facts, history.recoded)
     noisy = [history.stages[i] for i, _ in accounted if history.facts[i]]
     for stage, loss in zip(noisy, losses(history), strict=True):
-        limits = [allowed(history, loss, client) for client in range(base.scenario.clients)]
+        limits = [most_allowed(history, loss, client) for client in range(base.scenario.clients)]
         if min(limits) == inf:
             continue
         client, updates = _worst_world(base, str(stage.observer), limits, rng)
-        measured = _measured(base, updates, client, str(stage.observer), limits[client], draws)
+        measured = _measure(base, updates, client, str(stage.observer), limits[client], draws)
         who = "server" if stage.observer == "server" else "world outside"
         if measured > SLACK * limits[client]:
             what = f"stage '{stage.name}': standard deviations by which client {client} moves what the {who} sees"
-            found.append(Refuted(what, limits[client], measured))
+            refuted.append(Refuted(what, limits[client], measured))
         if len(noisy) == 1 and stage.adds_noise is not None and stage.adds_noise.gaussian:
-            found += _below(base, measured)
-    return found
+            refuted += _below(base, measured)
+    return refuted
 
 
-def allowed(history: History, loss: Loss, client: int) -> float:
+def most_allowed(history: History, loss: Loss, client: int) -> float:
     """Standard deviations by which a loss lets a client move any statistic over all rounds."""
     weights = loss_factors(history, loss).toarray()[:, client]
     there = weights > 0
@@ -80,17 +80,20 @@ def allowed(history: History, loss: Loss, client: int) -> float:
 
 def _below(base: Played, measured: float) -> list[Refuted]:
     """Epsilons, the largest of any client, below that of Gaussian noise which so much was measured of."""
-    found = []
+    refuted = []
     for accountant in accountants(base.scenario):
         delta = dict(vars(accountant)).get("delta")
         columns = {name: list(values) for name, values in accountant.accounts(base.history).items()}
         for name, values in columns.items():
             if delta is None or not name.startswith("epsilon") or name.endswith("median"):
                 continue
-            printed, floor = inf if values[-1] is None else float(values[-1]), float(gaussian.epsilon(measured, delta))
-            if floor > SLACK * printed:
-                found.append(Refuted(f"{name} of accountant '{accountant.name}'", printed, floor))
-    return found
+            printed, bound = (
+                inf if values[-1] is None else float(values[-1]),
+                float(gaussian.epsilon(measured, delta)),
+            )
+            if lower_bound > SLACK * printed:
+                refuted.append(Refuted(f"{name} of accountant '{accountant.name}'", printed, lower_bound))
+    return refuted
 
 
 def _seen(base: Played, updates: Vectors, client: int, observer: str, redraw: int = 0) -> NDArray[np.float64]:
@@ -112,9 +115,9 @@ def _worlds(clients: int, client: int, rng: np.random.Generator) -> Iterator[Vec
     crowd, corner = rng.standard_normal((clients, DIMENSION)), np.sign(rng.standard_normal(DIMENSION))
     for size in (1e3, 1.0, 1e-2):
         for direction in (rng.standard_normal(DIMENSION), np.eye(DIMENSION)[0], corner):
-            found = np.zeros((clients, DIMENSION))
-            found[client] = size * direction
-            yield found
+            updates = np.zeros((clients, DIMENSION))
+            updates[client] = size * direction
+            yield updates
     against = 0.5 * crowd
     against[client] = -1e3 * np.sign(crowd.sum(axis=0))
     yield against
@@ -138,7 +141,7 @@ def _worst_world(base: Played, observer: str, limits: list[float], rng: np.rando
     return client, updates
 
 
-def _measured(base: Played, updates: Vectors, client: int, observer: str, limit: float, draws: int) -> float:
+def _measure(base: Played, updates: Vectors, client: int, observer: str, limit: float, draws: int) -> float:
     """Standard deviations by which a client moves what an observer sees; more draws where it may be above a limit.
 
     Of a server that sees single updates over all that reach it: those in no sum are as telling as the others.
@@ -182,13 +185,13 @@ def separation(moved: Vectors, noised: Vectors) -> tuple[float, float]:
     return max(_along(moved @ mean, noised @ mean), _along(moved[half:] @ through, noised[half:] @ through))
 
 
-def _along(change: NDArray[np.float64], noise: NDArray[np.float64]) -> tuple[float, float]:
+def _along(difference: NDArray[np.float64], noise: NDArray[np.float64]) -> tuple[float, float]:
     """The same of one statistic, (draws,): its noise is at most as large as its spread and kurtosis let it be."""
-    n, centred = len(change), noise - noise.mean()
-    variance, mean = float(centred @ centred) / (n - 1), abs(float(change.mean()))
+    n, centred = len(difference), noise - noise.mean()
+    variance, mean = float(centred @ centred) / (n - 1), abs(float(difference.mean()))
     if variance < SAME**2 * max(1.0, mean**2):
         return inf, inf
     kurtosis = float((centred**4).mean()) / variance**2
     most = variance / max(1 - SURE * sqrt(max(kurtosis - 1, 2) / n), 0.1)
-    least = mean - SURE * float(change.std(ddof=1)) / sqrt(n)
+    least = mean - SURE * float(difference.std(ddof=1)) / sqrt(n)
     return mean / sqrt(variance), max(least, 0.0) / sqrt(most)

@@ -10,8 +10,8 @@ from typing import Any
 
 from simfl.core.errors import SimflError
 from simfl.core.registration.family_index import FAMILIES
-from simfl.probes.play import play
 from simfl.probes.signal import Refuted
+from simfl.probes.simulate import simulate
 from simfl.runs.accounting import accounts
 from simfl.scenario import Scenario
 from simfl.selection.theory.expected_cardinality import guarantee
@@ -28,7 +28,7 @@ REQUESTS = frozenset(
 """What a plugin asks for, or what it does: without it another thing happens, which is certified as it is."""
 
 
-def parsed(data: Data) -> Scenario | None:
+def parse(data: Data) -> Scenario | None:
     """The scenario; None where it is refused."""
     try:
         return Scenario.parse(json.dumps(data), "probe")
@@ -39,7 +39,7 @@ def parsed(data: Data) -> Scenario | None:
 def certificates(scenario: Scenario) -> dict[str, float]:
     """Every number that it promises of privacy, the worst of all rounds by name; larger = better."""
     promised = {f"guarantee {notion}": float(value or 0) for notion, value in (guarantee(scenario) or {}).items()}
-    for name, values in accounts(scenario, play(scenario).history).items():
+    for name, values in accounts(scenario, simulate(scenario).history).items():
         if name.startswith("epsilon"):
             promised[name] = min(-inf if value is None else -float(value) for value in values)
         elif name.startswith("privacy"):
@@ -62,7 +62,7 @@ def claims(cls: type, family: str) -> list[str]:
 @contextmanager
 def _without(cls: type, family: str, names: tuple[str, ...]) -> Iterator[None]:
     """While it lasts, the class says nothing of these."""
-    own = {name: vars(cls)[name] for name in names if name in vars(cls)}
+    overridden = {name: vars(cls)[name] for name in names if name in vars(cls)}
     for name in names:
         setattr(cls, name, getattr_static(FAMILIES[family].protocol, name))
     try:
@@ -70,28 +70,28 @@ def _without(cls: type, family: str, names: tuple[str, ...]) -> Iterator[None]:
     finally:
         for name in names:
             delattr(cls, name)
-        for name, value in own.items():
+        for name, value in overridden.items():
             setattr(cls, name, value)
 
 
 def better_unsaid(cls: type, family: str, data: Data) -> list[Refuted]:
     """Certificates of a scenario that chooses a class which are better where that says less, one by one and all."""
-    said, found = _promised(data), list[Refuted]()
+    said, refuted = _promises(data), list[Refuted]()
     other_noise = len(data["privacy"]["stages"]) > 1  # whose epsilon holds whatever this one adds
     names = [name for name in claims(cls, family) if not (other_noise and name == "adds_noise")]
     for lacking in [*((name,) for name in names), tuple(names)] if names else []:
         with _without(cls, family, lacking):
-            unsaid = _promised(data)
+            unsaid = _promises(data)
         for name, value in unsaid.items():
             worst = -inf if name.startswith("epsilon") else 1.0
             if value > max(said.get(name, worst), worst) + 1e-9:
                 what = f"{name} in the end, where it does not say {', '.join(lacking)}"
-                found.append(Refuted(what, abs(value), abs(said.get(name, worst))))
-    return found
+                refuted.append(Refuted(what, abs(value), abs(said.get(name, worst))))
+    return refuted
 
 
-def _promised(data: Data) -> dict[str, float]:
+def _promises(data: Data) -> dict[str, float]:
     try:
-        return {} if (scenario := parsed(data)) is None else certificates(scenario)
+        return {} if (scenario := parse(data)) is None else certificates(scenario)
     except SimflError:
         return {}

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from simfl.core.types import SERVER
 from simfl.privacy.multiround.participation_matrix import with_samples
-from simfl.probes.play import DIMENSION, Played, play
 from simfl.probes.signal import SURE, Refuted, refuted_noise
+from simfl.probes.simulate import DIMENSION, Played, simulate
 from simfl.scenario import Scenario
 
 SMALL = 1e-2
@@ -23,9 +23,11 @@ MEANT = 200
 
 def refutations(scenario: Scenario, draws: int) -> list[Refuted]:
     """All that probes of a scenario's sums and noise refute, the noise measured with so many draws or more."""
-    base, rng = play(scenario), np.random.default_rng(scenario.seed)
+    base, rng = simulate(scenario), np.random.default_rng(scenario.seed)
     sent = base.again(rng.standard_normal((scenario.clients, DIMENSION))).sums
-    rounding = [] if scenario.secagg.certificate else [found for i, each in enumerate(sent) for found in _off(each, i)]
+    rounding = (
+        [] if scenario.secagg.certificate else [refuted for i, each in enumerate(sent) for refuted in _off(each, i)]
+    )
     return [*rounding, *refuted_weights(base), *repeated_noise(base), *refuted_noise(base, draws)]
 
 
@@ -46,13 +48,15 @@ def coefficients(base: Played, redraw: int = 0) -> NDArray[np.float64]:
     """
     direction = SMALL * np.where(np.arange(DIMENSION) % 2, -1.0, 1.0)
     nothing = [each.released for each in base.again(base.nothing, redraw).sums]
-    found = np.zeros((len(nothing), base.scenario.clients))
+    seen = np.zeros((len(nothing), base.scenario.clients))
     for client in range(base.scenario.clients):
         one = base.nothing
         one[client] = direction
         for t, each in enumerate(base.again(one, redraw).sums):
-            found[t, client] = float((each.released - nothing[t]) @ direction) / float(direction @ direction)
-    return found
+            seen[t, client] = float((each.released - nothing[t]) @ direction) / float(
+                direction @ direction
+            )
+    return seen
 
 
 def refuted_weights(base: Played) -> list[Refuted]:
@@ -70,8 +74,8 @@ def refuted_weights(base: Played) -> list[Refuted]:
     summed = rows[[done.number for done in base.rounds if len(done.clients)]]
     counted = [t for t, each in enumerate(base.sums) if len(each.clients)]
     clipped = [base.sums[t].clipped for t in counted]
-    found = _unequal(summed, coefficients(base)[counted], 0.0, clipped)
-    if not found:
+    refuted = _unequal(summed, coefficients(base)[counted], 0.0, clipped)
+    if not refuted:
         return []
     draws = np.array([coefficients(base, k)[counted] for k in range(1, MEANT + 1)])
     return _unequal(summed, draws.mean(axis=0), SURE * draws.std(axis=0) / np.sqrt(MEANT), clipped)
@@ -81,22 +85,22 @@ def _unequal(
     rows: NDArray[np.float64], measured: NDArray[np.float64], error: Any, clipped: Sequence[int]
 ) -> list[Refuted]:
     """Clients who count otherwise than their row says, up to an error; sums that a protocol clipped are left out."""
-    found, errors = [], np.broadcast_to(error, rows.shape)
+    refuted, errors = [], np.broadcast_to(error, rows.shape)
     for t, (row, column, off) in enumerate(zip(rows, np.abs(measured), errors, strict=True)):
         most = column.max() or 1.0
         said, counted = row / (row.max() or 1.0), column / most
-        apart = np.abs(said - counted) - 2 * off / most
-        client = int(np.argmax(apart))
-        if apart[client] > EQUAL and not clipped[t]:
+        gap = np.abs(said - counted) - 2 * off / most
+        client = int(np.argmax(gap))
+        if gap[client] > EQUAL and not clipped[t]:
             what = f"weight of client {client} in aggregate {t}, the heaviest being 1"
-            found.append(Refuted(what, float(said[client]), float(counted[client])))
-    return found
+            refuted.append(Refuted(what, float(said[client]), float(counted[client])))
+    return refuted
 
 
 def repeated_noise(base: Played) -> list[Refuted]:
     """Draws of clients' noise that stand in two places as if they were two: of two stages, jobs or aggregates."""
     recorder = base.again(base.nothing)
-    noise = [use for uses in recorder.drawn for use in uses if use.purpose not in base.public]
+    noise = [use for uses in recorder.uses_by_call for use in uses if use.purpose not in base.public]
     times = Counter(use.address for use in noise)
     stages: dict[tuple[str, ...], set[int]] = {}
     for use in recorder.streams.uses:

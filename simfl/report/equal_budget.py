@@ -8,7 +8,7 @@ from simfl.core.certificate_words import about
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, Column, order_columns, unknown
 from simfl.experiments.compare.budgets import BUDGETS, Course, affordable
 from simfl.experiments.compare.run_numbers import without_infinite
-from simfl.report.measures import Scale, StudyMeasure
+from simfl.report.measures import StudyMeasure, UnitScale
 from simfl.report.page_tables import Cell, Head, PageTable, Row, best_groups
 from simfl.report.seed_intervals import interval, paired_difference
 from simfl.report.study import COLOURED, Study
@@ -25,7 +25,7 @@ class _Shown:
     """A column of the table."""
 
     column: Column
-    scale: Scale
+    scale: UnitScale
     values: dict[str, Values]
 
 

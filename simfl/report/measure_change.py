@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from simfl.core.columns import GUARANTEES
 from simfl.experiments.compare.intervals import Interval
 from simfl.experiments.compare.significance import p_value
-from simfl.report.measures import Scale, StudyMeasure
+from simfl.report.measures import StudyMeasure, UnitScale
 from simfl.report.seed_intervals import interval, paired_difference
 from simfl.report.study import Group
 
@@ -61,7 +61,7 @@ def paired_p_value(measure: StudyMeasure, first: Group, second: Group) -> float:
 def _words(measure: StudyMeasure, difference: Interval, before: float, after: float, significant: bool) -> str:
     name = measure.noun
     if measure.column.unit == "share":
-        points = Scale(0.01, "", 1)
+        points = UnitScale(0.01, "", 1)
         size = points.interval(replace(difference, estimate=abs(difference.estimate)))
         if not significant:
             sign = "+" if difference.estimate > 0 else ""

@@ -17,7 +17,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
-class Scale:
+class UnitScale:
     """How values of a column are written: value / divisor, with so many decimals and, but for plain numbers, a unit."""
 
     divisor: float
@@ -77,31 +77,31 @@ class StudyMeasure:
         """Mean and confidence interval over a group's seeds."""
         return interval(self.by_seed(group).values())
 
-    def scale(self, values: Iterable[float | int | None]) -> Scale:
+    def scale(self, values: Iterable[float | int | None]) -> UnitScale:
         """How to write such values, in one unit for all of them."""
         sizes = [abs(float(value)) for value in values if value is not None and not math.isnan(value)]
         if self.column.unit == "number" and all(value.is_integer() for value in sizes):
-            return Scale(1.0, "", 0)
+            return UnitScale(1.0, "", 0)
         return _scale(self.column.unit, max(sizes, default=0.0))
 
 
-def quantities(kind: str, values: Iterable[float]) -> Scale:
+def quantities(kind: str, values: Iterable[float]) -> UnitScale:
     """How to write values of a column's unit, in one unit for all of them."""
     return _scale(kind, max(map(abs, values), default=0.0))
 
 
-def _scale(kind: str, largest: float) -> Scale:
+def _scale(kind: str, largest: float) -> UnitScale:
     if kind == "share":
-        return Scale(0.01, "%", 1)
+        return UnitScale(0.01, "%", 1)
     if kind == "seconds":
         divisor, unit = next(
             ((d, u) for d, u in ((86400, "d"), (3600, "h"), (60, "min")) if largest >= 3 * d), (1, "s")
         )
-        return Scale(divisor, unit, _decimals(largest / divisor))
+        return UnitScale(divisor, unit, _decimals(largest / divisor))
     if kind == "bytes":
         power = min(int(math.log10(max(largest, 1)) // 3), 5)
-        return Scale(1000.0**power, ("B", "kB", "MB", "GB", "TB", "PB")[power], 1 if power else 0)
-    return Scale(1.0, "", 0 if kind == "count" else 2)
+        return UnitScale(1000.0**power, ("B", "kB", "MB", "GB", "TB", "PB")[power], 1 if power else 0)
+    return UnitScale(1.0, "", 0 if kind == "count" else 2)
 
 
 def _decimals(largest: float) -> int:

@@ -9,7 +9,7 @@ from simfl.core.certificate_words import about
 from simfl.core.columns import unknown
 from simfl.experiments.compare.intervals import Interval
 from simfl.report.finished_run import Run
-from simfl.report.measures import Scale, StudyMeasure, with_values
+from simfl.report.measures import StudyMeasure, UnitScale, with_values
 from simfl.report.study import Group, Study, eligible, number
 
 MOST_ROUNDS = 1000
@@ -123,7 +123,7 @@ def round_table(run: Run) -> PageTable:
     shown = run.rounds.dropna(axis=1, how="all").iloc[::every]
     known = [run.columns.get(name) or unknown(name) for name in shown.columns]
     columns = tuple(Head(column.name, column.heading, about=about(column), numeric=True) for column in known)
-    scales = [Scale(1.0, "", 0 if (shown[name].dropna() % 1 == 0).all() else 4) for name in shown.columns]
+    scales = [UnitScale(1.0, "", 0 if (shown[name].dropna() % 1 == 0).all() else 4) for name in shown.columns]
     rows = [
         Row(tuple(Cell(scale.text(value), _plain(value)) for scale, value in zip(scales, values, strict=True)), None)
         for values in shown.itertuples(index=False, name=None)
@@ -141,7 +141,7 @@ def csv_of(table: PageTable) -> str:
     return csv_text(DataFrame(data, columns=[column.name for column in table.columns]))
 
 
-def _column(measure: StudyMeasure, scale: Scale) -> Head:
+def _column(measure: StudyMeasure, scale: UnitScale) -> Head:
     return Head(measure.name, measure.label, scale.unit, about(measure.column), True)
 
 

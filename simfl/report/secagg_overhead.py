@@ -8,7 +8,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.payload import SAMPLES, UPDATE
 from simfl.experiments.compare.overhead import HIDES, TOLD, overhead_rows
 from simfl.report.guarantee_bounds import AS_FAR, GuaranteeBounds, least, weak_bounds
-from simfl.report.measures import Scale, StudyMeasure, measures
+from simfl.report.measures import StudyMeasure, UnitScale, measures
 from simfl.report.page_tables import Cell, Head, PageTable, Row
 from simfl.report.study import Group, Study
 
@@ -42,7 +42,7 @@ def beside_table(study: Study) -> PageTable | None:
     return PageTable(tuple(heads), tuple(table_rows))
 
 
-def _cells(measure: StudyMeasure, scale: Scale, row: JsonObject | None) -> Iterator[Cell]:
+def _cells(measure: StudyMeasure, scale: UnitScale, row: JsonObject | None) -> Iterator[Cell]:
     """The difference and, where it means something, how many times plain's value that is."""
     timed = measure.column.unit in ("bytes", "seconds")
     if row is None:
@@ -51,12 +51,12 @@ def _cells(measure: StudyMeasure, scale: Scale, row: JsonObject | None) -> Itera
     sign = "+" if row["difference"] > 0 else ""
     yield Cell(sign + scale.text(row["difference"]), row["difference"], _half(scale, row, "difference", "lower"))
     if timed:
-        plain = Scale(1.0, "", 2)
+        plain = UnitScale(1.0, "", 2)
         half = _half(plain, row, "ratio", "ratio_lower") if row["ratio"] is not None else ""
         yield Cell(plain.text(row["ratio"]), row["ratio"], half)
 
 
-def _half(scale: Scale, row: JsonObject, middle: str, lower: str) -> str:
+def _half(scale: UnitScale, row: JsonObject, middle: str, lower: str) -> str:
     return "" if row[lower] is None else scale.half(row[middle], row[middle] - row[lower])
 
 

@@ -11,7 +11,7 @@ from simfl.core.coverage import sent
 from simfl.core.errors import PluginError
 from simfl.core.types import Arrays
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import accountants
@@ -58,8 +58,8 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
         rounds: how many it had.
         samples: training samples of each client, shape (clients,); None = not known.
     """
-    told = Told.by(folder, rounds, scenario.clients)
-    return history_of(scenario, Views(scenario, rounds, told), stage_facts(scenario, folder, rounds), samples)
+    events = Told.by(folder, rounds, scenario.clients)
+    return history_of(scenario, Views(scenario, rounds, events), stage_facts(scenario, folder, rounds), samples)
 
 
 def history_of(

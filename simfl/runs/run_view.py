@@ -8,7 +8,7 @@ import numpy as np
 
 from simfl.core.errors import SimflError
 from simfl.core.types import SERVER
-from simfl.privacy.certify.view import NoiseTerm, ObserverView
+from simfl.privacy.certify.observer_view import NoiseTerm, ObserverView
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.runs.accounting import stage_facts

@@ -16,9 +16,9 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import changing_weights
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import SERVER
-from simfl.privacy.certify.view import Clear, Event, NoiseTerm, ObserverView
-from simfl.results.messages import read_messages
+from simfl.privacy.certify.observer_view import Clear, Event, NoiseTerm, ObserverView
 from simfl.results.run_files import participation_matrices
+from simfl.results.transcripts import read_messages
 from simfl.scenario import Scenario
 from simfl.secagg.transcript import Rows, Transcript
 
@@ -55,24 +55,24 @@ class Views(Mapping[int, ObserverView]):
 
     Attributes:
         rounds: how many the run had.
-        told: what it has told of what happened.
+        events: what it has told of what happened.
     """
 
     scenario: Scenario
     rounds: int
-    told: "Told"
+    events: "Told"
 
     @cached_property
     def by_aggregator(self) -> dict[int, ObserverView]:
         """The views of the server and of clients that aggregate, without any colluders."""
         scenario = self.scenario
-        matrices = self.told.matrices()
+        matrices = self.events.matrices()
         rule = scenario.training
         opaque = () if rule.aggregate.sum_only and not rule.own_models else (NEEDS_EACH,)
         same = not (changing_lengths(scenario) or changing_weights(scenario))
         codes, bare = told_by_compression(scenario), exposing(scenario)
         clear = tuple(Clear(part.name, part in codes) for part in dict.fromkeys((*codes, *bare)))
-        recorded = self.told.tolerated()
+        recorded = self.events.tolerated()
         alone = self._alone(matrices)
         return {
             who: ObserverView(
@@ -95,8 +95,8 @@ class Views(Mapping[int, ObserverView]):
 
         counts: Counter[tuple[int, int]] = Counter()
         shape = self.rounds, self.scenario.clients
-        protocol, opened = self.scenario.secagg, self.told.tolerated() < 0
-        for t, transcript in self.told.messages():
+        protocol, opened = self.scenario.secagg, self.events.tolerated() < 0
+        for t, transcript in self.events.messages():
             if not (protocol.shows_updates or protocol.assumes or opened[t]):
                 continue
             if transcript is None:
@@ -144,7 +144,7 @@ class Views(Mapping[int, ObserverView]):
     def _sessions(self, P: Any, observer: int) -> Iterator[tuple[int, Transcript | None]]:
         """The sessions of each round, also those that messages.csv leaves out, by round."""
         listed: dict[int, list[Transcript | None]] = {}
-        for t, transcript in self.told.messages():
+        for t, transcript in self.events.messages():
             listed.setdefault(t, []).append(transcript)
         for t in range(self.rounds):
             said, clients = listed.get(t, []), P.indices[P.indptr[t] : P.indptr[t + 1]]

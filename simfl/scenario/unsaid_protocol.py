@@ -21,21 +21,21 @@ def complete(scenario: S) -> tuple[S, Wrong]:
     nothing else, and ``plain`` where something does. The first is the one assumption that a default makes.
     """
     if scenario.secagg is not None:
-        return _settle(scenario)
-    assumed, against = _settle(replace(scenario, secagg=PROTOCOLS.of("ideal")))
+        return _resolve(scenario)
+    assumed, against = _resolve(replace(scenario, secagg=PROTOCOLS.of("ideal")))
     if not against:
         why = f"take for granted that {assumed.secagg.assumes}; a protocol (simfl list secagg) costs time and bytes"
-        return _noted(assumed, f"secagg: not said, so {assumed.secagg.name}: numbers about privacy {why}"), []
-    shown, wrong = _settle(replace(scenario, secagg=PROTOCOLS.of("plain")))
+        return _with_note(assumed, f"secagg: not said, so {assumed.secagg.name}: numbers about privacy {why}"), []
+    shown, wrong = _resolve(replace(scenario, secagg=PROTOCOLS.of("plain")))
     key, why = next((item for item in against if item not in wrong), against[0])
     said = f"secagg: not said, so {shown.secagg.name}, since the server sees each update: {dotted_key(key)} {why}"
-    return _noted(shown, said), wrong
+    return _with_note(shown, said), wrong
 
 
-def _settle(scenario: S) -> tuple[S, Wrong]:
+def _resolve(scenario: S) -> tuple[S, Wrong]:
     scenario, wrong = resolution.resolve(scenario)
     return scenario, wrong or checks.conflicts(scenario)
 
 
-def _noted(scenario: S, note: str) -> S:
+def _with_note(scenario: S, note: str) -> S:
     return replace(scenario, source=replace(scenario.source, notes=(*scenario.source.notes, note)))

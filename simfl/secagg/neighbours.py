@@ -54,11 +54,11 @@ class Circle:
 
     def groups(self, members: NDArray[np.bool_]) -> NDArray[np.int64]:
         """The group of each member, (n,), who reach one another through members, numbered from 0; -1 = no member."""
-        n, found = len(self.order), np.full(len(self.order), -1)
+        n, places = len(self.order), np.full(len(self.order), -1)
         if len(seats := np.flatnonzero(members[self.order])):
             gaps = np.diff(seats, append=seats[0] + n) > self.reach
-            found[self.order[seats]] = (np.cumsum(gaps) - gaps) % max(1, gaps.sum())
-        return found
+            places[self.order[seats]] = (np.cumsum(gaps) - gaps) % max(1, gaps.sum())
+        return places
 
     def cut(self, members: NDArray[np.bool_]) -> int:
         """The fewest members without whom the others are no longer connected; n or more where nothing separates them.

@@ -16,7 +16,7 @@ from simfl.core.errors import SimflError
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.multiround.colluders import against_any, without_clients
 from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.privacy.multiround.matrix_metrics import multi_round

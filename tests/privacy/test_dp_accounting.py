@@ -14,7 +14,7 @@ from simfl.cli import simfl as command
 from simfl.core.errors import IntegrityError
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.accountants.pld import Pld
 from simfl.privacy.dp.accountants.rdp import Rdp
 from simfl.privacy.dp.log_replay import history_of_log

@@ -12,7 +12,7 @@ from simfl.core.types import SERVER
 from simfl.network import NETWORKS
 from simfl.network.base import Network
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.accountants.pld import Pld
 from simfl.privacy.dp.accountants.rdp import Rdp
 from simfl.privacy.dp.mechanisms import gaussian

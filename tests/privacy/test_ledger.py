@@ -16,7 +16,7 @@ from simfl.audit.log_ledger import ledger_of_log
 from simfl.cli import simfl
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.ledger.beyond_budget import with_later_rounds
 from simfl.privacy.ledger.coalitions import Errors, greedy

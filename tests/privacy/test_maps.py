@@ -13,7 +13,7 @@ from simfl.core.types import SERVER, Job, JobId
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.chain import bound_at, candidates
 from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Map, Noise, Scale
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.losses import losses
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
 from simfl.privacy.stage import STAGES, Stage

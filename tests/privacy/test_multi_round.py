@@ -15,7 +15,7 @@ from simfl.core.types import SERVER
 from simfl.privacy import PRIVACY
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.multiround.analysis import MatrixAnalysis, trace
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix

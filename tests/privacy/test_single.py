@@ -13,7 +13,7 @@ from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Job, JobId
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.stages.adaptive_gaussian import AdaptiveGaussian
 from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.privacy.multiround.matrix_metrics import multi_round

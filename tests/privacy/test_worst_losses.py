@@ -13,7 +13,7 @@ from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.chain import bound_at
 from simfl.privacy.certify.maps import Clip, Noise, Scale
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.accountants.zero_out import ZeroOut
 from simfl.privacy.dp.losses import epsilon_timeline
 from simfl.privacy.dp.stages.adaptive_gaussian import AdaptiveGaussian

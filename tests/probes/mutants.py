@@ -32,9 +32,9 @@ from simfl.privacy.dp.stages import (
 )
 from simfl.privacy.dp.stages import discrete_laplace as discrete_laplace_stage
 from simfl.privacy.stage import STAGES, Members, Stage
-from simfl.probes import play as play_module
-from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
-from simfl.probes.stripping import parsed
+from simfl.probes import simulate as simulate_module
+from simfl.probes.declarations import refuted_codes, refuted_masks, refuted_rows
+from simfl.probes.stripping import parse
 from simfl.probes.sums import refutations, repeated_noise
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.masked_protocol import MaskedProtocol
@@ -320,24 +320,24 @@ HALF, BATCH = {"name": "half_partition", "k": 4, "T": 2}, {"name": "batch_partit
 
 
 def noise(**changes):
-    return lambda: refutations(parsed(scene(**changes)), 120)
+    return lambda: refutations(parse(scene(**changes)), 120)
 
 
 def draws(**changes):
-    return lambda: repeated_noise(play_module.play(parsed(scene(**changes))))
+    return lambda: repeated_noise(simulate_module.simulate(parse(scene(**changes))))
 
 
 def rows(**changes):
-    return lambda: refuted_rows(parsed(scene(**ROWS | changes)))
+    return lambda: refuted_rows(parse(scene(**ROWS | changes)))
 
 
 def masks(protocol):
-    return lambda: refuted_masks(play_module.play(parsed(scene(secagg=protocol))))
+    return lambda: refuted_masks(simulate_module.simulate(parse(scene(secagg=protocol))))
 
 
 def codes(name, **fields):
     def judge():
-        scenario = parsed(scene(compression={"name": name, **fields}, secagg="plain"))
+        scenario = parse(scene(compression={"name": name, **fields}, secagg="plain"))
         return refuted_codes(scenario)
 
     return judge
@@ -479,7 +479,7 @@ MUTANTS = {
         [], noise(stages=[{"name": "secret_noise"}], secagg="plain")),
     # addresses
     "two stages draw the same noise (T9)": (
-        [(play_module, "stage_streams", no_alike)], draws(stages=[LAPLACE, LAPLACE], secagg="plain")),
+        [(simulate_module, "stage_streams", no_alike)], draws(stages=[LAPLACE, LAPLACE], secagg="plain")),
     "all clients draw one noise": (
         [(local_laplace, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", 0)),],
         draws(stages=[LAPLACE], secagg="plain")),
@@ -519,7 +519,7 @@ MUTANTS = {
         [(Plain, "shows_updates", False), (Plain, "covers", frozenset({"update", "samples"}))], masks("plain")),
     "a policy names a family that is not its own (T4)": ([], rows(selection={"name": "in_turn", "k": 4})),
     "families are not asked (T4)": (
-        [("simfl.probes.families.keeps_to_family", None, lambda setting, P: True)],
+        [("simfl.probes.declarations.keeps_to_family", None, lambda setting, P: True)],
         rows(selection={"name": "in_turn", "k": 4})),
     "a policy names units that it does not keep": ([], rows(selection={"name": "pairs_in_turn", "k": 4})),
     "batches are said to hide twice as many": (
@@ -539,7 +539,7 @@ MUTANTS = {
          (families.DisjointUnits, "guarantee", lambda self, present: (3, 3))],
         rows(selection={"name": "random", "k": 4})),
     "units may be broken up": (
-        [(FedAvg, "keeps_units", True), ("simfl.probes.families.keeps_to_family", None, lambda setting, P: True)],
+        [(FedAvg, "keeps_units", True), ("simfl.probes.declarations.keeps_to_family", None, lambda setting, P: True)],
         rows(selection=BATCH, training=FEDAVG | {"rounds": 30, "on_failure": "partial"}, devices=FAILING)),
     "a guard lets everything pass": (
         [(GuardedSelection, "admits", lambda self, view, clients: True)],

@@ -21,7 +21,7 @@ from scipy.stats import beta, chi2
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Job
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.losses import epsilon_timeline
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, laplace, skellam
 from simfl.privacy.dp.stages import local_laplace

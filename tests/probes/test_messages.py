@@ -6,8 +6,8 @@ from scipy.stats import kstest
 
 from simfl.cli.plugin_scenes import FEDAVG, FEDBUFF, scene
 from simfl.core.registration.family_index import FAMILIES
-from simfl.probes.play import play
-from simfl.probes.stripping import parsed
+from simfl.probes.simulate import simulate
+from simfl.probes.stripping import parse
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.field import Q
 from simfl.secagg.pairwise_session import PairwiseClient
@@ -20,9 +20,9 @@ ONES = np.ones((8, 3))
 def played(name):
     for training in (FEDAVG | {"rounds": 8}, FEDBUFF | {"rounds": 8}):
         plugin = {"name": name, **FAMILIES["secagg"][name].example}
-        if (scenario := parsed(scene(secagg=plugin, training=training, clients=8))) is not None:
+        if (scenario := parse(scene(secagg=plugin, training=training, clients=8))) is not None:
             with recorded() as tape:
-                play(scenario, ONES)
+                simulate(scenario, ONES)
             return scenario, [pair for found in tape.sums for pair in found.wire]
     raise AssertionError("no scene fits it")
 

@@ -9,15 +9,15 @@ import pytest
 
 import simfl.probes
 from simfl.cli.plugin_scenes import CENTRAL, FEDAVG, scene, scenes
-from simfl.cli.validate_plugins import WORDS, judge
+from simfl.cli.validate_plugins import WORDS, verdict_on
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.plugin_data import required_fields
 from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.dp import losses
-from simfl.probes.families import refuted_codes, refuted_masks, refuted_rows
-from simfl.probes.play import play
+from simfl.probes.declarations import refuted_codes, refuted_masks, refuted_rows
 from simfl.probes.signal import refuted_noise
-from simfl.probes.stripping import better_unsaid, certificates, claims, parsed
+from simfl.probes.simulate import simulate
+from simfl.probes.stripping import better_unsaid, certificates, claims, parse
 from simfl.probes.sums import refutations, refuted_weights, repeated_noise
 from tests.support.sizes import repeats
 
@@ -38,7 +38,7 @@ def valid(family, name):
     for data in scenes(family, made(family, name)):
         if name == "xnoise":
             data["selection"] = {"name": "random", "k": 4}
-        if (scenario := parsed(data)) is not None:
+        if (scenario := parse(data)) is not None:
             yield scenario, data
 
 
@@ -58,7 +58,7 @@ def test_nothing_that_a_plugin_says_is_refuted(family, name):
             measured += 1
             assert refutations(scenario, repeats(60, 240)) == [], scenario
         if family == "secagg":
-            assert refuted_masks(play(scenario)) == []
+            assert refuted_masks(simulate(scenario)) == []
         if family == "compression":
             assert refuted_codes(scenario) == []
     assert tried or name in SENT_LOSSES, "no scene fits it"
@@ -70,7 +70,7 @@ WHOLE = [name for name, cls in FAMILIES["stage"].items() if getattr(cls, "whole"
 @pytest.mark.parametrize("name", repeats(["skellam"], WHOLE))
 def test_noise_of_whole_numbers_is_what_it_says(name):
     chosen = {"stages": [made("stage", name)], "secagg": "secagg", "selection": {"name": "random", "k": 4}}
-    scenario = parsed(scene(**chosen))
+    scenario = parse(scene(**chosen))
     assert scenario is not None and refutations(scenario, repeats(40, 240)) == []
 
 
@@ -115,12 +115,12 @@ def test_every_two_stages_draw_apart_and_weigh_as_they_say():
     pairs = [(one, other) for one in STAGES for other in STAGES]
     rng.shuffle(pairs)
     for one, other in pairs:
-        scenario = parsed(scene(stages=[one, other]))
+        scenario = parse(scene(stages=[one, other]))
         if scenario is None:
             continue
-        assert repeated_noise(play(scenario)) == [], scenario
+        assert repeated_noise(simulate(scenario)) == [], scenario
         if not masked(scenario) and scenario.privacy.stages[0].adds_noise is None:
-            assert refuted_weights(play(scenario)) == [], scenario
+            assert refuted_weights(simulate(scenario)) == [], scenario
         if tried < loud:
             assert refutations(scenario, repeats(40, 120)) == [], scenario
         tried += 1
@@ -132,7 +132,7 @@ def test_random_combinations_say_what_is_so(stages):
     """Three and four plugins beside one another: a rule, a protocol, a compression, stages."""
     rng, tried = np.random.default_rng(stages), 0
     while tried < repeats(1, 5000):
-        scenario = parsed(combined(rng, stages))
+        scenario = parse(combined(rng, stages))
         if scenario is None or (masked(scenario) and not repeats(0, 1)):
             continue
         tried += 1
@@ -141,9 +141,9 @@ def test_random_combinations_say_what_is_so(stages):
 
 def test_what_is_measured_is_close_to_what_is_said():
     """Probes that measured nothing would refute nothing: with less noise than is said, they do."""
-    said = certificates(parsed(scene(stages=[CENTRAL])))
+    said = certificates(parse(scene(stages=[CENTRAL])))
     assert -9 < said["epsilon_max"] < -0.5
-    verdict = judge("aggregate", FAMILIES["aggregate"]["mean"])
+    verdict = verdict_on("aggregate", FAMILIES["aggregate"]["mean"])
     assert verdict.refuted == [] and verdict.played > 1
     assert verdict.counts_as == ["needs the sum of updates only"]
 
@@ -158,8 +158,8 @@ def test_all_accountants_print_at_least_what_was_measured(stage):
     data = scene(stages=[made("stage", stage)], secagg="plain")
     names = [name for name, cls in ACCOUNTANTS.items() if cls.__module__.startswith("simfl.")]
     data["privacy"] |= {"accountants": [{"name": name, "delta": 1e-5} for name in names]}
-    scenario = parsed(data)
+    scenario = parse(data)
     assert scenario is not None and len(names) > 2
-    assert refuted_noise(play(scenario), 120) == []
+    assert refuted_noise(simulate(scenario), 120) == []
     with mock.patch.object(losses, "loss_factors", lambda history, loss: 0.5 * losses.noised_weights(history, loss)):
-        assert any("accountant" in found.what for found in refuted_noise(play(scenario), 120))
+        assert any("accountant" in found.what for found in refuted_noise(simulate(scenario), 120))

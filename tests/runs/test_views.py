@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl
 from simfl.core.rng import Streams
-from simfl.privacy.certify.view import together
+from simfl.privacy.certify.observer_view import together
 from simfl.runs.run import run
 from simfl.runs.run_view import view_of_run
 from simfl.scenario import Scenario

@@ -8,7 +8,7 @@ import numpy as np
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Job
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import Members, Stage
 

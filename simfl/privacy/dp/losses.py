@@ -42,7 +42,7 @@ class EpsilonTimeline(NamedTuple):
 
 def losses(history: History) -> list[Loss]:
     """What each stage leaves whose noise protects, by itself: each of them holds, whatever the others add."""
-    found = []
+    each_loss = []
     for i, bound in candidates(history.stages, history.facts, history.recoded):
         stage, facts = history.stages[i], history.facts[i]
         if not facts:
@@ -54,8 +54,8 @@ def losses(history: History) -> list[Loss]:
             loss = replace(loss, weighted=True)
         if noise_where(stage) == "share":
             loss = _of_equal_shares(replace(loss, opened=history.open_to(stage.colluders)), history)
-        found.append(loss)
-    return found
+        each_loss.append(loss)
+    return each_loss
 
 
 def _of_every_round(loss: Loss, facts: Facts, history: History) -> Loss:
@@ -145,7 +145,7 @@ def epsilon_timeline(history: History, delta: float) -> EpsilonTimeline:
     if not each:  # what is not noised tells everything of whoever took part
         everybody = history.seen.tocoo()
         row, column = everybody.row.astype(np.int64), everybody.col.astype(np.int64)
-        return _opened(_over_rounds(row, column, np.full(len(row), np.inf), rounds, clients), history.open_to(0))
+        return _infinite_from(_over_rounds(row, column, np.full(len(row), np.inf), rounds, clients), history.open_to(0))
     return EpsilonTimeline(*(np.minimum.reduce(values) for values in zip(*each, strict=True)))
 
 
@@ -177,10 +177,10 @@ def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
     rdp = None if loss.rdp is None else (so_far(loss.rdp[round, i]) for i in range(len(ORDERS)))
     epsilon = _epsilons(squares, pure, rdp, delta)
     timeline = _over_rounds(round, client, epsilon, rounds, clients)
-    return timeline if loss.opened is None else _opened(timeline, loss.opened)
+    return timeline if loss.opened is None else _infinite_from(timeline, loss.opened)
 
 
-def _opened(timeline: EpsilonTimeline, opened: NDArray[np.bool_]) -> EpsilonTimeline:
+def _infinite_from(timeline: EpsilonTimeline, opened: NDArray[np.bool_]) -> EpsilonTimeline:
     """Infinite for everybody from the round on, bool (rounds,), after which more than sums may be known."""
     if not opened.any():
         return timeline

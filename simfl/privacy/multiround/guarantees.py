@@ -17,7 +17,7 @@ from simfl.core.types import SERVER
 from simfl.core.wording import amount
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
-from simfl.privacy.certify.view import ObserverView
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.ledger.ledger_scope import GAUSSIAN_IN_SUM, LEDGER_COLUMNS, is_covered
 from simfl.privacy.multiround.budget import BUDGET
 from simfl.privacy.multiround.colluders import reduce_by

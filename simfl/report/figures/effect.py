@@ -10,7 +10,7 @@ from simfl.report import style
 from simfl.report.axes import labels
 from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.figures.lines import BANDS, THIN, bound
-from simfl.report.measures import Scale, StudyMeasure, with_values
+from simfl.report.measures import StudyMeasure, UnitScale, with_values
 from simfl.report.seed_intervals import few_seeds, seed_column
 from simfl.report.study import Study, most_clients, number
 
@@ -55,7 +55,7 @@ def draw(study: Study) -> Drawn:
 
 
 def _line(
-    axes: "Axes", rows: "DataFrame", swept: str, measure: StudyMeasure, scale: Scale, look: dict[str, Any]
+    axes: "Axes", rows: "DataFrame", swept: str, measure: StudyMeasure, scale: UnitScale, look: dict[str, Any]
 ) -> None:
     """Means along the swept number with their intervals or, of few seeds, a thin line for each seed."""
     seeds = [column for column in rows if str(column).startswith(f"{measure.name}_{seed_column('')}")]

@@ -36,7 +36,7 @@ class Terms(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Noise:
+class GridNoise:
     """The distribution of a term: a Polya share of shape 1/n for n parties; its scale in steps of the grid."""
 
     shape: float

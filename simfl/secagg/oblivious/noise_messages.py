@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from simfl.core.rng import Streams
 from simfl.secagg.crypto.field import Elements, Q
 from simfl.secagg.crypto.keys import elements, secret
-from simfl.secagg.oblivious.grid_noise import Noise, Terms
+from simfl.secagg.oblivious.grid_noise import GridNoise, Terms
 
 Bits = NDArray[np.bool_]
 
@@ -38,7 +38,7 @@ class ObliviousPlan(NamedTuple):
     number: int
     clients: NDArray[np.int32]
     elements: int
-    noise: Noise
+    noise: GridNoise
     kept_share: bool = False
 
     @property

@@ -23,7 +23,7 @@ from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.keys import ELEMENT, KEY
 from simfl.secagg.crypto.quantise import Grid
 from simfl.secagg.masked_protocol import FINEST, CryptoRates, MaskedProtocol, beyond, clipped_row
-from simfl.secagg.oblivious.grid_noise import Noise, pure_epsilon
+from simfl.secagg.oblivious.grid_noise import GridNoise, pure_epsilon
 from simfl.secagg.oblivious.guesses import guesses
 from simfl.secagg.oblivious.noise_messages import ObliviousPlan, run_round
 from simfl.secagg.oblivious.pair_masks import masks
@@ -194,7 +194,7 @@ class Oblivious(MaskedProtocol):
         record = ObliviousRecord(cohort.number, np.sort(cohort.units.ravel()), self.limit(cohort))
         grid = self.grid(record.limit)
         assert grid is not None, "the session before has looked"
-        std = sqrt(Noise(n - 1, self.noise_of(n) * grid.scale).variance) / grid.scale / n
+        std = sqrt(GridNoise(n - 1, self.noise_of(n) * grid.scale).variance) / grid.scale / n
         seconds = n * cohort.dimension * self.rates.element_s
         return SessionResult(np.ones(len(uploaded), dtype=bool), record, seconds, {"noise_std": std})
         yield
@@ -224,7 +224,7 @@ class Oblivious(MaskedProtocol):
     def plan(self, record: ObliviousRecord, grid: Grid, elements: int) -> ObliviousPlan:
         """The noise of a round."""
         n = len(record.clients)
-        noise = Noise(1 / n, self.noise_of(n) * grid.scale)
+        noise = GridNoise(1 / n, self.noise_of(n) * grid.scale)
         number = 0 if self.noise == "once" else record.number
         return ObliviousPlan(number, record.clients, elements, noise, self.variant == "kept_share")
 

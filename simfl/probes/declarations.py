@@ -5,8 +5,8 @@ import numpy as np
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.privacy.multiround.guarantees import Guarantees
-from simfl.probes.play import Played, play
 from simfl.probes.signal import Refuted
+from simfl.probes.simulate import Played, simulate
 from simfl.scenario import Scenario
 from simfl.selection.theory.expected_cardinality import guarantee, keeps_to_family
 
@@ -28,18 +28,18 @@ def refuted_rows(scenario: Scenario) -> list[Refuted]:
     said = {notion: value for notion, value in (guarantee(scenario) or {}).items() if value is not None}
     if max(said.values(), default=0) <= 1:
         return []
-    history = play(scenario).history
+    history = simulate(scenario).history
     (matrix,) = history.participation.values()
-    outside = [t for t in range(matrix.shape[0]) if not keeps_to_family(scenario, matrix[[t]])]
-    if outside:
-        names = ", ".join(map(str, matrix[[outside[0]]].indices.tolist()))
+    rows_outside = [t for t in range(matrix.shape[0]) if not keeps_to_family(scenario, matrix[[t]])]
+    if rows_outside:
+        names = ", ".join(map(str, matrix[[rows_outside[0]]].indices.tolist()))
         return [Refuted(f"rows of the family that it names: the sum of clients {names} is none", 1, 0)]
-    columns, found = Guarantees().accounts(history), []
+    columns, refuted = Guarantees().accounts(history), []
     for notion, value in said.items():
         least = min((each for each in columns[NOTIONS[notion]] if each is not None), default=value)
         if value > least:
-            found.append(Refuted(f"{notion} guarantee for any number of rounds", value, float(least)))
-    return found
+            refuted.append(Refuted(f"{notion} guarantee for any number of rounds", value, float(least)))
+    return refuted
 
 
 def refuted_codes(scenario: Scenario) -> list[Refuted]:
@@ -50,12 +50,12 @@ def refuted_codes(scenario: Scenario) -> list[Refuted]:
         jobs = tuple(Job.of(number, client, number, 0.0) for client in range(len(vectors)))
         reads.append(compression.client(vectors, jobs, Streams(0)))
     public, read = compression.coordinates(40, 0, Streams(0)), reads[0]
-    chosen, found = read[:, slice(None) if public is None else public] != 0, []
+    chosen, refuted = read[:, slice(None) if public is None else public] != 0, []
     if (chosen != chosen[0]).any() and not said & {"mask", "levels"}:
-        found.append(Refuted("sets of coordinates that clients send, by which they can be told", 1, len(chosen)))
+        refuted.append(Refuted("sets of coordinates that clients send, by which they can be told", 1, len(chosen)))
     values = [(len(row[row != 0]), len(np.unique(np.abs(row[row != 0])))) for row in read]
     if any(many > 8 and 2 * few <= many for many, few in values) and "levels" not in said:
-        found.append(Refuted("values that a coordinate of a client may have", *map(float, max(values))))
+        refuted.append(Refuted("values that a coordinate of a client may have", *map(float, max(values))))
     if any(((other != 0) != (read != 0)).any() for other in reads) and not compression.subsamples and not said:
-        found.append(Refuted("sets of coordinates that are sent of an update that stays", 1, 2))
-    return found
+        refuted.append(Refuted("sets of coordinates that are sent of an update that stays", 1, 2))
+    return refuted

@@ -46,11 +46,11 @@ class Use(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Watched(Streams):
-    """Streams that note their ``uses``, of which all but purposes ``kept``, or ``only`` one, can be drawn anew."""
+    """Streams that note their ``uses``, of which all but purposes ``fixed``, or ``only`` one, can be drawn anew."""
 
     stage: int = 0
     redraw: int = 0
-    kept: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
     only: str = ""
     uses: list[Use] = field(default_factory=list)
 
@@ -60,7 +60,7 @@ class Watched(Streams):
     def __call__(self, purpose: str, *key: int) -> np.random.Generator:
         whole = self.within + purpose
         self.uses.append(Use(self.stage, whole, (str(self.seed), whole, *(str(int(part)) for part in key))))
-        anew = self.redraw and whole not in self.kept and self.only in ("", whole)
+        anew = self.redraw and whole not in self.fixed and self.only in ("", whole)
         return Streams(ELSEWHERE + self.redraw if anew else self.seed, self.within)(purpose, *key)
 
 
@@ -80,7 +80,7 @@ class ChosenUpdates(IdleLearner):
         return Updates(self.updates[clients].astype(np.float32), self.samples[clients], np.zeros(len(jobs)))
 
 
-class Sum(NamedTuple):
+class RecordedSum(NamedTuple):
     """One aggregate as it was seen.
 
     Attributes:
@@ -112,8 +112,8 @@ class Recorder(AggregationPipeline):
         vars(parts)["stage_streams"] = tuple(replace(streams, within=each.within, stage=i) for i, each in of_stages)
         super().__init__(parts)
         self.run_streams, self.masks = run_streams, list[Use]()
-        self.streams, self.sums, self.calls = streams, list[Sum](), list[Call]()
-        self.drawn: list[list[Use]] = []
+        self.streams, self.sums, self.calls = streams, list[RecordedSum](), list[Call]()
+        self.uses_by_call: list[list[Use]] = []
         self._added: tuple[ClientUpdates, Aggregate] | None = None
 
     def _client_updates(
@@ -126,7 +126,7 @@ class Recorder(AggregationPipeline):
     def _code(self, jobs: tuple[Job, ...], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         before = len(self.streams.uses)
         sent = super()._code(jobs, vectors)
-        self.drawn.append(self.streams.uses[before:])
+        self.uses_by_call.append(self.streams.uses[before:])
         return sent
 
     def _add(self, done: SessionResult, client_updates: ClientUpdates) -> Aggregate:
@@ -163,7 +163,7 @@ class Recorder(AggregationPipeline):
         self, clients: NDArray[np.int32], seen: Sequence[NDArray[Any]], step: float = 0.0, clipped: int = 0
     ) -> None:
         sent, total, released, shares = (np.array(each, dtype=np.float64) for each in seen)
-        self.sums.append(Sum(clients, sent, total, released, shares, step, clipped))
+        self.sums.append(RecordedSum(clients, sent, total, released, shares, step, clipped))
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class Played:
 
     scenario: Scenario
     parts: Components[Rule]
-    sums: list[Sum]
+    sums: list[RecordedSum]
     rounds: list[RoundResult]
     calls: list[Call]
     masks: list[Use]
@@ -190,8 +190,8 @@ class Played:
         that of the play; ``only``: of one purpose.
         """
         learner: Any = ChosenUpdates(self.parts.learner.samples, updates)
-        kept = self.public if redraw and not only else frozenset[str]()
-        watched = Watched(self.parts.streams.seed, redraw=redraw, kept=kept, only=only)
+        fixed = self.public if redraw and not only else frozenset[str]()
+        watched = Watched(self.parts.streams.seed, redraw=redraw, fixed=fixed, only=only)
         recorder = Recorder(replace(self.parts, learner=learner), watched, Watched(0))
         for number, jobs, args in self.calls:
             if args:
@@ -206,7 +206,7 @@ class Played:
         and roundings, which both worlds have in common.
         """
         base = self.again(self.nothing)
-        purposes = {use.purpose for uses in base.drawn for use in uses}
+        purposes = {use.purpose for uses in base.uses_by_call for use in uses}
         others = {purpose: self.again(self.nothing, 1, purpose).sums for purpose in purposes}
         return frozenset(
             purpose for purpose, sums in others.items()
@@ -233,8 +233,8 @@ class Played:
                 for name, value in said.items():
                     known.setdefault(name, np.full(shape[0], np.nan))[done.number] = value
         participation = {to: csr_array(matrix) for to, matrix in matrices.items()}
-        told = Told(lambda: participation, lambda: recorded, self._transcripts)
-        return history_of(self.scenario, Views(self.scenario, shape[0], told), facts, self.parts.learner.samples)
+        events = Told(lambda: participation, lambda: recorded, self._transcripts)
+        return history_of(self.scenario, Views(self.scenario, shape[0], events), facts, self.parts.learner.samples)
 
     def _transcripts(self) -> Iterator[tuple[int, Transcript | None]]:
         for done in self.rounds:
@@ -245,7 +245,7 @@ class Played:
         return sum(e["event"] == "message" and (e["kind"], e["from"]) == ("update", client) for e in self.messages)
 
 
-def play(scenario: Scenario, updates: Vectors | None = None) -> Played:
+def simulate(scenario: Scenario, updates: Vectors | None = None) -> Played:
     """A scenario, its ``learning`` put aside, with these updates, (clients, d), the same in every job; None = 0.
 
     Clients hold other numbers of samples, which may weigh updates.
