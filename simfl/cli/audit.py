@@ -113,9 +113,9 @@ def command(
         return following.follow(participation, _columns(columns), least, action, interval_s)
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
-    from simfl.audit.of_coalition import with_coalition
     from simfl.audit.more_than_sums import refuse_more_than_sums
     from simfl.audit.noise import spent
+    from simfl.audit.of_coalition import with_coalition
     from simfl.audit.reading import read
 
     _check_output(figure, participation, picture=True)

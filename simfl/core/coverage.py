@@ -83,16 +83,16 @@ def unstated_weights(setting: ScenarioView, samples: NDArray[np.int64] | None = 
 
 def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """The parts of what each client sends, in jobs and before the first one."""
-    return (*_sent_by_algorithm(setting), *told_by_compression(setting), *reports_for_selection(setting))
+    return (*sent_by_algorithm(setting), *told_by_compression(setting), *reports_for_selection(setting))
 
 
 def told_by_compression(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """What compressed updates tell beside their sum.
 
-    No sum covers it. Noise does (:func:`compression_problems` refuses what it would not): it is in the update before
+    No sum covers it. Noise does (:mod:`simfl.core.compression_coverage` refuses what it would not): it is in the update before
     that is compressed, or the server, which alone sees single updates, is not whom it protects against.
     """
-    return setting.compression.exposes(setting) if _sent_by_algorithm(setting) else ()
+    return setting.compression.exposes(setting) if sent_by_algorithm(setting) else ()
 
 
 def compression_place(stages: "Sequence[Stage]") -> int:
@@ -125,7 +125,7 @@ def _at_client(stage: "Stage") -> bool:
     return stage.adds_noise is not None and stage.adds_noise.where == "client"
 
 
-def _keeps_short(stage: "Stage") -> bool:
+def keeps_short(stage: "Stage") -> bool:
     """Whether coordinates that are 0 stay 0 at the client."""
     noisy = stage.adds_noise is not None and stage.adds_noise.where != "server"
     return not noisy and all(link.sparse for link in stage.links)
@@ -138,7 +138,7 @@ def reports_for_selection(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     return (*(part for part, is_reported in reports.items() if is_reported), *(COUNT,) * ("samples" in policy.reads))
 
 
-def _sent_by_algorithm(setting: ScenarioView) -> tuple[PayloadPart, ...]:
+def sent_by_algorithm(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     rule = setting.training
     parts: tuple[PayloadPart, ...] = rule.algorithm.sends
     if rule.algorithm.partial and all(part.kind != "mask" for part in parts):
@@ -200,7 +200,7 @@ def beside_sums(setting: ScenarioView) -> list[str]:
 
 def coverage_problems(setting: ScenarioView) -> list[str]:
     """What the scenario promises of its clients and cannot keep, in words about the client algorithm."""
-    parts, problems = _sent_by_algorithm(setting), []
+    parts, problems = sent_by_algorithm(setting), []
     for who, covers, otherwise in _promises(setting):
         if not parts:
             problems.append(f"sends nothing that {who} could protect; use {otherwise}")
@@ -221,50 +221,11 @@ def coverage_problems(setting: ScenarioView) -> list[str]:
     return problems
 
 
-def compression_problems(setting: ScenarioView) -> list[str]:
-    """What the scenario promises of its clients and compression would break, in words about the compression.
-
-    What it tells of a single update (:meth:`simfl.compression.base.Compression.exposes`) a protocol would have to
-    cover. Noise that is added one by one and accounted in the sum would no longer be what is accounted.
-    """
-    if not setting.compression.codes:
-        return []
-    rule, algorithm, exposed = setting.training, setting.training.algorithm, setting.compression.exposes(setting)
-    parts, problems = _sent_by_algorithm(setting), []
-    if not any(part.kind == "update" for part in parts):
-        problems.append(f"codes updates, but {algorithm.name} sends none; use compression: none")
-    for part in (part for part in parts if part.kind == "mask"):
-        problems.append(f"changes all coordinates, but {algorithm.name} sends {part.name}; use compression: none")
-    if not rule.sends_changes:
-        problems.append(f"codes changes of the model, but training: {rule.name} mixes whole models; use mix: deltas")
-    for who, covers, otherwise in _protocol_promise(setting):
-        for part in (part for part in exposed if part.kind not in covers):
-            problems.append(f"sends {part.name}, which {who} does not cover; use {part.instead} or {otherwise}")
-    if certificate := setting.secagg.certificate:
-        why = (
-            f"scales updates before secagg: {setting.secagg.name} adds noise, and {certificate} is of the trained ones"
-        )
-        problems.append(f"{why}; use compression: none")
-    stages, place = setting.privacy.stages, compression_place(setting.privacy.stages)
-    changes = exposed or not setting.compression.subsamples
-    for stage in (stage for stage in stages[:place] if changes and stage.certificate):
-        why = f"changes noisy updates one by one, but privacy.stages: {stage.name} has an epsilon of their sum"
-        instead = exposed[0].instead if exposed else "compression: random_k"
-        problems.append(f"{why}; use {instead} or compression: none")
-    for stage in (stage for stage in stages[:place] if stage.changes_coordinates):
-        problems.append(f"codes the model's coordinates, but privacy.stages: {stage.name} sends others; use none")
-    for stage in stages[place:]:
-        if exposed and not _keeps_short(stage):
-            why = f"comes before privacy.stages: {stage.name}, which then changes every coordinate"
-            problems.append(f"{why}; use compression: none or no such stage")
-    return problems
-
-
 def selection_problems(setting: ScenarioView) -> list[str]:
     """What the scenario promises of its clients and cannot keep, in words about the selection."""
     parts, problems = reports_for_selection(setting), []
     clear = setting.selection.scalars == "clear"
-    for who, covers, otherwise in [*([] if clear else _protocol_promise(setting)), *_noise_promises(setting)]:
+    for who, covers, otherwise in [*([] if clear else protocol_promise(setting)), *_noise_promises(setting)]:
         for part in parts:
             if part.kind not in covers:
                 public = "" if who.startswith(("the epsilon", "epsilon")) or clear else "scalars: clear or "
@@ -285,11 +246,11 @@ Promise = tuple[str, frozenset[str], str]
 
 
 def _promises(setting: ScenarioView) -> Iterator[Promise]:
-    yield from _protocol_promise(setting)
+    yield from protocol_promise(setting)
     yield from _noise_promises(setting)
 
 
-def _protocol_promise(setting: ScenarioView) -> Iterator[Promise]:
+def protocol_promise(setting: ScenarioView) -> Iterator[Promise]:
     protocol = setting.secagg
     if not protocol.shows_updates:
         certified = f"secagg: {protocol.name}" if not protocol.certificate else (

@@ -1,8 +1,7 @@
 """What a privacy stage is: a mechanism that changes what is summed, e.g. clipping or noise."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from inspect import getattr_static, isabstract
+from dataclasses import dataclass
+from inspect import getattr_static
 from math import inf, sqrt
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -273,24 +272,6 @@ class Stage(Plugin, Protocol):
 
 HARMLESS = frozenset({"name", "columns", "example", "check", "cautions", "resolve", "_abc_impl", "_is_protocol"})
 """What a subclass of a stage may change without changing what it does to updates."""
-
-DRAWING = ("client", "server", "secrets", "noise", "sampler")
-"""The methods of a stage that are given streams."""
-
-
-def stage_streams(stages: Sequence[Stage], streams: Streams) -> tuple[Streams, ...]:
-    """The streams of each stage: the run's own, but for one that may draw as an earlier one does. Its draws have its
-    place in their addresses: two stages with noise of one address would add one noise, twice.
-
-    Stages may draw alike if they have a class in common, besides what every stage is, that is given streams.
-    """
-    classes_of = [
-        [cls for cls in type(stage).__mro__ if not (cls in Stage.__mro__ or isabstract(cls))] for stage in stages
-    ]
-    drawing = [{cls for cls in classes if any(name in vars(cls) for name in DRAWING)} for classes in classes_of]
-    alike = [any(classes & earlier for earlier in drawing[:i]) for i, classes in enumerate(drawing)]
-    return tuple(replace(streams, within=f"stage {i}/") if it else streams for i, it in enumerate(alike))
-
 
 STAGES = Registry[Stage](
     "stage",

@@ -91,8 +91,8 @@ def _below(base: Played, measured: float) -> list[Refuted]:
                 inf if values[-1] is None else float(values[-1]),
                 float(gaussian.epsilon(measured, delta)),
             )
-            if lower_bound > SLACK * printed:
-                refuted.append(Refuted(f"{name} of accountant '{accountant.name}'", printed, lower_bound))
+            if bound > SLACK * printed:
+                refuted.append(Refuted(f"{name} of accountant '{accountant.name}'", printed, bound))
     return refuted
 
 

@@ -53,9 +53,7 @@ def coefficients(base: Played, redraw: int = 0) -> NDArray[np.float64]:
         one = base.nothing
         one[client] = direction
         for t, each in enumerate(base.again(one, redraw).sums):
-            seen[t, client] = float((each.released - nothing[t]) @ direction) / float(
-                direction @ direction
-            )
+            seen[t, client] = float((each.released - nothing[t]) @ direction) / float(direction @ direction)
     return seen
 
 

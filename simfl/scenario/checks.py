@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from simfl.core import coverage
+from simfl.core.compression_coverage import compression_problems
 from simfl.core.registration.protocol import is_plugin
 from simfl.core.storage.data_folder import data_places
 from simfl.scenario import column_owners, data_files, plugin_files, resolution
@@ -64,4 +65,4 @@ def _uncovered_parts(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
 def _compression(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
     """What compression cannot code, or tells although a certificate does not cover it."""
     name = scenario.compression.name
-    yield from ((("compression",), f"{name} {message}") for message in coverage.compression_problems(scenario))
+    yield from ((("compression",), f"{name} {message}") for message in compression_problems(scenario))

@@ -280,7 +280,6 @@ class Scenario:
 
         Data files and plugin files count by their content, other plugins by their code, simfl's own by its results
         version; where a known data set lies does not count.
-
         Raises:
             ScenarioError: a data file cannot be read.
         """

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.compression_step import CompressionStep
+from simfl.agents.aggregation.required_sum import require_sum
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Job, Updates
@@ -141,7 +142,7 @@ class AggregationPipeline:
             return None
         members = self._members(number, updates, client_updates, total)
         shares = members.weights / members.divisor if total.shares is None else total.shares
-        self._require_sum(client_updates, total, members, shares)
+        require_sum(parts, client_updates, total, members, shares)
         row = used_row(rule, total.weights, shares, members.divisor, updates.examples)
         total = total._replace(
             clients=total.clients[in_sum], weights=row[in_sum], shares=shares[in_sum],
@@ -174,28 +175,6 @@ class AggregationPipeline:
         checked_type(total, Aggregate, protocol, "add", "an Aggregate")
         checked_vectors(total.vector, (client_updates.vectors.shape[1],), protocol, "add gives as vector")
         return total
-
-    def _require_sum(
-        self, client_updates: ClientUpdates, total: Aggregate, members: Members, shares: NDArray[np.float64]
-    ) -> None:
-        """Looks whether an aggregate that says so is a multiple of the weighted sum, where noise rests on that.
-
-        Raises:
-            PluginError: it is not.
-        """
-        parts, aggregate = self.parts, self.parts.rule.aggregate
-        if (
-            not aggregate.sum_only
-            or parts.protocol.field is not None
-            or all(it.adds_noise is None for it in parts.stages)
-        ):
-            return
-        ones, used = np.ones((len(shares), 1), dtype=np.float32), shares * members.divisor
-        gain = float(aggregate.combine(ones, used, members.divisor)[0]) / (float(shares.sum()) or 1.0)
-        vector = total.vector.astype(np.float64)
-        left = vector - gain * np.einsum("n,nd->d", shares, client_updates.vectors)
-        if not np.abs(left).max(initial=0.0) <= 1e-3 * np.abs(vector).max(initial=0.0):
-            raise PluginError(aggregate, "combine gives no fixed multiple of the weighted sum; say sum_only = False")
 
     def _apply_factor(self, client_updates: ClientUpdates, total: Aggregate) -> tuple[Aggregate, Factor | None]:
         """The aggregate times the factor of the rule's aggregate, where that is not meant for the server's step."""
