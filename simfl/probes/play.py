@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -200,16 +200,18 @@ class Played:
 
     @cached_property
     def public(self) -> frozenset[str]:
-        """Purposes for which clients draw though nothing of it is in what they send of updates that are 0: rotations
-        and roundings, which both worlds have in common.
+        """Purposes for which a stage's clients draw though nothing of it is in what the stage makes of updates of 0:
+        rotations and roundings, which both worlds have in common.
         """
-        base = self.again(self.nothing)
-        purposes = {use.purpose for uses in base.drawn for use in uses}
-        others = {purpose: self.again(self.nothing, 1, purpose).sums for purpose in purposes}
-        return frozenset(
-            purpose for purpose, sums in others.items()
-            if all(np.array_equal(one.sent, other.sent) for one, other in zip(base.sums, sums, strict=True))
-        )  # fmt: skip
+        jobs, found = next((jobs for _, jobs, _ in self.calls), ()), set[str]()
+        streams = stage_streams(self.parts.stages, self.parts.streams)
+        for stage, d, own in zip(self.parts.stages, self.parts.stage_inputs, streams, strict=True):
+            sent, base = partial(stage.client, np.zeros((len(jobs), d), np.float32), jobs, stage.start(d)), Watched(0)
+            before = sent(replace(base, within=own.within))
+            for purpose in {use.purpose for use in base.uses}:
+                if np.array_equal(before, sent(Watched(0, own.within, redraw=1, only=purpose))):
+                    found.add(purpose)
+        return frozenset(found)
 
     @cached_property
     def history(self) -> History:
