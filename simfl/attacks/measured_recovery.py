@@ -143,11 +143,11 @@ class RecoveryMeter:
                 zip(ARRAYS, (self.gram, self.moments, self.mean, self.weight, self.shown, self.latest), strict=True)
             ),
             "counts": np.array([self.spent, self.sums, self.measured]),
-            **{f"value/{name}": np.float64(value) for name, value in self.values.items()},
+            **{f"value/{name}": np.asarray(value) for name, value in self.values.items()},
         }
 
     def restore(self, state: Arrays) -> None:
         """Takes back a :meth:`state`."""
         self.gram, self.moments, self.mean, self.weight, self.shown, self.latest = (np.array(state[k]) for k in ARRAYS)
         self.spent, self.sums, self.measured = state["counts"].tolist()
-        self.values = {name.removeprefix("value/"): float(state[name]) for name in state if name.startswith("value/")}
+        self.values = {name.removeprefix("value/"): state[name].item() for name in state if name.startswith("value/")}

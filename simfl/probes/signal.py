@@ -26,8 +26,7 @@ SURE = 3.1
 """Standard deviations of a measurement by which it is lowered before it counts."""
 SAME = 1e-5
 """What moves or varies by less, relative to what is seen, has not."""
-SLACK = 1.02
-"""By so much a measurement has to be above what is said."""
+SLACK = 1.02  # by so much a measurement has to be above what is said
 
 
 class Refuted(NamedTuple):

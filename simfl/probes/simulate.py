@@ -1,8 +1,8 @@
 """A scenario played with chosen updates: the real server, sessions, stages and sums, and all that an observer sees."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,16 +13,15 @@ from simfl.agents.aggregation.pipeline import ReleasedUpdate
 from simfl.agents.world import World
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.core.types import SERVER, Aggregate, Job, Updates
+from simfl.core.types import Aggregate, Job, Updates
 from simfl.learning.none import IdleLearner
 from simfl.privacy.accountant import History
 from simfl.privacy.stage_streams import stage_streams
-from simfl.runs.accounting import history_of
+from simfl.runs.accounting import facts_of, history_of
 from simfl.runs.run import build
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.secagg.sessions import SessionResult
-from simfl.secagg.transcript import Transcript
 from simfl.secagg.updates import ClientUpdates
 from simfl.training.base import Rule
 
@@ -202,43 +201,26 @@ class Played:
 
     @cached_property
     def public(self) -> frozenset[str]:
-        """Purposes for which clients draw though nothing of it is in what they send of updates that are 0: rotations
-        and roundings, which both worlds have in common.
+        """Purposes for which a stage's clients draw though nothing of it is in what the stage makes of updates of 0:
+        rotations and roundings, which both worlds have in common.
         """
-        base = self.again(self.nothing)
-        purposes = {use.purpose for uses in base.uses_by_call for use in uses}
-        others = {purpose: self.again(self.nothing, 1, purpose).sums for purpose in purposes}
-        return frozenset(
-            purpose for purpose, sums in others.items()
-            if all(np.array_equal(one.sent, other.sent) for one, other in zip(base.sums, sums, strict=True))
-        )  # fmt: skip
+        jobs, purposes = next((jobs for _, jobs, _ in self.calls), ()), set[str]()
+        streams = stage_streams(self.parts.stages, self.parts.streams)
+        for stage, d, drawing in zip(self.parts.stages, self.parts.stage_inputs, streams, strict=True):
+            sent, base = partial(stage.client, np.zeros((len(jobs), d), np.float32), jobs, stage.start(d)), Watched(0)
+            before = sent(replace(base, within=drawing.within))
+            for purpose in {use.purpose for use in base.uses}:
+                if np.array_equal(before, sent(Watched(0, drawing.within, redraw=1, only=purpose))):
+                    purposes.add(purpose)
+        return frozenset(purposes)
 
     @cached_property
     def history(self) -> History:
         """What accountants are given."""
-        from scipy.sparse import csr_array
-
         shape = len(self.rounds), self.scenario.clients
-        matrices = {} if self.parts.rule.many_aggregators else {SERVER: np.zeros(shape)}
-        recorded = np.full(len(self.rounds), np.inf)
-        facts: tuple[dict[str, Any], ...] = tuple({} for _ in self.scenario.privacy.stages)
-        for done in self.rounds:
-            to = np.full(len(done.clients), SERVER) if done.aggregators is None else done.aggregators
-            for aggregator, client, weight in zip(to.tolist(), done.clients.tolist(), done.weights, strict=True):
-                matrices.setdefault(aggregator, np.zeros(shape))[done.number, client] = weight
-            for phase in done.phases:
-                if phase.tolerated is not None:
-                    recorded[phase.round] = min(recorded[phase.round], phase.tolerated)
-            for known, said in zip(facts, done.facts):
-                for name, value in said.items():
-                    known.setdefault(name, np.full(shape[0], np.nan))[done.number] = value
-        participation = {to: csr_array(matrix) for to, matrix in matrices.items()}
-        events = Told(lambda: participation, lambda: recorded, self._transcripts)
-        return history_of(self.scenario, Views(self.scenario, shape[0], events), facts, self.parts.learner.samples)
-
-    def _transcripts(self) -> Iterator[tuple[int, Transcript | None]]:
-        for done in self.rounds:
-            yield from ((done.number, each) for each in ([None] if done.transcripts is None else done.transcripts))
+        views = Views(self.scenario, shape[0], Told.of_rounds(self.rounds, shape, self.parts.rule.many_aggregators))
+        facts = facts_of(((done.number, done.facts) for done in self.rounds), self.scenario, shape[0])
+        return history_of(self.scenario, views, facts, self.parts.learner.samples)
 
     def uploads(self, client: int) -> int:
         """How many updates a client has sent, in a sum or not."""

@@ -13,8 +13,7 @@ from simfl.probes.signal import SURE, Refuted, refuted_noise
 from simfl.probes.simulate import DIMENSION, Played, simulate
 from simfl.scenario import Scenario
 
-SMALL = 1e-2
-"""Updates that nobody clips; rounding still is far less."""
+SMALL = 1e-2  # updates that nobody clips; rounding still is far less
 EQUAL = 0.03
 """Coefficients differ where they do by more, relatively."""
 MEANT = 200

@@ -1,6 +1,6 @@
 """What a run's accountants are rows, and what they say."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,18 @@ def stage_facts(scenario: Scenario, folder: Path, rounds: int) -> tuple[dict[str
     facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in stages)
     for round, stage, name, value in _table(folder / "facts.csv") if stages else []:
         facts[stage].setdefault(name, np.full(rounds, np.nan))[round] = value
+    return facts
+
+
+def facts_of(
+    stated: Iterable[tuple[int, Sequence[dict[str, float]]]], scenario: Scenario, rounds: int
+) -> tuple[dict[str, NDArray[np.float64]], ...]:
+    """The same of what servers state, stage by stage, with the number of each round."""
+    facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in scenario.privacy.stages)
+    for number, of_stages in stated:
+        for known, said in zip(facts, of_stages):
+            for name, value in said.items():
+                known.setdefault(name, np.full(rounds, np.nan))[number] = value
     return facts
 
 

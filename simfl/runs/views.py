@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents import RoundResult
 from simfl.core.coverage import changing_lengths, exposing, told_by_compression
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import changing_weights
@@ -47,6 +48,23 @@ class Told(NamedTuple):
             lambda: fewest_tolerated(folder / "phases.csv", rounds),
             lambda: read_messages(folder / "messages.csv", clients),
         )
+
+    @classmethod
+    def of_rounds(cls, rounds: Sequence[RoundResult], shape: tuple[int, int], many_aggregators: bool) -> Self:
+        """By rounds in memory, of so many rounds and clients."""
+        from scipy.sparse import csr_array
+
+        matrices = {} if many_aggregators else {SERVER: np.zeros(shape)}
+        tolerated, messages = np.full(shape[0], np.inf), list[tuple[int, Transcript | None]]()
+        for done in rounds:
+            to = np.full(len(done.clients), SERVER) if done.aggregators is None else done.aggregators
+            for aggregator, client, weight in zip(to.tolist(), done.clients.tolist(), done.weights, strict=True):
+                matrices.setdefault(aggregator, np.zeros(shape))[done.number, client] = weight
+            for phase in (phase for phase in done.phases if phase.tolerated is not None):
+                tolerated[phase.round] = min(tolerated[phase.round], phase.tolerated)
+            messages += [(done.number, each) for each in ([None] if done.transcripts is None else done.transcripts)]
+        participation = {to: csr_array(matrix) for to, matrix in matrices.items()}
+        return cls(lambda: participation, lambda: tolerated, lambda: iter(messages))
 
 
 @dataclass(frozen=True)

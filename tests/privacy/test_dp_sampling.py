@@ -1,5 +1,6 @@
 """Sampling that is claimed: the sums are those of the theorem, and no epsilon is below the truth."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,7 +13,7 @@ from simfl.core.types import SERVER
 from simfl.network import NETWORKS
 from simfl.network.base import Network
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.observer_view import ObserverView
+from simfl.privacy.certify.observer_view import Clear, ObserverView
 from simfl.privacy.dp.accountants.pld import Pld
 from simfl.privacy.dp.accountants.rdp import Rdp
 from simfl.privacy.dp.mechanisms import gaussian
@@ -353,8 +354,9 @@ def test_whoever_may_leave_is_taken_to_follow_data():
 
 def test_all_pairs_of_claims_and_departures_are_covered():
     pytest.importorskip("dp_accounting")
-    seen = History({SERVER: ObserverView.of_sums(csr_array((2, 3)))}, ({"rounding": np.zeros(2), "std": np.ones(2)},),
-                   stages=(STAGES.of("central_gaussian"),), exposing=("its departure",))  # fmt: skip
+    view = replace(ObserverView.of_sums(csr_array((2, 3))), clear=(Clear("its departure", False),))
+    facts = ({"rounding": np.zeros(2), "std": np.ones(2)},)
+    seen = History({SERVER: view}, facts, stages=(STAGES.of("central_gaussian"),))
     for kind, claim in product((Pld, Rdp), ("none", "poisson")):
         assert list(kind(amplification=claim, rate=0.1).epsilons(seen)) == [None, None]
 

@@ -183,7 +183,7 @@ def test_a_clip_after_a_norm_that_moves_does_not_narrow_the_bit_beside_the_updat
     adaptive, clip = made("adaptive_gaussian", bit_std=0.6), made("clipping", norm=0.5)
     facts = {"sensitivity": np.array([10.0]), "std": np.array([10.0])}
     ((_, bound),) = candidates((adaptive, clip), (facts, {}), coded=False)
-    assert bound.l2.tolist() == [10.0]
+    assert bound.l2.tolist() == [pytest.approx(np.hypot(10.0, 1.0))]  # of the update and its bit
 
 
 def test_a_round_of_which_a_stage_says_nothing_has_no_noise():

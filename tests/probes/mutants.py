@@ -347,6 +347,9 @@ MUTANTS = {
     # maps: a factor is dropped
     "a clip in L2 counts half": ([less_bound(maps.Clip, "l2")], noise(stages=[CENTRAL])),
     "a clip in L2 counts half, of local noise": ([less_bound(maps.Clip, "l2")], noise(stages=[LOCAL], secagg="plain")),
+    "a bit beside an update is not counted where noise covers both": (
+        [(adaptive_gaussian.ClippedWithBit, "bound", lambda self, before, facts: maps.Bound(
+            l2=facts.get("sensitivity", 1.0)))], noise(stages=[ADAPTIVE, LOCAL], secagg="plain")),
     "a clip in L1 counts a quarter": (
         [less_bound(maps.Clip, "l1", 0.25)], noise(stages=[LAPLACE], secagg="plain")),
     "a clip of a tree counts half": ([less_bound(maps.Clip, "l2")], noise(stages=[TREE])),

@@ -12,6 +12,7 @@ from tests.secagg import test_views as views
 from tests.support.sizes import repeats
 
 DAILY = (
+    "a bit beside an update is not counted where noise covers both",
     "a stage that says nothing does nothing (T2)", "Gaussian losses are halved", "losses forget samples",
     "accountants see what is stated of weights (T1)", "unsummed updates are not counted (T8)", "no noise is added",
     "two stages draw the same noise (T9)", "all clients draw one noise", "a protocol masks nothing (T3)",

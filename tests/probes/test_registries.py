@@ -163,3 +163,9 @@ def test_all_accountants_print_at_least_what_was_measured(stage):
     assert refuted_noise(simulate(scenario), 120) == []
     with mock.patch.object(losses, "loss_factors", lambda history, loss: 0.5 * losses.noised_weights(history, loss)):
         assert any("accountant" in found.what for found in refuted_noise(simulate(scenario), 120))
+
+
+def test_the_bit_of_adaptive_clipping_is_counted_by_noise_after_it():
+    """0.13 was printed, more than 1 is true: the clients' noise covers the bit, too."""
+    scenario = parse(scene(stages=[made("stage", "adaptive_gaussian"), "local_gaussian"], secagg="plain"))
+    assert scenario is not None and refuted_noise(simulate(scenario), 120) == []

@@ -10,7 +10,7 @@ from simfl.core.rng import Streams
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.secagg.crypto.field import Q, to_signed
-from simfl.secagg.oblivious.grid_noise import Noise, pure_epsilon
+from simfl.secagg.oblivious.grid_noise import GridNoise, pure_epsilon
 from simfl.secagg.oblivious.guesses import guesses
 from simfl.secagg.oblivious.noise_messages import ObliviousPlan, Party, choices, forward, run_round
 from simfl.secagg.oblivious.oblivious_noise import Oblivious
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("sweeps_here")
 
 
 def plan(n, d, scale=200.0, kept_share=False, number=0):
-    return ObliviousPlan(number, np.arange(n, dtype=np.int32), d, Noise(1 / n, scale), kept_share)
+    return ObliviousPlan(number, np.arange(n, dtype=np.int32), d, GridNoise(1 / n, scale), kept_share)
 
 
 def vectors(n, d, seed=0):
@@ -132,7 +132,7 @@ def laplace_chances(scale, size=4000):
 def test_terms_are_shares_of_discrete_laplace_noise(parties, scale):
     """A negative binomial variable is a Poisson one of a Gamma one; so many terms as parties are one Laplace."""
     size, shape = 400_000, 1 / parties
-    made = Noise(shape, scale)
+    made = GridNoise(shape, scale)
     terms = made.draw(np.random.default_rng(5), size).dense(size)
     rng = np.random.default_rng(6)
     pair = rng.poisson(rng.standard_gamma(shape, (2, size)) / np.expm1(1 / scale))
@@ -197,7 +197,7 @@ def test_a_coarse_grid_costs_what_it_costs_and_is_pointed_out(execute, tmp_path)
 
 
 def test_no_noise_is_no_term():
-    assert not len(Noise(0.1, 0.0).draw(np.random.default_rng(0), 1000).places)
+    assert not len(GridNoise(0.1, 0.0).draw(np.random.default_rng(0), 1000).places)
 
 
 def test_the_noise_of_the_sum_is_one_laplace_less_than_there_are_parties():

@@ -1,8 +1,7 @@
 """From jobs to one aggregate: training, the clients' stages, the protocol's sum, the server's stages.
 
-Every server needs the same arithmetic between the updates that count and the step of the model, and what it promises
-about privacy rests on the order of its parts. So there is one pipeline, and servers differ only in when they call it
-with whose jobs. The order of things:
+Every server needs the same arithmetic between the updates that count and the step of the model, and its promises about
+privacy rest on the order of its parts. So there is one pipeline; servers differ in when they call it. The order:
 
 1. the jobs that count are trained, in one batch; the rule makes of each change what is summed (``contributions``);
 2. coordinates that never leave a client are taken out; then the stages' client parts, in the order of the scenario,
@@ -17,8 +16,7 @@ Invariants: what the server sees is the protocol's total, and single vectors onl
 reads what a later one makes. Stages' states change in step 5 only, once an aggregate, so that the client parts of one
 aggregate all see the same state; a client's residual (error feedback) changes once its update is in the total. Draws
 are addressed by job or by number of the aggregate, so that batches and the order of arrivals change none. A round that
-sums nobody releases nothing and changes no state, unless the rule divides by a fixed number: then 0 goes through step 5
-(:meth:`AggregationPipeline.nobody`).
+sums nobody releases nothing, unless the rule divides by a fixed number (:meth:`AggregationPipeline.nobody`).
 
 A checkpoint needs the stages' states, the residuals and nothing else: all other inputs are arguments, or belong to the
 rule, the learner or :class:`simfl.agents.aggregation.global_model.GlobalModelState`.

@@ -9,8 +9,7 @@ Registering a class gives it a YAML name, validation of its fields, an entry in 
         k: Annotated[int, Field(ge=1, description="clients in an aggregation")]
 
 What a family's protocol gives a value or a body is optional: a class that lacks it gets that one when it is registered,
-so that everybody may read it from every plugin. Packages add plugins through the entry point group
-``simfl.<family>`` (:mod:`simfl.core.registration.packages`).
+so that everybody may read it from every plugin. Packages add plugins through the entry points ``simfl.<family>``.
 """
 
 import sys

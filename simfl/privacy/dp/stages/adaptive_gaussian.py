@@ -26,12 +26,12 @@ STEEPEST = 500.0
 
 @dataclass(frozen=True)
 class ClippedWithBit(Map):
-    """Clipped to the norm of the moment, a bit beside it: together as long as the stage says, whatever goes in."""
+    """Clipped to the norm of the moment, as the stage says, whatever goes in, and beside it a bit of 1/2 or -1/2."""
 
     sparse = True
 
     def bound(self, before: Bound, facts: Facts) -> Bound:
-        return Bound(l2=facts.get("sensitivity", 1.0))
+        return Bound(l2=np.hypot(facts.get("sensitivity", 1.0), 1.0))
 
 
 @STAGES("adaptive_gaussian")
@@ -124,7 +124,10 @@ class AdaptiveGaussian(Stage):
         return {"sensitivity": sensitivity, "std": std, "noise_std": added, "clip_norm": float(state["norm"][-1])}
 
     def loss(self, facts: Facts, bound: Bound) -> Loss:
-        return gaussian_loss(bound.l2, facts["std"])
+        """Of the update and its bit, whose noise the multiplier has; infinite where anything has made them longer."""
+        (link,), alone = self.maps, facts["sensitivity"]
+        longer = bound.l2 > link.bound(bound, facts).l2
+        return gaussian_loss(np.where(longer, np.inf, np.minimum(alone, bound.l2)), facts["std"])
 
     def _mu(self, members: Members, norm: float) -> float:
         """What a rounded update of weight 1 and its rounded bit move, each in units of its noise, together."""
