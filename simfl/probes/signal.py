@@ -86,10 +86,7 @@ def _below(base: Played, measured: float) -> list[Refuted]:
         for name, values in columns.items():
             if delta is None or not name.startswith("epsilon") or name.endswith("median"):
                 continue
-            printed, bound = (
-                inf if values[-1] is None else float(values[-1]),
-                float(gaussian.epsilon(measured, delta)),
-            )
+            printed, bound = inf if values[-1] is None else values[-1], float(gaussian.epsilon(measured, delta))
             if bound > SLACK * printed:
                 refuted.append(Refuted(f"{name} of accountant '{accountant.name}'", printed, bound))
     return refuted
@@ -161,21 +158,16 @@ def _measure(base: Played, updates: Vectors, client: int, observer: str, limit: 
 
 
 def separation(moved: Vectors, noised: Vectors) -> tuple[float, float]:
-    """In how many standard deviations of its own a statistic moves: about, and at the least.
+    """In how many standard deviations of its own a statistic of what is seen, (draws, n), moves: about, and at the least.
 
     The statistic is linear: the direction in which the mean moves; or that one seen through the covariance of the
     noise, found in the first half of the draws and measured in the second.
-
-    Args:
-        moved: by how much what is seen moved, (draws, n).
-        noised: what is seen in one of the worlds, (draws, n).
     """
     scale = SAME * max(1.0, float(np.abs(noised).max()), float(np.abs(moved).max()))
     mean, spread = moved.mean(axis=0), noised.std(axis=0, ddof=1)
     if np.any((spread < scale) & (np.abs(moved).min(axis=0) > scale)):
         return inf, inf
-    some = spread >= scale
-    if not some.any() or np.abs(mean).max() < scale:
+    if not (some := spread >= scale).any() or np.abs(mean).max() < scale:
         return 0.0, 0.0
     moved, noised, mean = moved[:, some] / spread[some], noised[:, some] / spread[some], mean[some] / spread[some]
     half = len(moved) // 2

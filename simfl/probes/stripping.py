@@ -70,8 +70,8 @@ def _without(cls: type, family: str, names: tuple[str, ...]) -> Iterator[None]:
     finally:
         for name in names:
             delattr(cls, name)
-        for name, value in overridden.items():
-            setattr(cls, name, value)
+            if name in overridden:
+                setattr(cls, name, overridden[name])
 
 
 def better_unsaid(cls: type, family: str, data: Data) -> list[Refuted]:

@@ -24,9 +24,7 @@ def refutations(scenario: Scenario, draws: int) -> list[Refuted]:
     """All that probes of a scenario's sums and noise refute, the noise measured with so many draws or more."""
     base, rng = simulate(scenario), np.random.default_rng(scenario.seed)
     sent = base.again(rng.standard_normal((scenario.clients, DIMENSION))).sums
-    rounding = (
-        [] if scenario.secagg.certificate else [refuted for i, each in enumerate(sent) for refuted in _off(each, i)]
-    )
+    rounding = [] if scenario.secagg.certificate else [it for i, each in enumerate(sent) for it in _off(each, i)]
     return [*rounding, *refuted_weights(base), *repeated_noise(base), *refuted_noise(base, draws)]
 
 
