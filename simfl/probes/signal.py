@@ -158,7 +158,7 @@ def _measure(base: Played, updates: Vectors, client: int, observer: str, limit: 
 
 
 def separation(moved: Vectors, noised: Vectors) -> tuple[float, float]:
-    """In how many standard deviations of its own a statistic of what is seen, (draws, n), moves: about, and at the least.
+    """In how many standard deviations of its own a statistic of views, (draws, n), moves: about, and at the least.
 
     The statistic is linear: the direction in which the mean moves; or that one seen through the covariance of the
     noise, found in the first half of the draws and measured in the second.
