@@ -21,6 +21,8 @@ FORMS = {"masked": ONLY_SUMS, "noisy": "noised by the client", "clear": "in clea
 
 ASSUMED = "everybody available, holding samples and of equal weight, and nobody failing, late or left out"
 """What the rows are drawn with whose least-squares solutions are shown."""
+MOST_PLAYED = 10**7
+"""Clients times rounds, up to which a plugin's selections are played."""
 OPTIONAL = ("mode", "family_size", "left_out", "guarantee_colluders")
 """What may be missing though theory knows everything."""
 
@@ -73,17 +75,22 @@ def command(
         protocol["colluding"] = min(protocol["colluding"], max(0, tolerated))
     if epsilon is not None:
         known |= central_noise(scenario, epsilon, delta, known["expected_cardinality"], samples)
+    doubts = _doubts(scenario) if known["guarantee"] else []
+    if doubts:
+        known["guarantee"] = dict.fromkeys(known["guarantee"], 1)
     if colluders is not None:
         known |= _against_any(known["guarantee"], colluders, scenario.clients, tolerated)
     bases = _bases(scenario, known["guarantee"], epsilon is not None)
     real = _real_costs(file, overrides, plugins, scenario)
     if as_json:
-        known |= {"real_protocol": real}
+        known |= {"real_protocol": real, "guarantee_withdrawn": doubts}
         known |= {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
         known |= {"certificates": {name: basis_facts(column) for name, column in bases.items()}}
         print_json(known | {"least_squares": seen, "least_squares_assumes": ASSUMED if seen else None})
         return
     _print_known(known)
+    for words in doubts:
+        click.echo(f"{'guarantee withdrawn':<22}{words}")
     for name, column in bases.items():
         click.echo(f"{f'{name} holds':<22}{basis(column)}")
     for part, form in forms(scenario).items():
@@ -97,6 +104,18 @@ def command(
         text = _tolerance(scenario.secagg, tolerated, colluders)
         click.echo(f"{'colluders':<22}{text}{'' if sure else '; of smaller sums perhaps fewer'}")
     _least_squares(seen, scenario.compression.codes)
+
+
+def _doubts(scenario: "Scenario") -> list[str]:
+    """What speaks against the family that a policy of a plugin names: its rounds are played first, without learning."""
+    from simfl.probes.declarations import refuted_rows
+
+    if not scenario.plugins and type(scenario.selection).__module__.startswith("simfl."):
+        return []
+    rounds = scenario.training.most_rounds
+    if rounds is None or rounds * scenario.clients > MOST_PLAYED:
+        return ["the scenario is too long to ask whether the selections are of the family that the policy names"]
+    return [it.what for it in refuted_rows(scenario)]
 
 
 def _bases(scenario: "Scenario", guarantee: object, epsilon: bool) -> "dict[str, Column]":

@@ -11,10 +11,13 @@ from simfl.core.coverage import sent
 from simfl.core.errors import PluginError
 from simfl.core.types import Arrays
 from simfl.privacy.accountant import History
+from simfl.privacy.base import COLUMNS
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import accountants
+
+GUARANTEES = frozenset(column.name for column in COLUMNS)
 
 
 def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
@@ -28,8 +31,19 @@ def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
         values = dict(accountant.accounts(seen))
         if foreign := sorted(values.keys() - {column.name for column in accountant.columns}):
             raise PluginError(accountant, f"accounts fills '{foreign[0]}', which is none of its columns; list it there")
-        columns |= values
+        columns |= {name: _of_sums(name, each, seen) if name in GUARANTEES else each for name, each in values.items()}
     return columns
+
+
+def _of_sums(name: str, values: Iterable[Any], seen: History) -> list[Any]:
+    """What hides clients in sums, whoever has computed it: at most 1 once more than sums is seen, or may be."""
+    view = seen.any_view
+    certain = name != "privacy_weak_upper"
+    lost = np.full(view.rounds, view.open or (certain and not view.same)) | (certain & seen.open_to(0))
+    return [
+        min(value, 1) if at and value is not None and value == value else value
+        for value, at in zip(values, lost, strict=True)
+    ]
 
 
 def of_clients(scenario: Scenario, seen: History) -> Arrays:
