@@ -18,7 +18,7 @@ import numpy as np
 
 from simfl.core.rng import Streams
 from simfl.secagg.crypto.keys import elements, secret, stretch_seed
-from simfl.secagg.oblivious.grid_noise import Noise
+from simfl.secagg.oblivious.grid_noise import GridNoise
 from simfl.secagg.oblivious.noise_messages import ObliviousPlan, Party, choices, forward
 
 MOST = 3.0
@@ -63,7 +63,7 @@ def main() -> int:
     parser.add_argument("--senders", type=int, default=20)
     options = parser.parse_args()
     n, pairs = options.clients, (options.clients - 1) // 2
-    noise = Noise(1 / n, 2 / (n * 200 * 5e-4) * 2**13)
+    noise = GridNoise(1 / n, 2 / (n * 200 * 5e-4) * 2**13)
     plan, streams = ObliviousPlan(0, np.arange(n, dtype=np.int32), options.elements, noise), Streams(0)
     bare = bare_s(plan, options.senders, pairs, streams)
     whole = round_s(plan, options.senders, pairs, streams)

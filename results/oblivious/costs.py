@@ -22,7 +22,7 @@ from simfl.results.run_files import read_table
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from simfl.secagg.crypto.keys import agree, derive, public_key, secret, stretch_seed
-from simfl.secagg.oblivious.grid_noise import Noise
+from simfl.secagg.oblivious.grid_noise import GridNoise
 from simfl.secagg.oblivious.noise_messages import ObliviousPlan, Party, choices
 
 HERE = Path(__file__).resolve().parent
@@ -43,7 +43,7 @@ MAPS = {
 def measured(n: int) -> dict[str, float]:
     """Milliseconds of a client's setup, a client's round and the server's round."""
     streams = Streams(0)
-    plan = ObliviousPlan(0, np.arange(n, dtype=np.int32), D, Noise(1 / n, 2 / (n * 200 * 5e-4) * 2**10))
+    plan = ObliviousPlan(0, np.arange(n, dtype=np.int32), D, GridNoise(1 / n, 2 / (n * 200 * 5e-4) * 2**10))
     party, mine = Party(plan, 0, streams), secret(streams, "key", 0)
     others = [public_key(secret(streams, "key", j)) for j in range(1, n)]
     began = process_time()

@@ -46,25 +46,21 @@ def page(report: Report, title: str) -> str:
     from simfl.report.html_page import page_environment
 
     metrics = report.metrics
-    values = (
-        value(metrics.strong),
-        value(metrics.semi_strong),
-        interval(metrics.weak_lower, metrics.weak_upper),
-        exposed_clients(report),
-    )
+    weak = interval(metrics.weak_lower, metrics.weak_upper)
+    values = value(metrics.strong), value(metrics.semi_strong), weak, exposed_clients(report)
     return (
         page_environment(TEMPLATES)
         .get_template("audit.html")
         .render(
             title=plain(title),
             version=VERSION,
+            basis=OF_A_LOG,
             report=report,
             rank=value(metrics.rank),
             tiles=[(name, shown, about) for (name, about), shown in zip(ABOUT, values, strict=True)],
             numbers=" ".join([numbers(report), *recovery(report)]),
             within_budget=within_budget(report),
             who=who_is_exposed(report),
-            basis=OF_A_LOG,
             how=HOW,
             uncertainty=uncertainty(report),
             colluders=" ".join(colluders(report)),

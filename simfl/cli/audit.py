@@ -122,16 +122,14 @@ def command(
     _check_output(html, participation)
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
-    epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
+    epsilons = noise and spent(log.matrix, noise, delta, dimension)
     colluding = _positions(names, log.clients, participation)
     known, exact = with_coalition(log, Path(participation), colluding)
     if colluders or not exact:
         refuse_more_than_sums(log, participation, "audit", len(set(names)) + (colluders or 0))
-    log = known
-    report = audit(log.matrix, log.rounds, log.clients, every, unused=log.unused, doubles=log.doubles,
+    report = audit(known.matrix, known.rounds, known.clients, every, unused=known.unused, doubles=known.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
-    if ledger:
-        report = replace(report, ledger=_ledger(log, noise, every, colluders, report))
+    report = replace(report, ledger=_ledger(known, noise, every, colluders, report)) if ledger else report
     _write(report, figure, html, Path(participation).name or participation)
     print_json(report.to_json()) if as_json else click.echo(text(report))
 

@@ -144,8 +144,7 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
         _print_summary(finished.summary)
         for line in basis_lines(certificates, attrgetter("name")):
             click.echo(line)
-    if optimistic := _optimistic(finished):
-        click.echo(f"optimistic, as the samples that measure it chose it: {', '.join(optimistic)}", err=True)
+        _print_optimistic(finished)
     if infinite := _infinite(finished):
         click.echo(f"infinite (left empty): {', '.join(infinite)}", err=True)
     if are_bounds(finished.summary):
@@ -165,13 +164,14 @@ def _certificates(finished: "FinishedRun") -> "list[Column]":
     return [columns[name] for name in finished.summary if name in columns and columns[name].observer]
 
 
-def _optimistic(finished: "FinishedRun") -> list[str]:
+def _print_optimistic(finished: "FinishedRun") -> None:
     """Names in the summary of what is the best of several on one set of samples."""
     from simfl.results.folder import ResultsFolder
 
     columns = ResultsFolder.open(finished.path).columns()
     best = (name for name, value in finished.summary.items() if value is not None and name in columns)
-    return [name for name in best if "optimistic" in columns[name].heading]
+    if optimistic := [name for name in best if "optimistic" in columns[name].heading]:
+        click.echo(f"optimistic, as the samples that measure it chose it: {', '.join(optimistic)}", err=True)
 
 
 def _infinite(finished: "FinishedRun") -> list[str]:

@@ -116,7 +116,7 @@ def _certificates(definition: "Search", finished: "FinishedSearch") -> "list[Col
 
 
 def _print(definition: "Search", finished: "FinishedSearch", quiet: bool) -> None:
-    from simfl.core.certificates import basis_lines
+    from simfl.core.certificate_words import basis_lines
     from simfl.experiments.search.run_search import choice_line, summary_line
     from simfl.experiments.search.trials import table_text
 

@@ -75,35 +75,38 @@ def command(
         protocol["colluding"] = min(protocol["colluding"], max(0, tolerated))
     if epsilon is not None:
         known |= central_noise(scenario, epsilon, delta, known["expected_cardinality"], samples)
-    doubts = _doubts(scenario) if known["guarantee"] else []
-    if doubts:
+    if doubts := _doubts(scenario) if known["guarantee"] else []:
         known["guarantee"] = dict.fromkeys(known["guarantee"], 1)
     if colluders is not None:
         known |= _against_any(known["guarantee"], colluders, scenario.clients, tolerated)
     bases = _bases(scenario, known["guarantee"], epsilon is not None)
     real = _real_costs(file, overrides, plugins, scenario)
     if as_json:
-        known |= {"real_protocol": real, "guarantee_withdrawn": doubts}
+        known |= {"real_protocol": real, "withdrawn": doubts}
         known |= {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
         known |= {"certificates": {name: basis_facts(column) for name, column in bases.items()}}
         print_json(known | {"least_squares": seen, "least_squares_assumes": ASSUMED if seen else None})
         return
     _print_known(known)
-    for words in doubts:
-        click.echo(f"{'guarantee withdrawn':<22}{words}")
-    for name, column in bases.items():
-        click.echo(f"{f'{name} holds':<22}{basis(column)}")
-    for part, form in forms(scenario).items():
-        how = f"if {FORMS[form]}" if FORMS[form] == scenario.secagg.assumes else FORMS[form]
-        click.echo(f"{'each client sends':<22}{part} ({how})")
-    click.echo(f"{'secagg':<22}{scenario.secagg.name}")
-    for name, text in [*_lines(sums), *_beside_real(sums, real)]:
+    lines = [("guarantee withdrawn", words) for words in doubts]
+    lines += [(f"{name} holds", basis(column)) for name, column in bases.items()]
+    for name, text in [*lines, *_sent(scenario), *_lines(sums), *_beside_real(sums, real)]:
         click.echo(f"{name:<22}{text}")
     if colluders is not None:
         sure = scenario.secagg.shows_updates or sums.get("sure", True)
         text = _tolerance(scenario.secagg, tolerated, colluders)
         click.echo(f"{'colluders':<22}{text}{'' if sure else '; of smaller sums perhaps fewer'}")
     _least_squares(seen, scenario.compression.codes)
+
+
+def _sent(scenario: "Scenario") -> Iterator[tuple[str, str]]:
+    """What each client sends and how, and the protocol."""
+    from simfl.core.coverage import forms
+
+    for part, form in forms(scenario).items():
+        how = f"if {FORMS[form]}" if FORMS[form] == scenario.secagg.assumes else FORMS[form]
+        yield "each client sends", f"{part} ({how})"
+    yield "secagg", scenario.secagg.name
 
 
 def _doubts(scenario: "Scenario") -> list[str]:

@@ -132,9 +132,9 @@ def _protocol(protocol: Any, scenario: Scenario) -> Iterator[str]:
         yield "the server sees each update: the guarantees against it are 1"
         return
     if protocol.assumes:
-        yield f"only sums are seen, which is taken for granted ({protocol.assumes})"
+        yield f"is taken at its word: {protocol.assumes}"
     else:
-        yield "only sums are seen, of what it covers: " + (", ".join(sorted(protocol.covers)) or "nothing")
+        yield "hides all but the sum of what it covers: " + (", ".join(sorted(protocol.covers)) or "nothing")
     tolerated = protocol.tolerance(8, 8)
     yield f"of eight clients in a sum, {tolerated or 0} may collude with the server"
 

@@ -236,22 +236,12 @@ class Stage(Plugin, Protocol):
         """The maps, if they speak of what it does: a class that changes anything of the one that gives them has to give
         them anew.
         """
-        return self.maps if self._speaks("maps") else (Map(),)
+        return self.maps if _speaks_of(self, "maps") else (Map(),)
 
     @property
     def server_links(self) -> tuple[Map, ...]:
         """The same of its server's part."""
-        return self.server_maps if self._speaks("server_maps") else (Map(),)
-
-    def _speaks(self, name: str) -> bool:
-        """Whether no class changes anything of the one that says this."""
-        for cls in type(self).__mro__:
-            if name in vars(cls):
-                return True
-            overridden = {name for name in vars(cls) if not name.startswith("__")}
-            if overridden - HARMLESS - type(self).__dataclass_fields__.keys():
-                return name == "server_maps" and getattr_static(type(self), "server") is Stage.server
-        return False
+        return self.server_maps if _speaks_of(self, "server_maps") else (Map(),)
 
     @property
     def observer(self) -> Literal["", "server", "outside"]:
@@ -273,10 +263,22 @@ class Stage(Plugin, Protocol):
 HARMLESS = frozenset({"name", "columns", "example", "check", "cautions", "resolve", "_abc_impl", "_is_protocol"})
 """What a subclass of a stage may change without changing what it does to updates."""
 
+
+def _speaks_of(stage: Stage, name: str) -> bool:
+    """Whether no class changes anything of the one that says this."""
+    for cls in type(stage).__mro__:
+        if name in vars(cls):
+            return True
+        overridden = {name for name in vars(cls) if not name.startswith("__")}
+        if overridden - HARMLESS - type(stage).__dataclass_fields__.keys():
+            return name == "server_maps" and getattr_static(type(stage), "server") is Stage.server
+    return False
+
+
 STAGES = Registry[Stage](
     "stage",
     protocol=Stage,
-    derived=("links", "server_links", "observer", "_speaks"),
+    derived=("links", "server_links", "observer"),
     modules=modules_of(
         "simfl.privacy.dp.stages",
         "adaptive_gaussian",

@@ -39,10 +39,10 @@ def _of_sums(name: str, values: Iterable[Any], seen: History) -> list[Any]:
     """What hides clients in sums, whoever has computed it: at most 1 once more than sums is seen, or may be."""
     view = seen.any_view
     certain = name != "privacy_weak_upper"
-    lost = np.full(view.rounds, view.open or (certain and not view.same)) | (certain & seen.open_to(0))
+    opened = np.full(view.rounds, view.open or (certain and not view.same)) | (certain & seen.open_to(0))
     return [
         min(value, 1) if at and value is not None and value == value else value
-        for value, at in zip(values, lost, strict=True)
+        for value, at in zip(values, opened, strict=True)
     ]
 
 

@@ -319,7 +319,7 @@ def test_an_observer_is_scored_and_changes_no_table(tmp_path):
 
 
 def test_a_protocol_hides_single_vectors_from_the_observer(tmp_path):
-    text = BASE + FEDAVG + USES["recorder"] + USES["three_phases"] + "plugins: [recorder.py, three_phases.py]\n"
+    text = BASE + FEDAVG + "attacks: [recorder]\n" + USES["three_phases"] + "plugins: [recorder.py, three_phases.py]\n"
     folder = run(Scenario.parse(text, folder=PLUGINS), tmp_path).path
     found = [row for row in rows(folder, "attacks.csv") if row["name"] == "single_vectors"]
     assert found and all(float(row["value"]) == 0 for row in found)
@@ -373,8 +373,8 @@ def test_peers_aggregate_their_neighbours(tmp_path):
         assert (int(row["client"]) - int(row["aggregator"])) % 6 in (0, 1, 5)
     assert len(found) == 5 * 6 * 3
     last = rows(done.path, "rounds.csv")[-1]
-    # each sees the sum of its two neighbours beside its own update, which it knows
-    assert (last["privacy_strong"], last["privacy_semi_strong"], last["privacy_weak_lower"]) == ("2", "2.0", "2")
+    # models of their own: what each sees is no sum of updates with these weights
+    assert (last["privacy_strong"], last["privacy_semi_strong"], last["privacy_weak_lower"]) == ("1", "1.0", "1")
     assert float(last["time_s"]) == pytest.approx(5 * (0.5 + 0.6))
     assert float(last["test_accuracy"]) > 0.5
 

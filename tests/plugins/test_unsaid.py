@@ -106,7 +106,7 @@ def test_a_protocol_that_rounds_says_its_step_where_noise_rests_on_the_sum(call,
 def test_theory_asks_the_rows_of_a_policy_of_a_plugin(call, moves, strong):
     known = json.loads(call("theory", PEEK, f"selection={{name: moving, k: 3, moves: {moves}}}").stdout)
     assert known["guarantee"]["strong"] == strong
-    assert bool(known["guarantee_withdrawn"]) == (strong == 1)
+    assert bool(known["withdrawn"]) == (strong == 1)
 
 
 @pytest.mark.parametrize(("secagg", "least"), [("plain", 1), ("ideal", 3)])

@@ -107,7 +107,10 @@ def test_what_a_later_stage_does_to_the_sum_is_not_known():
 
 def test_a_clip_of_the_update_and_its_bit_does_not_narrow_the_bit():
     stages = (AdaptiveGaussian(initial_norm=10.0, bit_std=0.6), Clipping(0.5))
-    bound, facts = bound_at(stages, 0, [{"sensitivity": 10.0}, {}], coded=False), {"std": np.array([10.0])}
+    bound, facts = (
+        bound_at(stages, 0, [{"sensitivity": 10.0}, {}], coded=False),
+        {"sensitivity": np.array([10.0]), "std": np.array([10.0])},
+    )
     assert (
         stages[0].loss(facts, bound).mu >= 0.5 / 0.6
     )  # a short update: (0, 1/2), of norm 1/2, and noise 0.6 on the bit

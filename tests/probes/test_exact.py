@@ -231,7 +231,11 @@ def least_epsilon(one, other, at, cuts=24):
     return best
 
 
-LOCAL = [name for name, cls in STAGES.items() if cls.adds_noise is not None and cls.adds_noise.where == "client"]
+LOCAL = [
+    name
+    for name, cls in STAGES.items()
+    if cls.__module__.startswith("simfl.") and cls.adds_noise and cls.adds_noise.where == "client"
+]
 SERVERS = [name for name in ("central_gaussian", "tree_gaussian")]
 
 

@@ -17,7 +17,7 @@ from simfl.experiments.compare.intervals import Interval
 from simfl.report import draw, read_study
 from simfl.report.advice import advise
 from simfl.report.html_page import page
-from simfl.report.measures import Scale
+from simfl.report.measures import UnitScale
 from tests.support.chromium import chromium, executable
 from tests.support.damages import reseal, reseal_sweep
 from tests.support.known_truth import Truth, simulated
@@ -122,9 +122,9 @@ def test_a_possible_loss_is_named_instead_of_a_recommendation(comparison, no_pic
 
 
 def test_numbers_are_written_for_readers():
-    assert Scale(0.01, "%", 1).quantity(0.9381) == "93.8\u202f%"
-    assert Scale(1.0, "", 2).interval(Interval(-1234.5, -1234.75, -1234.25, 3)) == "−1\u20092" + "34.50 ± 0.25"
-    assert Scale(1.0, "s", 1).text(float("nan")) == "–"
+    assert UnitScale(0.01, "%", 1).quantity(0.9381) == "93.8\u202f%"
+    assert UnitScale(1.0, "", 2).interval(Interval(-1234.5, -1234.75, -1234.25, 3)) == "−1\u20092" + "34.50 ± 0.25"
+    assert UnitScale(1.0, "s", 1).text(float("nan")) == "–"
 
 
 def test_a_run_alone_has_a_page_of_its_rounds(single, no_pictures):

@@ -61,6 +61,8 @@ def test_every_plugin_is_there_with_its_fields_and_their_texts(made):
         }
         assert sorted(bodies) == list(FAMILIES[family])
         for name, body in bodies.items():
+            if not FAMILIES[family][name].__module__.startswith("simfl."):
+                continue  # of another test
             assert body["title"] == f"{family} {name}" and body["description"]
             assert body["properties"]["name"]["description"]
             assert body["additionalProperties"] is False

@@ -238,7 +238,7 @@ def fake(selection, clients, dropout, seed=0, independent=True):
     availability = SimpleNamespace(equal_rates=np.ndim(dropout) == 0, independent=independent, build=build)
     devices = SimpleNamespace(availability=availability, failure=NoFailure())
     training, secagg = FedAvg(rounds=1), PROTOCOLS.of("ideal")
-    learning = SimpleNamespace(everybody_holds_samples=True)
+    learning = SimpleNamespace(everybody_holds_samples=True, counts_change=False)
     return SimpleNamespace(
         selection=selection,
         clients=clients,

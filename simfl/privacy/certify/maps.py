@@ -146,7 +146,7 @@ class Scale(Map):
 
 @dataclass(frozen=True)
 class Noise:
-    """Where a stage adds noise; what it leaves of an update within a bound its :meth:`Stage.loss` says.
+    """Where a stage adds noise; what it leaves of an update :meth:`simfl.privacy.stage.Stage.loss` says.
 
     Attributes:
         where: ``client`` = to each update by itself; ``share`` = each client a part of the noise in the sum; ``server``
