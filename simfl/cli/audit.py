@@ -113,25 +113,32 @@ def command(
         return following.follow(participation, _columns(columns), least, action, interval_s)
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
-    from simfl.audit.more_than_sums import refuse_more_than_sums
     from simfl.audit.noise import spent
-    from simfl.audit.of_coalition import with_coalition
     from simfl.audit.reading import read
 
     _check_output(figure, participation, picture=True)
     _check_output(html, participation)
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
-    epsilons = noise and spent(log.matrix, noise, delta, dimension)
+    epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
     colluding = _positions(names, log.clients, participation)
-    known, exact = with_coalition(log, Path(participation), colluding)
-    if colluders or not exact:
-        refuse_more_than_sums(log, participation, "audit", len(set(names)) + (colluders or 0))
+    known = _known_to(log, participation, colluding, colluders or 0)
     report = audit(known.matrix, known.rounds, known.clients, every, unused=known.unused, doubles=known.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     report = replace(report, ledger=_ledger(known, noise, every, colluders, report)) if ledger else report
     _write(report, figure, html, Path(participation).name or participation)
     print_json(report.to_json()) if as_json else click.echo(text(report))
+
+
+def _known_to(log: "Log", participation: str, colluding: list[int], colluders: int) -> "Log":
+    """The sums that the server and these clients can make; refused where so many colluders may know more."""
+    from simfl.audit.more_than_sums import refuse_more_than_sums
+    from simfl.audit.of_coalition import with_coalition
+
+    known, exact = with_coalition(log, Path(participation), colluding)
+    if colluders or not exact:
+        refuse_more_than_sums(log, participation, "audit", len(set(colluding)) + colluders)
+    return known
 
 
 def _write(report: "Report", figure: Path | None, html: Path | None, title: str) -> None:

@@ -59,7 +59,6 @@ def command(
     from simfl.results.notes import Notes
 
     _check_timeline(timeline)
-    notes = Notes(run_name, tags, note)
     scenario = load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure)
     _check_scheduler(scenario)
     folder = out / scenario.name / scenario.digest
@@ -69,8 +68,8 @@ def command(
         with shown(quiet) as (progress, phase):
             from simfl.runs.tracking.tracked_run import run_tracked
 
-            finished = run_tracked(scenario, out, log, notes, force=force, timeline=timeline, progress=progress,
-                                   phase=phase)  # fmt: skip
+            finished = run_tracked(scenario, out, log, Notes(run_name, tags, note), force=force, timeline=timeline,
+                                   progress=progress, phase=phase)  # fmt: skip
     except ScenarioError as error:
         raise scenario.locate(error) from None
     except KeyboardInterrupt:
@@ -79,7 +78,11 @@ def command(
         click.echo(f"to go on: {_words_again(file, overrides, options, flags, plugins)}", err=True)
         raise
     _print_result(finished, as_json, quiet)
-    for note in () if quiet or as_json else [*scenario.notes, *_left_out(scenario, finished.summary)]:
+    _print_notes(file, () if quiet or as_json else [*scenario.notes, *_left_out(scenario, finished.summary)])
+
+
+def _print_notes(file: str, notes: Iterable[str]) -> None:
+    for note in notes:
         click.echo(f"{file}: note: {note}", err=True)
 
 
@@ -115,8 +118,7 @@ def _check_timeline(file: Path | None) -> None:
 def _announce(file: str, scenario: "Scenario", folder: Path, quiet: bool, as_json: bool) -> None:
     """Before a run begins: how to watch it, and what may be meant otherwise."""
     say_how_to_watch(folder, quiet)
-    for caution in () if quiet or as_json else scenario.cautions():
-        click.echo(f"{file}: note: {caution}", err=True)
+    _print_notes(file, () if quiet or as_json else scenario.cautions())
 
 
 def _words_again(

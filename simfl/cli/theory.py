@@ -61,7 +61,6 @@ def command(
     noise, if updates are equally long and uncorrelated (1 - rank / clients), or all the same, and by what the variance
     of noise in a sum is multiplied; medians of simulated rows, with everybody there and nobody lost.
     """
-    from simfl.core.coverage import forms
     from simfl.core.tolerance import surely_tolerated
     from simfl.experiments.attack.recovery_theory import windows
     from simfl.runs.central_noise import central_noise
@@ -83,10 +82,7 @@ def command(
     real = _real_costs(file, overrides, plugins, scenario)
     if as_json:
         known |= {"real_protocol": real, "withdrawn": doubts}
-        known |= {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
-        known |= {"certificates": {name: basis_facts(column) for name, column in bases.items()}}
-        print_json(known | {"least_squares": seen, "least_squares_assumes": ASSUMED if seen else None})
-        return
+        return print_json(known | _beside(scenario, sums, bases, seen))
     _print_known(known)
     lines = [("guarantee withdrawn", words) for words in doubts]
     lines += [(f"{name} holds", basis(column)) for name, column in bases.items()]
@@ -94,9 +90,17 @@ def command(
         click.echo(f"{name:<22}{text}")
     if colluders is not None:
         sure = scenario.secagg.shows_updates or sums.get("sure", True)
-        text = _tolerance(scenario.secagg, tolerated, colluders)
-        click.echo(f"{'colluders':<22}{text}{'' if sure else '; of smaller sums perhaps fewer'}")
+        click.echo(f"{'colluders':<22}{_tolerance(scenario.secagg, tolerated, colluders, sure)}")
     _least_squares(seen, scenario.compression.codes)
+
+
+def _beside(scenario: "Scenario", sums: JsonObject, bases: "dict[str, Column]", seen: list[JsonObject]) -> JsonObject:
+    """What stands beside the numbers in ``--json``."""
+    from simfl.core.coverage import forms
+
+    about: JsonObject = {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
+    about |= {"certificates": {name: basis_facts(column) for name, column in bases.items()}}
+    return about | {"least_squares": seen, "least_squares_assumes": ASSUMED if seen else None}
 
 
 def _sent(scenario: "Scenario") -> Iterator[tuple[str, str]]:
@@ -168,7 +172,7 @@ def _against_any(guarantee: dict[str, int | None] | None, colluders: int, client
     return {"guarantee_colluders": left or None}
 
 
-def _tolerance(protocol: "Protocol", most: int, colluders: int) -> str:
+def _tolerance(protocol: "Protocol", most: int, colluders: int, sure: bool) -> str:
     """What the protocol itself hides from the server and so many clients, in words."""
     if protocol.shows_updates:
         return "the server sees every update without them, so that nothing is guaranteed"
@@ -177,8 +181,10 @@ def _tolerance(protocol: "Protocol", most: int, colluders: int) -> str:
     if most <= 0:
         return "nothing is promised against any of them: sums may fail or fall apart as clients are silent"
     if colluders <= most:
-        return f"the protocol hides single updates from the server and up to {amount(most, 'client')} of a sum"
-    return f"{colluders:,} are more than the {most:,} that the protocol tolerates: single updates are open to them"
+        said = f"the protocol hides single updates from the server and up to {amount(most, 'client')} of a sum"
+    else:
+        said = f"{colluders:,} are more than the {most:,} that the protocol tolerates: single updates are open to them"
+    return said if sure else f"{said}; of smaller sums perhaps fewer"
 
 
 def _samples_and_sums(scenario: "Scenario") -> tuple[Any, JsonObject]:
