@@ -112,7 +112,9 @@ def _certificates(definition: "Search", finished: "FinishedSearch") -> "list[Col
     from simfl.results.folder import columns_of_runs
 
     columns = columns_of_runs(finished.path.parent / trial.digest for trial in finished.trials)
-    return [columns[name] for name in definition.goal.names if name in columns and columns[name].observer]
+    composed = () if finished.together is None else ("epsilon_max", "epsilon_median")
+    names = dict.fromkeys((*definition.goal.names, *composed))
+    return [columns[name] for name in names if name in columns and columns[name].observer]
 
 
 def _print(definition: "Search", finished: "FinishedSearch", quiet: bool) -> None:

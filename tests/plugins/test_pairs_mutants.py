@@ -12,6 +12,7 @@ from simfl.clients.scaffold import Scaffold
 from simfl.core.errors import PluginError
 from simfl.core.payload import MASK, UPDATE
 from simfl.privacy.certify import clip
+from simfl.privacy.certify.maps import Noise
 from simfl.privacy.dp.accountants import zero_out
 from simfl.privacy.dp.losses import EpsilonTimeline
 from simfl.privacy.dp.stages.clipping import Clipping
@@ -19,7 +20,6 @@ from simfl.privacy.dp.stages.local_gaussian import LocalGaussian
 from simfl.secagg import pairwise_ratchet
 from simfl.secagg.masked_protocol import MaskedProtocol
 from simfl.secagg.pairwise_session import PairwiseClient
-from simfl.secagg.plain import Plain
 from tests.support.judge import judged, played
 from tests.support.pairs import Plugin, cell
 
@@ -74,12 +74,11 @@ def no_loss(history, delta):
 MUTANTS = {
     "a stage that adds no noise": ((NOISE, PLAIN), LocalGaussian, "client", no_noise),
     "a stage that noises half of the update": ((NOISE, PLAIN), LocalGaussian, "client", half_noised),
-    "a stage that says it noises": ((CLIPPING, PLAIN), Clipping, "at_client", True),
+    "a stage that says it noises": ((CLIPPING, PLAIN), Clipping, "adds_noise", Noise("client")),
     "a protocol that masks nothing": ((RATCHET,), pairwise_ratchet.RatchetClient, "mask", unmasked),
     "a protocol that sums half of the update in clear": ((SECAGG,), PairwiseClient, "mask", half_masked),
     "a protocol that shows the first number": ((SECAGG,), PairwiseClient, "mask", first_in_clear),
     "a protocol that charges half of its bytes": ((SECAGG,), MaskedProtocol, "upload_bytes", lambda _, sizes, d: 2 * d),
-    "a protocol that shows updates and says it does not": ((PLAIN,), Plain, "shows_updates", False),
     "an accountant that needs no noise": ((ZERO_OUT,), zero_out, "epsilon_timeline", no_loss),
     "an algorithm that does not declare its whole model": ((JUMP,), JumpStart, "sends", (UPDATE, MASK)),
     "an algorithm that does not declare its array": ((SCAFFOLD,), Scaffold, "sends", (UPDATE,)),

@@ -274,7 +274,7 @@ def page() -> str:
     found = {pair: cell(*pair) for pair in pairs()}
     matrix = _matrix({pair: SIGNS[it.outcome] for pair, it in found.items()})
     lines = [INTRODUCTION, STAGES_HEAD, *_stages(), PROTOCOLS_HEAD, *_protocols(), PAIRS_HEAD, f"{how_many()}\n",
-             _counts(found), "```text", *matrix, "```"]  # fmt: skip
+             _counts(found), "```", *matrix, "```"]  # fmt: skip
     return "\n".join(lines) + "\n"
 
 
