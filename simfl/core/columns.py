@@ -29,7 +29,7 @@ class Column(NamedTuple):
         words: what a sentence calls it, if not by its heading.
         observer: of a certificate, whom it is against; empty of all other numbers.
         protects: of a certificate, what is protected: its adjacency.
-        assumes: of a certificate, what it takes for granted, in clauses with ``; `` between them.
+        assumes: of a certificate, what it takes for granted, in clauses separated by semicolons.
     """
 
     name: str
