@@ -59,8 +59,8 @@ def command(
     from simfl.results.notes import Notes
 
     _check_timeline(timeline)
-    scenario = load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure)
-    _check_scheduler(scenario)
+    notes = Notes(run_name, tags, note)
+    scenario = _with_means(load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure))
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
         _announce(file, scenario, folder, quiet, as_json)
@@ -68,7 +68,7 @@ def command(
         with shown(quiet) as (progress, phase):
             from simfl.runs.tracking.tracked_run import run_tracked
 
-            finished = run_tracked(scenario, out, log, Notes(run_name, tags, note), force=force, timeline=timeline,
+            finished = run_tracked(scenario, out, log, notes, force=force, timeline=timeline,
                                    progress=progress, phase=phase)  # fmt: skip
     except ScenarioError as error:
         raise scenario.locate(error) from None
@@ -94,13 +94,14 @@ def _left_out(scenario: "Scenario", summary: JsonObject) -> list[str]:
     return [f"expected_cardinality leaves out {', '.join(missing)}"] if missing else []
 
 
-def _check_scheduler(scenario: "Scenario") -> None:
+def _with_means(scenario: "Scenario") -> "Scenario":
     """
     Raises:
         SimflError: a scheduler was named, and nobody trains on its cluster.
     """
     if scenario.means.scheduler is not None and not scenario.learning.uses_cluster:
         raise SimflError("--scheduler is for clients that train on a cluster; add learning.backend=dask")
+    return scenario
 
 
 def _check_timeline(file: Path | None) -> None:
