@@ -2,7 +2,7 @@
 
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
-from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Map, Noise, Noised, Rounded, Scale
+from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Map, Noise, Noised, Scale
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.stage import STAGES, Loss, Members, Stage
 
@@ -23,7 +23,6 @@ __all__ = [
     "Noised",
     "ObserverView",
     "Privacy",
-    "Rounded",
     "Scale",
     "Stage",
 ]

@@ -219,8 +219,8 @@ class Played:
         """What accountants are given."""
         shape = len(self.rounds), self.scenario.clients
         views = Views(self.scenario, shape[0], Told.of_rounds(self.rounds, shape, self.parts.rule.many_aggregators))
-        facts = facts_of(((done.number, done.facts) for done in self.rounds), self.scenario, shape[0])
-        return history_of(self.scenario, views, facts, self.parts.learner.samples)
+        stated = ((done.number, i, *it) for done in self.rounds for i, of in enumerate(done.facts) for it in of.items())
+        return history_of(self.scenario, views, facts_of(stated, self.scenario, shape[0]), self.parts.learner.samples)
 
     def uploads(self, client: int) -> int:
         """How many updates a client has sent, in a sum or not."""

@@ -1,6 +1,6 @@
-"""What a run's accountants are rows, and what they say."""
+"""What a run's accountants are told, and what they say."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -90,22 +90,16 @@ def history_of(
 
 def stage_facts(scenario: Scenario, folder: Path, rounds: int) -> tuple[dict[str, NDArray[np.float64]], ...]:
     """What each stage of a run said of every round, by name: (rounds,), NaN where it said nothing."""
-    stages = scenario.privacy.stages
-    facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in stages)
-    for round, stage, name, value in _table(folder / "facts.csv") if stages else []:
-        facts[stage].setdefault(name, np.full(rounds, np.nan))[round] = value
-    return facts
+    return facts_of(_table(folder / "facts.csv") if scenario.privacy.stages else (), scenario, rounds)
 
 
 def facts_of(
-    stated: Iterable[tuple[int, Sequence[dict[str, float]]]], scenario: Scenario, rounds: int
+    rows: Iterable[tuple[int, int, str, float]], scenario: Scenario, rounds: int
 ) -> tuple[dict[str, NDArray[np.float64]], ...]:
-    """The same of what servers state, stage by stage, with the number of each round."""
+    """The same by rows of round, stage, name and value."""
     facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in scenario.privacy.stages)
-    for number, of_stages in stated:
-        for known, said in zip(facts, of_stages):
-            for name, value in said.items():
-                known.setdefault(name, np.full(rounds, np.nan))[number] = value
+    for number, stage, name, value in rows:
+        facts[stage].setdefault(name, np.full(rounds, np.nan))[number] = value
     return facts
 
 

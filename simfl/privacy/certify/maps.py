@@ -108,7 +108,9 @@ class ClipCoordinates(Map):
 
 @dataclass(frozen=True)
 class Rounded(Map):
-    """Rounded to a grid, perhaps after a rotation; how much longer that makes it counts where noise is accounted."""
+    """Rounded to whole numbers by a stage whose own loss counts how much longer that makes it; none for plugins, since
+    noise of another stage would not count it.
+    """
 
     stays = True
 
