@@ -59,7 +59,9 @@ def losses(history: History) -> list[Loss]:
 
 
 def _of_every_round(loss: Loss, facts: Facts, history: History) -> Loss:
-    """The loss, infinite where updates were summed and the stage said nothing, or its loss is no number."""
+    """The loss, infinite where updates were summed and the stage said nothing, or its loss is no number or none."""
+    if loss.mu is None and loss.pure is None and loss.rdp is None:
+        loss = replace(loss, mu=np.full(history.shape[0], np.inf))
     summed = np.diff(history.participation[SERVER].indptr) > 0
     silent = summed & np.isnan(np.stack(list(facts.values()))).all(axis=0)
 
