@@ -218,8 +218,9 @@ class RunLoss(NamedTuple):
 
     def epsilons(self, delta: float) -> NDArray[np.float64]:
         """Of each client, (clients,); 0 of one of whom nothing is told."""
-        anything = self.squares + self.pure + (0 if self.rdp is None else self.rdp.sum(axis=0)) > 0
-        return np.where(anything, _epsilons(self.squares, self.pure, self.rdp, delta), 0.0)
+        total = self.squares + self.pure + (0 if self.rdp is None else self.rdp.sum(axis=0))
+        epsilons = np.where(total > 0, _epsilons(self.squares, self.pure, self.rdp, delta), 0.0)
+        return np.where(np.isnan(total) | np.isnan(epsilons), np.inf, epsilons)
 
     def plus(self, other: "RunLoss") -> "RunLoss":
         """What both tell; a client that one of them does not have is told nothing of by it."""
