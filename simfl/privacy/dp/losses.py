@@ -59,18 +59,20 @@ def losses(history: History) -> list[Loss]:
 
 
 def _of_every_round(loss: Loss, facts: Facts, history: History) -> Loss:
-    """The loss, infinite where updates were summed and the stage said nothing, or its loss is no number or none."""
+    """The loss, infinite where updates were summed or the stage said something, and its loss is no number, none or
+    below 0; and where updates were summed and it said nothing.
+    """
     if loss.mu is None and loss.pure is None and loss.rdp is None:
         loss = replace(loss, mu=np.full(history.shape[0], np.inf))
     summed = np.diff(history.participation[SERVER].indptr) > 0
-    silent = summed & np.isnan(np.stack(list(facts.values()))).all(axis=0)
+    said = ~np.isnan(np.stack(list(facts.values()))).all(axis=0)
 
     def sure(values: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
         if values is None:
             return None
         shape = (-1,) + (1,) * (values.ndim - 1)
-        unknown = np.where(summed, np.inf, 0.0).reshape(shape)
-        return np.where(silent.reshape(shape), np.inf, np.where(np.isnan(values), unknown, values))
+        unknown = np.where(summed | said, np.inf, 0.0).reshape(shape)
+        return np.where((values >= 0) & (said | ~summed).reshape(shape), values, unknown)
 
     return replace(loss, mu=sure(loss.mu), pure=sure(loss.pure), rdp=sure(loss.rdp))
 
@@ -93,7 +95,9 @@ def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:
     In a round of which the stage says nothing the loss is the one that it says of all others, if that is one.
     """
     if (alone := history.any_view.alone) is None:
-        return Loss(mu=np.full(history.shape[0], np.inf))
+        from scipy.sparse import csr_array
+
+        return Loss(mu=np.full(history.shape[0], np.inf), unsummed=csr_array(np.ones(history.shape)))
     if not alone.nnz:
         return loss
     said = ~np.isnan(np.stack(list(facts.values()))).all(axis=0)
@@ -102,7 +106,7 @@ def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:
         if values is None:
             return None
         known = values[said]
-        return np.where(said, values, known.max() if np.ptp(known) == 0 else np.inf)
+        return np.where(said, values, known.max() if known.size and known.min() == known.max() else np.inf)
 
     mu = everywhere(loss.mu) if loss.rdp is None else np.full(history.shape[0], np.inf)
     return replace(loss, mu=mu, pure=everywhere(loss.pure), unsummed=alone)
@@ -245,8 +249,9 @@ def run_losses(history: History) -> list[RunLoss]:
         return [RunLoss(np.zeros(clients), np.zeros(clients))]
     each = [] if history.any_view.uncovered else losses(history)
     if not each:
+        open_to_all = history.any_view.uncovered or bool(history.open_to(0).any())
         seen = np.asarray(history.seen.sum(axis=0)).ravel() > 0
-        return [RunLoss(np.where(seen | bool(history.any_view.uncovered), np.inf, 0.0), np.zeros(clients))]
+        return [RunLoss(np.where(seen | open_to_all, np.inf, 0.0), np.zeros(clients))]
     return [_run_loss(history, loss) for loss in each]
 
 

@@ -95,13 +95,13 @@ class Accounting(Accountant):
             return [None] * len(wanted)
         if not noise:  # what is not noised tells everything of whoever took part
             took_part = np.diff(history.seen.tocsr().indptr)
-            nobody = (np.cumsum(took_part) == 0) | history.silent
+            nobody = ((np.cumsum(took_part) == 0) & ~history.open_to(0)) | history.silent
             return [0.0 if it and none else None for it, none in zip(wanted, nobody, strict=True)]
         least = np.full(len(wanted), np.inf)
-        for loss in noise:
+        for loss in (loss for loss in noise if loss.pure is None and loss.rdp is None):
             worst = _Worst(history, loss)
             values = [self._epsilon(history, loss, worst, t) if it else np.inf for t, it in enumerate(wanted.tolist())]
-            least = np.minimum(least, values)
+            least = np.minimum(least, values if loss.opened is None else np.where(loss.opened, np.inf, values))
         return [float(value) if np.isfinite(value) else None for value in least]
 
     def _epsilon(self, history: History, loss: Loss, worst: "_Worst", t: int) -> float:
