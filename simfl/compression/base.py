@@ -48,10 +48,13 @@ class Compression(Plugin, Protocol):
     Attributes:
         codes: what is sent is another vector than the update.
         error_feedback: clients keep a residual.
+        leaves_sent: coordinates that are sent are those of the update, times one number for all clients; a compression
+            has to say so, as noise that was added one by one asks for.
     """
 
     codes: bool = True
     error_feedback: bool = False
+    leaves_sent: bool = False
 
     def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:
         """What its messages tell of single clients though they are summed; none where all send the same coordinates.

@@ -27,6 +27,7 @@ class RandomK(Compression):
 
     share: Share
 
+    leaves_sent = True
     example: ClassVar[dict[str, object]] = {"share": 0.5}
 
     @property

@@ -29,7 +29,7 @@ def compression_problems(setting: ScenarioView) -> list[str]:
         )
         problems.append(f"{why}; use compression: none")
     stages, place = setting.privacy.stages, compression_place(setting.privacy.stages)
-    changes = exposed or not setting.compression.subsamples
+    changes = exposed or not setting.compression.leaves_sent
     for stage in (stage for stage in stages[:place] if changes and stage.certificate):
         why = f"changes noisy updates one by one, but privacy.stages: {stage.name} has an epsilon of their sum"
         instead = exposed[0].instead if exposed else "compression: random_k"

@@ -151,7 +151,7 @@ class Trainer(Protocol):
 
     def positions(self, jobs: Sequence[Job]) -> tuple[NDArray[np.int64], ...] | None:
         """Of each job the training samples, by their places in one data set, a place as often as the job trains on it;
-        None = not known, or none are shared.
+        None = not known: each may be in all of them.
         """
         ...
 

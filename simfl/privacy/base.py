@@ -73,7 +73,7 @@ class Privacy:
         adds it to must have a bound. Noise that covers each update by itself does so whatever becomes of it.
         """
         stages = self.stages
-        known = {i for i, _ in candidates(stages, [{}] * len(stages), setting.compression.codes)}
+        known = bool(candidates(stages, [{}] * len(stages), setting.compression.codes))
         for i, noise in enumerate(stages):
             if noise.whole or (not noise.certificate and (noise.adds_noise is None or known)):
                 continue

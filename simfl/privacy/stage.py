@@ -13,7 +13,7 @@ from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
-from simfl.privacy.certify.maps import Bound, Facts, Map, Noise
+from simfl.privacy.certify.maps import Bound, Facts, Map, Noise, as_applied
 
 EQUAL = 1e-9
 """So much two weights may differ, relatively, and count as the same: less than any rule distinguishes."""
@@ -236,12 +236,12 @@ class Stage(Plugin, Protocol):
         """The maps, if they speak of what it does: a class that changes anything of the one that gives them has to give
         them anew.
         """
-        return self.maps if _speaks_of(self, "maps") else (Map(),)
+        return tuple(map(as_applied, self.maps)) if _speaks_of(self, "maps") else (Map(),)
 
     @property
     def server_links(self) -> tuple[Map, ...]:
         """The same of its server's part."""
-        return self.server_maps if _speaks_of(self, "server_maps") else (Map(),)
+        return tuple(map(as_applied, self.server_maps)) if _speaks_of(self, "server_maps") else (Map(),)
 
     @property
     def observer(self) -> Literal["", "server", "outside"]:
@@ -265,14 +265,14 @@ HARMLESS = frozenset({"name", "columns", "example", "check", "cautions", "resolv
 
 
 def _speaks_of(stage: Stage, name: str) -> bool:
-    """Whether no class changes anything of the one that says this."""
-    for cls in type(stage).__mro__:
-        if name in vars(cls):
-            return True
-        overridden = {name for name in vars(cls) if not name.startswith("__")}
-        if overridden - HARMLESS - type(stage).__dataclass_fields__.keys():
-            return name == "server_maps" and getattr_static(type(stage), "server") is Stage.server
-    return False
+    """Whether no class but those that it is made of changes anything of the one that says this."""
+    mro = type(stage).__mro__
+    says = next(cls for cls in mro if name in vars(cls))
+    others = [cls for cls in mro if cls not in says.__mro__]
+    changed = {it for cls in others for it in vars(cls) if not it.startswith("__")}
+    if changed - HARMLESS - type(stage).__dataclass_fields__.keys():
+        return name == "server_maps" and getattr_static(type(stage), "server") is Stage.server
+    return True
 
 
 STAGES = Registry[Stage](

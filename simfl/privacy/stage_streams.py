@@ -15,11 +15,13 @@ def stage_streams(stages: Sequence[Stage], streams: Streams) -> tuple[Streams, .
     """The streams of each stage: the run's own, but for one that may draw as an earlier one does. Its draws have its
     place in their addresses: two stages with noise of one address would add one noise, twice.
 
-    Stages may draw alike if they have a class in common, besides what every stage is, that is given streams.
+    Stages may draw alike if they have a class in common, besides what every stage is, that is given streams; and those
+    of plugins, whose addresses nobody has looked at, as any.
     """
     classes_of = [
         [cls for cls in type(stage).__mro__ if not (cls in Stage.__mro__ or isabstract(cls))] for stage in stages
     ]
     drawing = [{cls for cls in classes if any(name in vars(cls) for name in DRAWING)} for classes in classes_of]
-    alike = [any(classes & earlier for earlier in drawing[:i]) for i, classes in enumerate(drawing)]
+    own = [type(stage).__module__.startswith("simfl.") for stage in stages]
+    alike = [not own[i] or any(classes & earlier for earlier in drawing[:i]) for i, classes in enumerate(drawing)]
     return tuple(replace(streams, within=f"stage {i}/") if it else streams for i, it in enumerate(alike))

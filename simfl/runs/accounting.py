@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.columns import COLLUDER_COLUMNS
 from simfl.core.coverage import sent
 from simfl.core.errors import PluginError
 from simfl.core.types import Arrays
@@ -17,7 +18,8 @@ from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import accountants
 
-GUARANTEES = frozenset(column.name for column in COLUMNS)
+OF_SUMS = frozenset(column.name for column in (*COLUMNS, *COLLUDER_COLUMNS))
+"""Columns that say how many clients hide each other in sums."""
 
 
 def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
@@ -31,14 +33,14 @@ def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
         values = dict(accountant.accounts(seen))
         if foreign := sorted(values.keys() - {column.name for column in accountant.columns}):
             raise PluginError(accountant, f"accounts fills '{foreign[0]}', which is none of its columns; list it there")
-        columns |= {name: _of_sums(name, each, seen) if name in GUARANTEES else each for name, each in values.items()}
+        columns |= {name: _of_sums(name, each, seen) if name in OF_SUMS else each for name, each in values.items()}
     return columns
 
 
 def _of_sums(name: str, values: Iterable[Any], seen: History) -> list[Any]:
     """What hides clients in sums, whoever has computed it: at most 1 once more than sums is seen, or may be."""
     view = seen.any_view
-    certain = name != "privacy_weak_upper"
+    certain = not name.startswith("privacy_weak_upper")
     opened = np.full(view.rounds, view.open or (certain and not view.same)) | (certain & seen.open_to(0))
     return [
         min(value, 1) if at and value is not None and value == value else value

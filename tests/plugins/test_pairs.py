@@ -40,7 +40,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "pairs.md"
 
 def written():
     """The sign of each two plugins on the page."""
-    lines = PAGE.read_text(encoding="utf-8").split("```text\n")[1].split("\n```")[0].splitlines()
+    lines = PAGE.read_text(encoding="utf-8").split("```\n")[1].split("\n```")[0].splitlines()
     rows = [Plugin(*line.split()[:2]) for line in lines]
     return {
         (row, name): sign for row, line in zip(rows, lines) for name, sign in zip(rows, line.split()[2], strict=True)

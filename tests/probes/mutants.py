@@ -46,10 +46,24 @@ from simfl.selection.theory import expected_cardinality, families
 from simfl.training.base import RULES
 from simfl.training.fedavg import FedAvg
 
+PLANTED: list[tuple[dict[str, type], str, type]] = []
+
+
+def plant(registry, name):
+    """Registers a plugin, for as long as :func:`found` looks: other tests go through the registries."""
+
+    def register(cls):
+        registry(name)(cls)
+        PLANTED.append((registry._plugins, name, registry._plugins.pop(name)))
+        return cls
+
+    return register
+
+
 # -- plugins that say what is not so --------------------------------------------------------------------
 
 
-@STAGES("times_100")
+@plant(STAGES, "times_100")
 @dataclass(frozen=True)
 class Times(Stage):
     """Says nothing of what it does."""
@@ -58,7 +72,7 @@ class Times(Stage):
         return (vectors * np.float32(100)).astype(np.float32)
 
 
-@STAGES("times_3_as_1")
+@plant(STAGES, "times_3_as_1")
 @dataclass(frozen=True)
 class TimesThree(Stage):
     """Says less than it does."""
@@ -69,7 +83,7 @@ class TimesThree(Stage):
         return (vectors * np.float32(3)).astype(np.float32)
 
 
-@STAGES("times_3")
+@plant(STAGES, "times_3")
 @dataclass(frozen=True)
 class HonestTimes(TimesThree):
     """Says what it does."""
@@ -77,7 +91,7 @@ class HonestTimes(TimesThree):
     maps = (maps.Scale(3.0),)
 
 
-@STAGES("central_of_longer")
+@plant(STAGES, "central_of_longer")
 @dataclass(frozen=True)
 class Longer(central_gaussian.CentralGaussian):
     """Changes the clients' part and gives no maps of it."""
@@ -86,7 +100,7 @@ class Longer(central_gaussian.CentralGaussian):
         return (3 * super().client(vectors, jobs, state, streams)).astype(np.float32)
 
 
-@STAGES("bare_central")
+@plant(STAGES, "bare_central")
 @dataclass(frozen=True)
 class BareCentral(central_gaussian.CentralGaussian):
     """Noise without a clip of its own."""
@@ -97,7 +111,7 @@ class BareCentral(central_gaussian.CentralGaussian):
         return vectors
 
 
-@STAGES("turning")
+@plant(STAGES, "turning")
 @dataclass(frozen=True)
 class Turning(Stage):
     """Moves a client's weight in its own way, and says that it scales all alike."""
@@ -109,7 +123,7 @@ class Turning(Stage):
         return vectors * factor[:, None]
 
 
-@STAGES("secret_noise")
+@plant(STAGES, "secret_noise")
 @dataclass(frozen=True)
 class SecretNoise(local_gaussian.LocalGaussian):
     """Says that it adds noise and adds none."""
@@ -120,7 +134,7 @@ class SecretNoise(local_gaussian.LocalGaussian):
         return clip.clip_norms(vectors, self.clip_norm)
 
 
-@RULES("roots")
+@plant(RULES, "roots")
 @dataclass(frozen=True, kw_only=True)
 class Roots(FedAvg):
     """Weighs by the square root of samples."""
@@ -129,7 +143,7 @@ class Roots(FedAvg):
         return np.sqrt(examples) * 10
 
 
-@RULES("first_only")
+@plant(RULES, "first_only")
 @dataclass(frozen=True, kw_only=True)
 class FirstOnly(FedAvg):
     """Sends a client's update many times as long."""
@@ -140,7 +154,7 @@ class FirstOnly(FedAvg):
         return longer
 
 
-@PROTOCOLS("bare")
+@plant(PROTOCOLS, "bare")
 @dataclass(frozen=True)
 class Bare(Plain):
     """Says that only sums are seen, and masks nothing."""
@@ -149,7 +163,7 @@ class Bare(Plain):
     covers = frozenset({"update", "samples"})
 
 
-@POLICIES("in_turn")
+@plant(POLICIES, "in_turn")
 @dataclass(frozen=True)
 class InTurn:
     """The next k clients; it names the family of everybody."""
@@ -168,7 +182,7 @@ class InTurn:
         return families.AllAvailable(clients)
 
 
-@POLICIES("pairs_in_turn")
+@plant(POLICIES, "pairs_in_turn")
 @dataclass(frozen=True)
 class PairsInTurn(InTurn):
     """The same; it names fixed pairs."""
@@ -177,7 +191,7 @@ class PairsInTurn(InTurn):
         return families.DisjointUnits(clients, 4, 2)
 
 
-@COMPRESSIONS("largest_half")
+@plant(COMPRESSIONS, "largest_half")
 @dataclass(frozen=True)
 class LargestHalf(Compression):
     """The larger half of the coordinates; it says nothing."""
@@ -569,6 +583,8 @@ def found(name):
     """What probes find where the mistake is planted."""
     changes, judge = MUTANTS[name]
     with ExitStack() as stack:
+        for plugins, plugin, cls in PLANTED:
+            stack.enter_context(mock.patch.dict(plugins, {plugin: cls}))
         for owner, attribute, value in changes:
             place = mock.patch(owner, value) if isinstance(owner, str) else mock.patch.object(owner, attribute, value)
             stack.enter_context(place)

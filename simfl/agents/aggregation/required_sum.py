@@ -25,7 +25,7 @@ def require_sum(
         PluginError: it is not.
     """
     aggregate, protocol = parts.rule.aggregate, parts.protocol
-    if not aggregate.sum_only or all(it.adds_noise is None for it in parts.stages):
+    if not aggregate.sum_only or all(it.adds_noise is None and not it.certificate for it in parts.stages):
         return
     if protocol.certificate or total.clipped or any(it.whole for it in parts.stages):
         return  # adds noise of its own; says how many parts cover an update; adds whole numbers, which may wrap

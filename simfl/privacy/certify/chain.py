@@ -2,7 +2,7 @@
 
 The clients' parts work in the order of the scenario, among them the compression; the server adds its noise to the sum.
 A stage's noise is accounted by itself, as if there were no other: whatever else happens to what has been noised already
-only processes it, and whatever happens before only narrows what is noised. So each noise has an epsilon that holds for
+only processes it, and what happens before is followed by maps. So each noise has an epsilon that holds for
 the whole run, and the smallest of them is the run's.
 """
 
@@ -52,7 +52,7 @@ def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], coded: b
         if k != i and stage.adds_noise is not None and stage.adds_noise.where != "server":
             bound = Bound()
     if noise.where == "server":
-        for k in range(len(stages) - 1, i, -1):
+        for k in range(len(stages) - 1, i - 1, -1):  # its own part before the noise, too
             for link in stages[k].server_links:
                 bound = link.bound(bound, facts[k])
     return bound

@@ -146,6 +146,13 @@ class Scale(Map):
         return Bound(*(norm * abs(self.factor) for norm in before)) if self.factor else before
 
 
+def as_applied(link: Map) -> Map:
+    """A map; anything, where its class applies another one than that whose bound it inherits."""
+    mro = type(link).__mro__
+    applies, bounds = (next(i for i, cls in enumerate(mro) if name in vars(cls)) for name in ("apply", "bound"))
+    return Map() if applies < bounds else link
+
+
 @dataclass(frozen=True)
 class Noise:
     """Where a stage adds noise; what it leaves of an update :meth:`simfl.privacy.stage.Stage.loss` says.
