@@ -36,9 +36,10 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
     Args: as for :class:`simfl.agents.servers.RoundServer`.
     """
 
+    counts_unsummed = True
+
     def start(self) -> None:
         """Nobody has delivered yet; version 0 may be worked on."""
-        self.accounts.counts_unsummed = True
         self.global_model.hold(0)
         self.queries = PolicyQueries(self.parts, self.log)
         self.recoveries = 0

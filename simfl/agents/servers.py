@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,11 @@ class Server(Plugin, ABC, Generic[R_co]):
         accounts: what the round has cost so far, a :class:`simfl.agents.aggregation.accounts.RoundAccounts`.
         shown_view: what the policy has been shown for the current round.
         global_model: the model's versions and its step.
+        counts_unsummed: it notes of every update that is sent what becomes of it; a server has to say so, as the
+            epsilon of local noise asks for.
     """
+
+    counts_unsummed: ClassVar[bool] = False
 
     parts: Components[R_co]
     world: World
@@ -164,7 +168,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         if not parts.protocol.joint:
             not_empty = np.ones(parts.clients, dtype=bool) if parts.empty is None else ~parts.empty
             transcripts = [each.only(each.sent & not_empty[each.clients]) for each in transcripts]
-        return [each for each in transcripts if each.says_more(done.clients)] if accounts.counts_unsummed else None
+        return [each for each in transcripts if each.says_more(done.clients)] if self.counts_unsummed else None
 
     def note(self, event: str, **record: object) -> None:
         """Writes a record of events.jsonl, of now."""
@@ -225,7 +229,7 @@ def jobs_in_sum(jobs: list[Job], session: SessionResult, units: Units) -> list[J
     return sorted((jobs[i] for i in np.flatnonzero(summed)), key=lambda job: job.client)
 
 
-SERVERS = Registry[Server[Rule]]("server", protocol=Server)
+SERVERS = Registry[Server[Rule]]("server", promises=("counts_unsummed",), protocol=Server)
 
 
 def server_of(rule: Rule) -> type[Server[Any]]:

@@ -16,7 +16,7 @@ from simfl.core.rng import Address
 from simfl.core.types import SERVER, Job, Units, job_ids
 from simfl.devices.base import checked_durations_s
 from simfl.results.tables import PhaseRow
-from simfl.secagg.sessions import PhaseRequest, PreparedUnits, SessionFailure, SessionResult
+from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, SessionFailure, SessionResult
 from simfl.secagg.transcript import Transcript
 from simfl.selection.asking import ask_candidates
 from simfl.training.base import SynchronousRule
@@ -34,10 +34,11 @@ class SynchronousServer(RoundServer[SynchronousRule]):
     Args: as for :class:`simfl.agents.servers.RoundServer`.
     """
 
+    counts_unsummed = True
+
     def start(self) -> None:
         """Nobody holds the model."""
         self.holds_model = np.zeros(self.parts.clients, dtype=bool)
-        self.accounts.counts_unsummed = True
 
     def set_up(self) -> Process[None]:
         """The protocol's set-up and the clients' own; both count for the first round."""
@@ -145,27 +146,33 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         costs.failed += int(failed.sum())
         costs.late += int(late.sum())
         if rule.on_failure == "abort" and failed.any():
-            self._leave_closed(t, tolerated=-1 if on_its_way else 0)
+            self._say_tolerated(t, cohort, on_its_way)
             return None, jobs
         if not self.admits(t, whole[arrived.reshape(whole.shape).all(axis=1)].ravel()):
             self.note("refused", round=t)
-            self._leave_closed(t, tolerated=0 if failed.any() and not on_its_way else -1)
+            self._say_tolerated(t, cohort, on_its_way)
             return SessionFailure("the selection policy refuses the sum", {REFUSED.name: 1}), jobs
         session = parts.protocol.recover(cohort, arrived.reshape(whole.shape), [prepared.secret], parts.streams)
         recovery = yield from self.run_session(session, t, "recover", len(whole))
         self.accounts.end_transcript(recovery, whole.shape[1])
-        if isinstance(recovery.result, SessionFailure) and on_its_way:
-            self._leave_closed(t, tolerated=-1)
+        if isinstance(recovery.result, SessionFailure) and on_its_way and not parts.protocol.opens_last:
+            self._say_tolerated(t, cohort, on_its_way)
         return recovery.result, jobs
 
-    def _leave_closed(self, t: int, tolerated: int) -> None:
-        """A round whose protocol is not asked for the sum of what has arrived: whom it tolerates all the same, where
-        masks go away by themselves.
+    def _say_tolerated(self, t: int, cohort: Cohort, on_its_way: bool) -> None:
+        """A round whose protocol is not asked for the sum of what has arrived, or could not give it: whom it tolerates
+        all the same. Shared secrets of its cohort see to that, or that what has arrived tells the server nothing by
+        itself, where nothing else is on its way.
         """
-        protocol = self.parts.protocol
-        if not (protocol.opens_last or protocol.shows_updates or protocol.assumes):
-            now = self.world.now
-            self.accounts.phases.append(PhaseRow(t, "recover", now, now, 0, 0, 0, 0, 0, None, tolerated))
+        protocol, now, tolerated = self.parts.protocol, self.world.now, -1
+        if protocol.shows_updates or protocol.assumes:
+            return
+        if protocol.opens_last:
+            tolerated = protocol.tolerance(cohort.units.size, self.parts.clients) or 0
+        elif not on_its_way:
+            rows = protocol.view(self.accounts.transcripts[-1], np.zeros(0, np.int32), self.parts.streams)
+            tolerated = -bool(rows.nnz)
+        self.accounts.phases.append(PhaseRow(t, "recover", now, now, 0, 0, 0, 0, 0, None, tolerated))
 
     def _train(
         self, t: int, jobs: list[Job], prepared: PreparedUnits, units: Units

@@ -10,7 +10,7 @@ estimators, each a least-squares solution of all sums so far (So et al., arXiv 2
 
 That the best one is chosen by the truth flatters the attacker: nobody who attacks knows which it is. What is recovered
 is the latest update of each client that was in a sum, with an error of |estimate - update|^2 / |update|^2. A server
-that is shown single updates has them.
+that is shown single updates has an equation for each, and the latest one as it is.
 """
 
 from collections.abc import Iterator
@@ -78,7 +78,6 @@ class RecoveryMeter:
         rows, values = equations(seen, len(self.latest), "server", self.chosen)
         if seen.vectors is not None:
             self.shown[seen.total.clients] = values
-            return
         used = np.flatnonzero(rows.any(axis=0))
         part = rows[:, used]
         square, moment = np.einsum("mi,mj->ij", part, part), np.einsum("mi,mc->ic", part, values)
@@ -121,7 +120,6 @@ class RecoveryMeter:
         """What each attacker says of the clients ``known``, (n,): (n, c) each."""
         if not np.isnan(self.shown).all():
             yield np.nan_to_num(self.shown[known])
-            return
         with one_thread():
             for gram, moments, total, weight in zip(self.gram, self.moments, self.mean, self.weight, strict=True):
                 values, vectors = np.linalg.eigh(gram)

@@ -103,7 +103,7 @@ def noise(report: Report) -> list[str]:
     return [
         f"With {left.name}, all updates of a client against none of them, against {left.against}:",
         f"epsilon {value(float(left.last.max()))} at most (client {most}), {value(float(left.median[-1]))} in the "
-        f"median, at delta {left.delta:g} {IF_ONLY_SUMS}.",
+        f"median, at delta {left.delta:g} (if {' and '.join(left.assumes)}).",
     ]
 
 

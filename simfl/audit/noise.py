@@ -23,6 +23,7 @@ learning: none
 secagg: {secagg}
 privacy: {{stages: [clipping]}}
 """
+ALL_SUMMED = "every update that was sent is in a sum"
 HERE = "privacy.stages.0"
 AGAINST = {"server": "the server and those who see the models", "outside": "those who see the models, not the server"}
 
@@ -31,6 +32,9 @@ AGAINST = {"server": "the server and those who see the models", "outside": "thos
 class Spent:
     """Epsilons by zero-out adjacency, all updates of one client against none of them: the most and the median over all
     clients after each round, float64 (J,), and each client's after the last, (N,).
+
+    Attributes:
+        counted: updates that were sent and are in no sum are counted, too.
     """
 
     stage: Stage
@@ -38,6 +42,7 @@ class Spent:
     most: NDArray[np.float64]
     median: NDArray[np.float64]
     last: NDArray[np.float64]
+    counted: bool = False
 
     @property
     def name(self) -> str:
@@ -49,6 +54,11 @@ class Spent:
         """Against whom the noise protects."""
         return AGAINST[self.stage.observer]
 
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What is taken for granted."""
+        return (ONLY_SUMS,) if self.counted or self.stage.observer != "server" else (ONLY_SUMS, ALL_SUMMED)
+
     def to_json(self) -> JsonObject:
         """As plain data; null where epsilon is infinite."""
         named = {"max": self.most, "median": self.median, "clients": self.last}
@@ -56,7 +66,7 @@ class Spent:
         trace = {"max": by_name["max"], "median": by_name["median"]}
         last = {name: values[-1] if values else 0.0 for name, values in trace.items()}
         about: JsonObject = {"noise": self.name, "adjacency": "zero_out", "observer": self.stage.observer}
-        about["assumes"] = [ONLY_SUMS]
+        about["assumes"] = list(self.assumes)
         return {**about, "delta": self.delta, **last, "clients": by_name["clients"], "trace": trace}
 
 
@@ -83,13 +93,14 @@ def stage_of(text: str, matrix: Any) -> Stage:
     return by_name
 
 
-def spent(matrix: Any, noise: str, delta: float = 1e-5, dimension: int | None = None) -> Spent:
+def spent(matrix: Any, noise: str, delta: float = 1e-5, dimension: int | None = None, alone: Any = None) -> Spent:
     """What noise in the sums of a participation matrix, scipy-sparse (J, N), leaves to be learned.
 
     Args:
         noise: as for :func:`stage_of`.
         delta: in (0, 1).
         dimension: coordinates of an update; needed where the noise's epsilon depends on it.
+        alone: of a run's folder, how many updates of each client were seen in no sum, CSR as ``matrix``.
 
     Raises:
         SimflError: no such noise, or its epsilon needs the dimension.
@@ -98,11 +109,11 @@ def spent(matrix: Any, noise: str, delta: float = 1e-5, dimension: int | None = 
         raise SimflError(f"--delta {delta:g}: must lie between 0 and 1; below {1 / max(matrix.shape[1], 1):g} here")
     rows = matrix.tocsr().astype(np.float64)
     stage = stage_of(noise, rows)
-    history = history_of_log(stage, rows, dimension or 1)
+    history = history_of_log(stage, rows, dimension or 1, alone)
     if "dimension" in history.facts[0]:  # noise in equal parts from all
         if dimension is None:
             raise SimflError(f"--noise {noise}: its epsilon depends on the updates' length; give --dimension")
         if rows.nnz and np.ptp(rows.data) > 0:
             why = "is made of equal parts, but updates count differently in this log; use central_gaussian"
             raise SimflError(f"--noise {noise}: {why}")
-    return Spent(stage, delta, *epsilon_timeline(history, delta))
+    return Spent(stage, delta, *epsilon_timeline(history, delta), counted=alone is not None)

@@ -114,13 +114,15 @@ def command(
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
     from simfl.audit.noise import spent
+    from simfl.audit.of_coalition import unsummed
     from simfl.audit.reading import read
 
     _check_output(figure, participation, picture=True)
     _check_output(html, participation)
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
-    epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension)
+    alone = None if noise is None else unsummed(Path(participation))
+    epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension, alone)
     colluding = _positions(names, log.clients, participation)
     known = _known_to(log, participation, colluding, colluders or 0)
     report = audit(known.matrix, known.rounds, known.clients, every, unused=known.unused, doubles=known.doubles,

@@ -23,7 +23,7 @@ ASSUMED = "everybody available, holding samples and of equal weight, and nobody 
 """What the rows are drawn with whose least-squares solutions are shown."""
 MOST_PLAYED = 10**7
 """Clients times rounds, up to which a plugin's selections are played."""
-OPTIONAL = ("mode", "family_size", "left_out", "guarantee_colluders")
+OPTIONAL = ("mode", "family_size", "left_out", "guarantee_colluders", "noise_leaves_out")
 """What may be missing though theory knows everything."""
 
 

@@ -50,11 +50,14 @@ class Compression(Plugin, Protocol):
         error_feedback: clients keep a residual.
         leaves_sent: coordinates that are sent are those of the update, times one number for all clients; a compression
             has to say so, as noise that was added one by one asks for.
+        per_client: what a client sends depends on no other client's update of the same sum; a compression has to say
+            so, since else one client may move what others send.
     """
 
     codes: bool = True
     error_feedback: bool = False
     leaves_sent: bool = False
+    per_client: bool = False
 
     def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:
         """What its messages tell of single clients though they are summed; none where all send the same coordinates.
@@ -89,6 +92,7 @@ class Compression(Plugin, Protocol):
 
 COMPRESSIONS = Registry[Compression](
     "compression",
+    promises=("leaves_sent", "per_client", "exposes", "subsamples"),
     protocol=Compression,
     modules=modules_of("simfl.compression", "none", "quantise", "random_k", "sign", "top_k"),
 )

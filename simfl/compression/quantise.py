@@ -31,6 +31,7 @@ class Quantise(Compression):
     bucket: buckets.Bucket = None
 
     subsamples = False
+    per_client = True
 
     @property
     def levels(self) -> int:

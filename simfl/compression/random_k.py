@@ -28,6 +28,7 @@ class RandomK(Compression):
     share: Share
 
     leaves_sent = True
+    per_client = True
     example: ClassVar[dict[str, object]] = {"share": 0.5}
 
     @property

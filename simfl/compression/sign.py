@@ -27,6 +27,7 @@ class Sign(Compression):
     bucket: buckets.Bucket = None
 
     subsamples = False
+    per_client = True
 
     def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:
         return (LEVELS,)

@@ -35,6 +35,7 @@ class TopK(Compression):
     error_feedback: ErrorFeedback = True
 
     subsamples = False
+    per_client = True
     example: ClassVar[dict[str, object]] = {"share": 0.1}
 
     def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:

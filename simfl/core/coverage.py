@@ -78,7 +78,14 @@ def unstated_weights(setting: ScenarioView, samples: NDArray[np.int64] | None = 
     ]
     stated = [rule.row(age) * (count if rule.by_samples else 1) for count, age in tried]
     used = [rule.weights(*each) for each in tried]
-    return rule.aggregate.weighted and not all(map(np.allclose, used, stated))
+    return _gains(setting) or (rule.aggregate.weighted and not all(map(np.allclose, used, stated)))
+
+
+def _gains(setting: ScenarioView) -> bool:
+    """Whether an aggregate makes of two equal updates anything but their mean."""
+    aggregate = setting.training.aggregate
+    two = np.ones((2, 1), dtype=np.float32)
+    return aggregate.sum_only and not np.allclose(aggregate.combine(two, np.ones(2), 2.0), 1.0)
 
 
 def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
@@ -109,15 +116,20 @@ def compression_place(stages: "Sequence[Stage]") -> int:
 
 
 def changing_lengths(setting: ScenarioView) -> str:
-    """The stage that clips an update that stays the same to another length from sum to sum; empty where none does.
+    """What makes another vector of an update that stays the same from sum to sum; empty where nothing does.
 
-    Its norm moves, or it clips what the compression has left of the update, other coordinates in each round. Rows of a
-    participation matrix then do not say what updates count.
+    The rule or the compression, of which nothing is known, or a stage: its norm moves, or it clips what the compression
+    has left of the update, other coordinates in each round. Rows of a participation matrix then do not say what updates
+    count.
     """
-    stages = setting.privacy.stages
-    after = stages[compression_place(stages) :] if setting.compression.subsamples else ()
+    rule, compression, stages = setting.training, setting.compression, setting.privacy.stages
+    if not rule.keeps_changes:
+        return f"training: {rule.name}"
+    if compression.codes and not compression.per_client:
+        return f"compression: {compression.name}"
+    after = stages[compression_place(stages) :] if compression.subsamples else ()
     moving = (stage for stage in stages if not all(link.stays for link in stage.links))
-    return next((stage.name for stage in (*after, *moving)), "")
+    return next((f"privacy.stages: {stage.name}" for stage in (*after, *moving)), "")
 
 
 def _at_client(stage: "Stage") -> bool:
@@ -187,8 +199,8 @@ def beside_sums(setting: ScenarioView) -> list[str]:
     needed = [f"each client's update, by itself ({why})"] if why else []
     if setting.training.own_models:
         needed.append("models of clients, which hold others' updates")
-    stage = changing_lengths(setting)
-    lengths = [f"clipped lengths of updates that change from sum to sum (privacy.stages: {stage})"] if stage else []
+    changing = changing_lengths(setting)
+    lengths = [f"how updates that stay change from sum to sum ({changing})"] if changing else []
     weights = ["how weights change from sum to sum as samples grow (training.weighting: samples)"]
     return [
         *needed,
@@ -200,7 +212,10 @@ def beside_sums(setting: ScenarioView) -> list[str]:
 
 def coverage_problems(setting: ScenarioView) -> list[str]:
     """What the scenario promises of its clients and cannot keep, in words about the client algorithm."""
-    parts, problems = sent_by_algorithm(setting), []
+    parts, problems, protocol = sent_by_algorithm(setting), list[str](), setting.secagg
+    if protocol.certificate and (protocol.shows_updates or not setting.training.keeps_changes):
+        why = f"{protocol.certificate} of secagg: {protocol.name} is of a sum of what clients train"
+        problems.append(f"{why}, which the protocol (shows_updates) or training (sends_changes) does not say there is")
     for who, covers, otherwise in _promises(setting):
         if not parts:
             problems.append(f"sends nothing that {who} could protect; use {otherwise}")

@@ -286,7 +286,7 @@ def no_sample_bound(setting: ScenarioView) -> str | None:
     if learning.steepness is None:
         return "nothing is learned"
     if learning.steepness == inf:
-        return "learning.model does not say that its loss is convex in the model's parameters"
+        return "learning.model does not say that its loss is convex, or learning.backend that its steps are plain SGD"
     if not (rule.algorithm.minimises or rule.descends):
         return f"{rule.algorithm.name} sends other models than those of plain SGD without momentum or clips"
     return None

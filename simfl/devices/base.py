@@ -116,12 +116,14 @@ class Failure(Plugin, Protocol):
 
 AVAILABILITY = Registry[Availability](
     "availability",
+    promises=("equal_rates", "independent", "timeless"),
     protocol=Availability,
     modules=modules_of("simfl.devices", "always", "bernoulli", "correlated", "markov", "trace", profile="profiled"),
 )
 COMPUTATION = Registry[Computation](
     "computation",
     number=("constant", "seconds"),
+    promises=("instant",),
     protocol=Computation,
     modules=modules_of(
         "simfl.devices",
@@ -135,6 +137,7 @@ COMPUTATION = Registry[Computation](
 FAILURE = Registry[Failure](
     "failure",
     number=("bernoulli", "probability"),
+    promises=("never", "rates"),
     protocol=Failure,
     modules=modules_of("simfl.devices", bernoulli="failure", none="failure"),
 )

@@ -236,5 +236,9 @@ class Learning(Plugin, Protocol):
 
 
 LEARNING = Registry[Learning](
-    "learning", default="supervised", protocol=Learning, modules=modules_of("simfl.learning", "none", "supervised")
+    "learning",
+    default="supervised",
+    promises=("steepness", "everybody_holds_samples", "counts_change"),
+    protocol=Learning,
+    modules=modules_of("simfl.learning", "none", "supervised"),
 )

@@ -57,7 +57,8 @@ class SupervisedLearner:
         self.holdings = self._holdings(split)
         self.partition = self.holdings.training
         self.samples, self.steepness = self.partition.sizes, choice.steepness
-        self.smoothness = inf if choice.bf16 else float(choice.model.smoothness)
+        exact = choice.backend.plain_sgd and not choice.bf16
+        self.smoothness = float(choice.model.smoothness) if exact else inf
         self.augment = choice.augment and choice.augment.suiting(self.data.shape, choice.data.name)
         self._build_model(scenario.means)
         self._build_algorithm(scenario.clients)

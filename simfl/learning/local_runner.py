@@ -73,6 +73,7 @@ class LocalRunner:
     def run(self, contexts: Sequence[LocalContext], algorithm: ClientAlgorithm, purpose: str = "") -> list[TrainedJob]:
         """All passes of the clients' work, each pass of all of them in one batch."""
         trained: dict[int, TrainedJob] = {}
+        sgd: dict[int, list[Vector]] = {i: [] for i in range(len(contexts))}
         open_passes = {i: algorithm.begin(context) for i, context in enumerate(contexts)}
         turn, passes = 0, dict.fromkeys(open_passes, 0.0)
         while open_passes:
@@ -82,6 +83,9 @@ class LocalRunner:
             for (i, each), job_work, delta, loss in zip(
                 open_passes.items(), works, deltas, losses.tolist(), strict=True
             ):
+                if _is_plain(each, self.local):
+                    downloaded = contexts[i].download.model
+                    sgd[i].append(delta if each.start is downloaded else delta + (each.start - downloaded))
                 after = algorithm.end(contexts[i], each, delta, job_work.steps, job_work.rate)
                 checked_type(after, (LocalPass, LocalResult), algorithm, "end", "a LocalResult, or another LocalPass")
                 passes[i] += 1.0 if each.epochs is None else each.epochs / self.local.local_epochs
@@ -91,8 +95,9 @@ class LocalRunner:
                     model = each.start + delta if self.keeps_models else None
                     trained[i] = TrainedJob(after, loss, passes[i], model)
             open_passes, turn = further, turn + 1
-        for job in trained.values():
+        for i, job in trained.items():
             self._check_upload(job.result.upload, algorithm)
+            self._check_descent(job.result.upload, sgd[i])
             if job.passes > algorithm.passes * (1 + 1e-9) and not algorithm.sized_by_training:
                 most = f"`passes` says at most {algorithm.passes:g}"
                 raise PluginError(self.local.algorithm, f"makes the rule's epochs {job.passes:g} times, and {most}")
@@ -104,6 +109,15 @@ class LocalRunner:
         check_declared(named, upload.kinds)
         if not named.sends and _public(upload.update, algorithm.private).any():
             raise PluginError(named, "declares in `sends` that nothing leaves a client, and sends an update")
+
+    def _check_descent(self, upload: Upload, changes: Sequence[Vector]) -> None:
+        """Who promises that it sends what SGD left does so, in one of its plain passes."""
+        named, update = self.local.algorithm, upload.update
+        if not named.descends or named.repeats or any(update is change for change in changes):
+            return
+        if not any(np.allclose(update, change, rtol=1e-3, atol=1e-5, equal_nan=True) for change in changes):
+            what = "says in `descends` that it sends what SGD leaves, and sends something else"
+            raise PluginError(named, f"{what}, or that of other terms than it says in `proximal`")
 
     def tune(self, jobs: Sequence[Job], model: Vector) -> dict[int, Vector]:
         """The models, by client, that clients train from the global one, (d,), just to be measured."""
@@ -136,6 +150,12 @@ class LocalRunner:
     @staticmethod
     def _empty_result(model: Vector) -> TrainedJob:
         return TrainedJob(LocalResult(Upload(np.zeros(len(model), dtype=np.float32))), np.nan, 1.0, None)
+
+
+def _is_plain(each: LocalPass, local: LocalTraining) -> bool:
+    """Whether a pass is SGD on the loss and the penalties that the rule and the client algorithm say."""
+    same = each.proximal == local.algorithm.proximal and each.epochs in {None, *range(local.local_epochs + 1)}
+    return same and each.shift is None and each.mask is None and not each.distance
 
 
 def _public(update: Vector, private: NDArray[np.bool_] | None) -> Vector:

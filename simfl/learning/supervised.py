@@ -1,6 +1,7 @@
 """Supervised learning on real data: the learner of every scenario that trains something."""
 
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
@@ -102,7 +103,7 @@ class Supervised:
 
     @property
     def steepness(self) -> float | None:
-        return float(self.model.steepness)
+        return float(self.model.steepness) if self.backend.plain_sgd else inf
 
     @property
     def everybody_holds_samples(self) -> bool:

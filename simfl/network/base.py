@@ -95,6 +95,7 @@ class Network(Plugin, Protocol):
 
 NETWORKS = Registry[Network](
     "network",
+    promises=("independent",),
     protocol=Network,
     modules=modules_of(
         "simfl.network",

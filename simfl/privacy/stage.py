@@ -233,15 +233,13 @@ class Stage(Plugin, Protocol):
 
     @property
     def links(self) -> tuple[Map, ...]:
-        """The maps, if they speak of what it does: a class that changes anything of the one that gives them has to give
-        them anew.
-        """
-        return tuple(map(as_applied, self.maps)) if _speaks_of(self, "maps") else (Map(),)
+        """The maps, if they speak of what they do."""
+        return tuple(map(as_applied, self.maps))
 
     @property
     def server_links(self) -> tuple[Map, ...]:
         """The same of its server's part."""
-        return tuple(map(as_applied, self.server_maps)) if _speaks_of(self, "server_maps") else (Map(),)
+        return tuple(map(as_applied, self.server_maps))
 
     @property
     def observer(self) -> Literal["", "server", "outside"]:
@@ -260,23 +258,9 @@ class Stage(Plugin, Protocol):
         return Loss(mu=np.full(len(next(iter(facts.values()))), inf))
 
 
-HARMLESS = frozenset({"name", "columns", "example", "check", "cautions", "resolve", "_abc_impl", "_is_protocol"})
-"""What a subclass of a stage may change without changing what it does to updates."""
-
-
-def _speaks_of(stage: Stage, name: str) -> bool:
-    """Whether no class but those that it is made of changes anything of the one that says this."""
-    mro = type(stage).__mro__
-    says = next(cls for cls in mro if name in vars(cls))
-    others = [cls for cls in mro if cls not in says.__mro__]
-    changed = {it for cls in others for it in vars(cls) if not it.startswith("__")}
-    if changed - HARMLESS - type(stage).__dataclass_fields__.keys():
-        return name == "server_maps" and getattr_static(type(stage), "server") is Stage.server
-    return True
-
-
 STAGES = Registry[Stage](
     "stage",
+    promises=("maps", "server_maps", "loss", "facts"),
     protocol=Stage,
     derived=("links", "server_links", "observer"),
     modules=modules_of(

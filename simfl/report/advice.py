@@ -85,7 +85,11 @@ def advise(study: Study) -> Advice | None:
     if isinstance(enough, Advice):
         return enough
     left = enough
-    if any(group.hides for group in left) and not all(group.hides for group in left):
+    granted = {run.takes_sums_for_granted for group in left for run in group.runs}
+    if len(granted) > 1:
+        rule.append("no guarantee, as only some take for granted that only sums are seen")
+        known = {name: measure for name, measure in known.items() if "guarantee" not in name and "privacy" not in name}
+    elif any(group.hides for group in left) and not all(group.hides for group in left):
         rule.append("updates that are hidden in sums")
         left = [group for group in left if group.hides]
     if any(name in known for name in ("guarantee_semi_strong", "privacy_semi_strong")):

@@ -8,15 +8,17 @@ from simfl.core.columns import Column
 
 
 def infinite_rounds(column: Column, rows: Sequence[Mapping[str, Any]]) -> list[bool]:
-    """For each row of ``rounds.csv``, of text or numbers, whether its empty cell makes the final value infinite.
+    """For each row of ``rounds.csv``, of text or numbers, whether its cell makes the final value infinite.
 
-    Of ``end`` it may be the last row only, of ``whole_sum`` every row that aggregated something.
+    Of ``end`` the last row does if it is empty, of ``whole_sum`` every such row that aggregated something, or ``inf``.
     """
-    empty = [row.get(column.source or column.name) in ("", None) for row in rows]
+    cells = [row.get(column.source or column.name) for row in rows]
+    empty = [cell in ("", None) for cell in cells]
     if column.final == "end":
         return [False] * (len(rows) - 1) + empty[-1:]
     if column.final == "whole_sum":
-        return [none and bool(float(row.get("cardinality") or 0)) for none, row in zip(empty, rows, strict=True)]
+        summed = [bool(float(row.get("cardinality") or 0)) for row in rows]
+        return [str(cell) == "inf" or (none and some) for cell, none, some in zip(cells, empty, summed, strict=True)]
     return [False] * len(rows)
 
 

@@ -89,11 +89,12 @@ def read_table(path: Path) -> "DataFrame":
 
 
 def fill_columns(table: str, columns: dict[str, Iterable[object]]) -> tuple[str, list[dict[str, str]]]:
-    """A CSV text with whole columns replaced; the new text and its rows as mappings."""
+    """A CSV text with whole columns replaced, but for cells of ``...``; the new text and its rows as mappings."""
     rows = list(csv.DictReader(io.StringIO(table)))
     for name, values in columns.items():
         for row, value in zip(rows, values, strict=True):
-            row[name] = "" if value is None else value
+            if value is not ...:
+                row[name] = "" if value is None else value
     text = io.StringIO()
     writer = csv.DictWriter(text, rows[0].keys(), lineterminator="\n")
     writer.writeheader()

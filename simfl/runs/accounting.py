@@ -1,5 +1,6 @@
 """What a run's accountants are told, and what they say."""
 
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from simfl.core.errors import PluginError
 from simfl.core.types import Arrays
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS
+from simfl.privacy.certify.chain import Around
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import accountants
 
+MEASURED = ("measured_recovered", "measured_error")
 OF_SUMS = frozenset(column.name for column in (*COLUMNS, *COLLUDER_COLUMNS))
 """Columns that say how many clients hide each other in sums."""
 
@@ -34,7 +37,21 @@ def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
         if foreign := sorted(values.keys() - {column.name for column in accountant.columns}):
             raise PluginError(accountant, f"accounts fills '{foreign[0]}', which is none of its columns; list it there")
         columns |= {name: _of_sums(name, each, seen) if name in OF_SUMS else each for name, each in values.items()}
-    return columns
+    return columns | _of_unsummed(scenario, seen)
+
+
+def _of_unsummed(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
+    """Epsilons that stages and protocols have of sums, infinite in rounds in which single updates were seen besides, or
+    may have been: nobody has counted their noise.
+    """
+    alone = seen.any_view.alone
+    at = np.ones(seen.any_view.rounds, bool) if alone is None else np.diff(alone.indptr) > 0
+    who = [each for each in (*scenario.privacy.stages, scenario.secagg) if each.certificate]
+    names = [column.name for each in who for column in each.columns if column.name.startswith("epsilon")]
+    columns: dict[str, Iterable[Any]] = {name: [math.inf if it else ... for it in at.tolist()] for name in names}
+    if scenario.secagg.shows_updates:  # what was not summed was not trained: nobody knows what is recovered of it
+        columns |= {name: [None] * len(at) for name in MEASURED}
+    return columns if at.any() else {}
 
 
 def _of_sums(name: str, values: Iterable[Any], seen: History) -> list[Any]:
@@ -86,8 +103,8 @@ def history_of(
 ) -> History:
     """The same, wherever it was told."""
     weighing = samples if scenario.training.by_samples else None
-    silent, recoded = not sent(scenario), scenario.compression.codes
-    return History(views, facts, scenario.privacy.stages, weighing, silent=silent, recoded=recoded)
+    silent, around = not sent(scenario), Around.of(scenario)
+    return History(views, facts, scenario.privacy.stages, weighing, silent=silent, around=around)
 
 
 def stage_facts(scenario: Scenario, folder: Path, rounds: int) -> tuple[dict[str, NDArray[np.float64]], ...]:

@@ -10,7 +10,7 @@ from simfl.core.coverage import STALEST, exposing, told_by_compression, unstated
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.accountant import ACCOUNTANTS
-from simfl.privacy.certify.chain import candidates
+from simfl.privacy.certify.chain import Around, candidates
 from simfl.privacy.dp.log_replay import noise_multiplier
 from simfl.privacy.stage import STAGES
 from simfl.scenario import Scenario
@@ -32,9 +32,9 @@ def central_noise(
         samples: training samples of each client, (clients,); None = not known.
 
     Returns:
-        ``noise_stage`` and ``largest_weight``, for what the numbers are; ``noise_always``, for updates of the largest
-        weight in every round; and, where the cardinality is known, ``participations`` of a client on average, and
-        ``noise_expected`` for as many.
+        ``noise_stage``, ``largest_weight`` and ``noise_leaves_out``, for what the numbers are; ``noise_always``, for
+        updates of the largest weight in every round; and, where the cardinality is known, ``participations`` of a
+        client on average, and ``noise_expected`` for as many.
 
     Raises:
         SimflError: no such noise gives an epsilon, another stage adds noise, or rounds or weights are not known.
@@ -48,14 +48,18 @@ def central_noise(
         raise SimflError("training.rounds: is needed to say how much noise; the run has no known end")
     noised = _with_epsilon(scenario)
     stage, stages = _stage(noised), noised.privacy.stages
-    bounds = candidates(stages, [{}] * len(stages), scenario.compression.codes)
+    bounds = candidates(stages, [{}] * len(stages), Around.of(scenario))
     if not bounds:
         raise SimflError(f"--epsilon: no epsilon holds, as a stage after {STAGE} changes what it is made for")
+    if scenario.secagg.field is not None and getattr(scenario.secagg, "scale", None) is not None:
+        why = f"secagg: {scenario.secagg.name} rounds to a scale of your own, by which updates get longer"
+        raise SimflError(f"--epsilon: {why}; leave scale out, or see the epsilon of a run")
     weight = _largest_weight(scenario, samples)
     scale = weight / (stage.max_weight or 1.0) * float(bounds[0][1].l2) / stage.clip_norm
     known: JsonObject = {
         "noise_stage": STAGE,
         "largest_weight": weight,
+        "noise_leaves_out": "what the protocol's rounding adds" if scenario.secagg.field is not None else None,
         "noise_always": scale * noise_multiplier(epsilon, delta, rounds),
     }
     if cardinality:

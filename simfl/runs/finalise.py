@@ -32,6 +32,7 @@ from simfl.results.sealed_files import seal_document, write_sealed
 from simfl.results.tables import TableWriter
 from simfl.runs.accounting import accounts, history, of_clients
 from simfl.scenario import Scenario
+from simfl.scenario.column_owners import accountants
 from simfl.scenario.digest import foreign_plugins
 from simfl.selection.theory.expected_cardinality import guarantee, keeps_to_family
 
@@ -126,7 +127,9 @@ def _describe_columns(folder: Path, scenario: Scenario, columns: Sequence[Column
     """Writes what the columns of the tables and the numbers of the summary mean."""
     numbers = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
     plugin_numbers = [column for owner in (*scenario.attacks, *scenario.metrics) for column in owner.finals]
-    said = [c._replace(**UNSAID) if "epsilon" in c.name and not c.observer else c for c in columns]
+    unsaid = {column.name for each in accountants(scenario) for column in each.columns if not column.observer}
+    unsaid |= {column.name for column in columns if "epsilon" in column.name and not column.observer}
+    said = [c._replace(**UNSAID) if c.name in unsaid else c for c in columns]
     described = (*said, *numbers, *plugin_numbers)
     write_atomically(folder / FILE, _json(document(taking_for_granted(described, scenario.secagg.assumes))))
 

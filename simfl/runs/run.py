@@ -9,6 +9,7 @@ from pathlib import Path
 from simfl.agents import Components
 from simfl.core.errors import BusyError, IntegrityError, ScenarioError
 from simfl.core.json_data import JsonObject
+from simfl.core.registration.protocol import refuse_altered
 from simfl.core.rng import Streams
 from simfl.core.storage.cache import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
@@ -56,6 +57,9 @@ def build(scenario: Scenario) -> Components[Rule]:
     Raises:
         SimflError: a data file, extra or network path is missing or impossible.
     """
+    privacy, rule = scenario.privacy, scenario.training
+    for plugin in (*privacy.stages, scenario.compression, scenario.secagg, rule, rule.aggregate, scenario.selection):
+        refuse_altered(plugin)
     streams = Streams(scenario.seed)
     devices, n = scenario.devices, scenario.clients
     policy = scenario.selection

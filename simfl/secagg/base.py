@@ -187,6 +187,7 @@ class Protocol(Plugin, Interface):
 
 PROTOCOLS = Registry[Protocol](
     "secagg",
+    promises=("shows_updates", "covers", "known", "tolerance", "view", "opens_last", "largest_row"),
     protocol=Protocol,
     modules=modules_of(
         "simfl.secagg",

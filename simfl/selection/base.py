@@ -180,6 +180,7 @@ class Policy(Plugin, Protocol):
 
 POLICIES = Registry[Policy](
     "selection",
+    promises=("uniform", "sampling", "inclusion", "family", "guarantee", "client_guarantees"),
     protocol=Policy,
     modules=modules_of(
         "simfl.selection",

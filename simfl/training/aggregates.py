@@ -33,12 +33,13 @@ class AggregationRule(Plugin, Protocol):
 
     Attributes:
         weighted: it follows the weights; else every update with a positive weight counts once.
-        sum_only: the sum of the updates is all it needs, which is all that secure aggregation shows.
+        sum_only: the sum of the updates is all it needs, which is all that secure aggregation shows; an aggregate
+            has to say so.
         columns: what its factor adds to rounds.csv.
     """
 
     weighted: bool
-    sum_only: bool
+    sum_only: bool = False
     columns: tuple[Column, ...] = ()
 
     @abstractmethod
@@ -77,7 +78,10 @@ class AggregationRule(Plugin, Protocol):
 
 
 AGGREGATES = Registry[AggregationRule](
-    "aggregate", protocol=AggregationRule, modules=modules_of("simfl.training", "masked", shrunk="masked")
+    "aggregate",
+    promises=("sum_only",),
+    protocol=AggregationRule,
+    modules=modules_of("simfl.training", "masked", shrunk="masked"),
 )
 
 

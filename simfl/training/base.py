@@ -127,9 +127,11 @@ class Rule(Plugin, Protocol):
     columns: tuple[Column, ...] = ()
 
     @property
-    def follows_data(self) -> bool:
-        """Whether a client takes part may depend on its data, since clients leave by themselves."""
-        return self.algorithm.follows_data
+    def keeps_changes(self) -> bool:
+        """Whether what is summed of a client is its change, plus models that the server knows: nobody else's change is
+        in it, and one that stays the same is summed as the same. Else no noise has an epsilon, and guarantees are 1.
+        """
+        return self.sends_changes
 
     def quorum_clients(self, selected: int) -> int | None:
         """Of so many selected clients, how many have to arrive, in whole units; None = all that can."""
@@ -221,6 +223,7 @@ def used_row(
 
 RULES = Registry[Rule](
     "training",
+    promises=("weighs_staleness",),
     protocol=Rule,
     modules=modules_of(
         "simfl.training",

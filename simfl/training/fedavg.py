@@ -64,7 +64,8 @@ class FedAvg(SgdRule):
 
     @property
     def losses(self) -> Losses:
-        return Losses(self.on_failure, self.deadline_s, self.quorum is not None)
+        quorum = self.quorum is not None or type(self).quorum_clients is not FedAvg.quorum_clients
+        return Losses(self.on_failure, self.deadline_s, quorum)
 
     @property
     def columns(self) -> tuple[Column, ...]:

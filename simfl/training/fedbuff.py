@@ -129,9 +129,13 @@ class FedBuff(SgdRule):
         return bool(oldest > self.staleness.level_until)
 
     @property
+    def keeps_changes(self) -> bool:
+        return type(self).contributions is FedBuff.contributions
+
+    @property
     def sends_changes(self) -> bool:
         """Where models are mixed the server makes of each what it adds up."""
-        return self.mix == "deltas"
+        return self.mix == "deltas" and type(self).contributions is FedBuff.contributions
 
     @property
     def most_rounds(self) -> int | None:

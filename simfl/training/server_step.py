@@ -53,7 +53,7 @@ class ServerStep:
 
     @property
     def sends_changes(self) -> bool:
-        """A rule that sums something else has to say so of itself."""
+        """Not of a rule that makes something else of them."""
         return type(self).contributions is ServerStep.contributions
 
     def check(self, scenario: ScenarioView) -> list[tuple[str, str]]:

@@ -32,7 +32,7 @@ class Staleness(Plugin, Protocol):
         ...
 
 
-STALENESS = Registry[Staleness]("staleness", protocol=Staleness)
+STALENESS = Registry[Staleness]("staleness", promises=("level_until",), protocol=Staleness)
 
 
 @STALENESS("constant")

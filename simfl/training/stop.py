@@ -48,8 +48,9 @@ class RunLength:
 
     @property
     def ends_by_participation(self) -> bool:
-        """Whether updates, time or traffic can end the run."""
-        return any(limit is not None for limit in self.limits[1:4])
+        """Whether updates, time or traffic can end the run; or anything, of a rule that ends otherwise."""
+        mine = type(self).ends is RunLength.ends and type(self).limits is RunLength.limits
+        return not mine or any(limit is not None for limit in self.limits[1:4])
 
     def ends(self, progress: Progress) -> bool:
         return any(

@@ -191,7 +191,8 @@ def test_shares_add_up_to_laplace_noise_of_the_published_scale():
 
 def held(n):
     """A sum of n clients of 30 samples each, with a slope of 1."""
-    return Members(0, jobs(n), np.ones(n), float(n), examples=np.full(n, 30), slope=1.0)
+    apart = tuple(np.arange(30) + 30 * client for client in range(n))
+    return Members(0, jobs(n), np.ones(n), float(n), examples=np.full(n, 30), slope=1.0, positions=apart)
 
 
 def test_the_epsilon_of_a_row_is_that_of_the_noise_really_added():
@@ -365,7 +366,8 @@ def test_epsilon_is_of_the_samples_and_the_penalty_that_the_run_has(tmp_path):
 
 def test_shares_of_clients_that_are_in_no_sum_protect_nobody():
     stage, members = OutputPerturbation(epsilon=1.0, samples=30, penalty=1.0, noise_scale="calibrated"), Members(
-        0, jobs(4), np.array([1.0, 1, 1, 0]), 3.0, examples=np.array([30, 30, 30, 0]), slope=1.0
+        0, jobs(4), np.array([1.0, 1, 1, 0]), 3.0, examples=np.array([30, 30, 30, 0]), slope=1.0,
+        positions=tuple(np.arange(30 * i, 30 * min(i + 1, 3)) for i in range(4)),
     )  # fmt: skip
     from simfl.privacy.dp.mechanisms import laplace
 
@@ -386,7 +388,10 @@ def noises(stage, cohorts, counts):
     state, found = stage.start(4), []
     for version, (cohort, held) in enumerate(zip(cohorts, counts, strict=True)):
         some = tuple(Job.of(version, c, version, 0.0) for c in cohort)
-        members = Members(version, some, np.ones(len(some)), 1.0, examples=np.full(len(some), held), slope=1.0)
+        members = Members(
+            version, some, np.ones(len(some)), 1.0, examples=np.full(len(some), held), slope=1.0,
+            positions=tuple(np.arange(held) + 100 * client for client in cohort),
+        )  # fmt: skip
         sent = stage.client(np.zeros((len(some), 4), np.float32), some, state, Streams(0))
         found.append((sent[0], stage.facts(members, state)["epsilon_model"]))
         state = stage.server(sent.sum(axis=0), members, state, Streams(0))[1]

@@ -75,6 +75,7 @@ class Smallest(Privacy):
     """Fewest clients in any sum."""
 
     columns = COLUMNS
+    covers = frozenset({"update", "samples"})
 
     def accounts(self, history):
         return {column.name: [3] * history.shape[0] for column in COLUMNS}

@@ -105,7 +105,8 @@ def test_what_bounds_the_age_decides_whether_it_weighs(known, differ):
 
 def members(*weights):
     jobs = tuple(Job(i, i, 0, 0.0) for i in range(len(weights)))
-    return Members(10, jobs, np.array(weights), 4.0, examples=np.full(len(weights), 30), slope=1.0)
+    apart = tuple(np.arange(30) + 30 * i for i in range(len(weights)))
+    return Members(10, jobs, np.array(weights), 4.0, examples=np.full(len(weights), 30), slope=1.0, positions=apart)
 
 
 def epsilon(stage, summed):

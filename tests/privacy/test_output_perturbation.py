@@ -60,7 +60,9 @@ def gaussian_epsilon(mu, delta=1e-5):
 
 def summed(n, **known):
     jobs = tuple(Job.of(0, client, 0, 0.0) for client in range(n))
-    return Members(0, jobs, np.ones(n), float(n), **{"examples": np.full(n, 30), "slope": 1.0} | known)
+    apart = tuple(np.arange(30) + 30 * client for client in range(n))
+    about = {"examples": np.full(n, 30), "slope": 1.0, "positions": apart}
+    return Members(0, jobs, np.ones(n), float(n), **about | known)
 
 
 def stage(**keys):

@@ -31,11 +31,10 @@ class RoundAccounts:
         failed_draws: sums that failed because of what the server had drawn for them.
         unsummed: whose update was sent to the server and is in no session, a client as often as that happened.
         transcripts: whom the server heard in each session after the upload.
-        counts_unsummed: whether all of these are there; a server has to say so.
     """
 
     def __init__(self, log: Log | None) -> None:
-        self.log, self.counts_unsummed = log, False
+        self.log = log
         self.begin()
 
     def begin(self) -> None:

@@ -28,6 +28,7 @@ class AttackRunner:
         self.states = [each.start(parts.clients, dimension) for each in parts.observers]
         self.memories = [each.init_memory(parts.clients, dimension) for each in parts.observers]
         affordable = dimension and work(parts.clients) <= parts.recovery_budget
+        affordable = affordable and not parts.compression.subsamples  # each coordinate has other equations then
         self.meter = (
             RecoveryMeter(parts.clients, dimension, parts.streams, parts.recovery_budget) if affordable else None
         )

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.compression_step import CompressionStep
-from simfl.agents.aggregation.required_sum import require_sum
+from simfl.agents.aggregation.promises import require_fixed, require_maps, require_sum, required_changes
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Job, Updates
@@ -125,8 +125,7 @@ class AggregationPipeline:
             done: the protocol's good end.
         """
         parts, rule = self.parts, self.parts.rule
-        learner = parts.learner
-        contributions = rule.contributions(updates.deltas, lambda: [learner.get(job.start) for job in jobs], model)
+        contributions = required_changes(parts, jobs, updates.deltas, model)
         client_updates = self._client_updates(jobs, updates, staleness, contributions)
         in_sum = client_updates.weights > 0
         if not in_sum.any():
@@ -160,6 +159,7 @@ class AggregationPipeline:
         """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""
         parts, row = self.parts, np.asarray(client_updates.row)
         weights = client_updates.weights * np.divide(total.weights, row, out=np.zeros(len(row)), where=row != 0)
+        require_fixed(parts.rule, client_updates.divisor(weights))
         return Members(
             number, client_updates.jobs, weights, client_updates.divisor(weights), total.opened, updates.examples,
             parts.rule.fixed_denominator, parts.rule.algorithm.follows_data, total.step, parts.elements,
@@ -260,9 +260,10 @@ class AggregationPipeline:
         for i, (stage, state) in enumerate(zip(self.parts.stages, self.states, strict=True)):
             if i == place:
                 vectors = self.compression.client(vectors, jobs)
-            length = stage.length(vectors.shape[1])
-            vectors = stage.client(vectors, jobs, state, self.parts.stage_streams[i])
+            length, before, streams = stage.length(vectors.shape[1]), vectors, self.parts.stage_streams[i]
+            vectors = stage.client(before, jobs, state, streams)
             checked_vectors(vectors, (len(jobs), length), f"stage '{stage.name}'", "client gives")
+            require_maps(stage, before, vectors, partial(stage.client, before[:1], jobs[:1], state, streams))
         return vectors if place < len(self.states) else self.compression.client(vectors, jobs)
 
     def _to_model(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32]:

@@ -41,6 +41,8 @@ class BlockServer(Server[BufferedRule]):
     Args: as for :class:`simfl.agents.servers.Server`, without a log.
     """
 
+    counts_unsummed = True
+
     def start(self) -> None:
         """Nobody is at work, and the buffer is empty."""
         self.working = WorkingClients(self.parts, self.global_model, self.accounts)

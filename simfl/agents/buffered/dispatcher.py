@@ -57,7 +57,6 @@ class Dispatcher:
         unprepared: Callable[[Unit, str], None],
     ) -> None:
         self.parts, self.world, self.global_model, self.accounts = parts, world, global_model, accounts
-        accounts.counts_unsummed = True
         self.answered, self.late, self.unprepared = answered, late, unprepared
         self.free: int = parts.rule.concurrency
         self.busy = np.zeros(parts.clients, dtype=bool)

@@ -62,6 +62,8 @@ class BufferedServer(Server[BufferedRule]):
     Args: as for :class:`simfl.agents.servers.Server`.
     """
 
+    counts_unsummed = True
+
     @classmethod
     def class_for(cls, parts: Components[Any], log: Log | None) -> type[Server[Any]]:
         """Where nothing depends on single events, a block of arrivals is one."""

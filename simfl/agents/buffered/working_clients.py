@@ -52,7 +52,6 @@ class WorkingClients:
         self, parts: Components[BufferedRule], global_model: GlobalModelState, accounts: RoundAccounts
     ) -> None:
         self.parts, self.global_model, self.accounts = parts, global_model, accounts
-        accounts.counts_unsummed = True
         self.queries = PolicyQueries(parts, None)
         self.free: int = parts.rule.concurrency
         self.busy = np.zeros(parts.clients, dtype=bool)

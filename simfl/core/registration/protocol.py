@@ -2,14 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import Field, fields
+from functools import cached_property
 from inspect import getattr_static, getsourcefile
 from typing import Any, ClassVar, Protocol, Self, TypeGuard, get_type_hints
 from weakref import WeakSet
 
+from simfl.core.errors import PluginError
 from simfl.core.scenario_view import ScenarioView
 
 registered: WeakSet[type] = WeakSet()
 """Every class that has been registered, also one that has been defined anew since."""
+
+HARMLESS = frozenset(
+    "name columns example check cautions resolve unsaid _abc_impl _is_protocol _is_runtime_protocol".split()
+)
+"""What a derived class may change without changing what the plugin does."""
+
+CHANGING = frozenset({"__post_init__", "__getattribute__", "__getattr__", "__new__"})
+"""The special methods by which it may."""
 
 Problem = tuple[str, str]
 """(key relative to the plugin, message); an empty key means the plugin as a whole."""
@@ -21,9 +31,11 @@ class Plugin(Protocol):
     Attributes:
         name: what the scenario calls it; set when it is registered, empty before.
         example: values of fields with which the plugin can be built, as YAML data: at least of the required ones.
+        unsaid: what a class that it is derived from promises, and it does not repeat; set when it is registered.
     """
 
     name: ClassVar[str] = ""
+    unsaid: ClassVar[tuple[str, ...]] = ()
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     example: ClassVar[Mapping[str, object]] = {}
 
@@ -49,7 +61,26 @@ def is_plugin(value: object) -> TypeGuard[Plugin]:
     return type(value) in registered
 
 
-def add_protocol_defaults(cls: type, protocol: type, what: str) -> None:
+def hold_to(protocol: type, cls: type, what: str, derived: tuple[str, ...], promises: tuple[str, ...]) -> None:
+    """Makes a class one of the protocol's plugins.
+
+    Args:
+        protocol: of its family.
+        cls: the class.
+        what: it is, for messages.
+        derived: what the protocol makes of the rest of it.
+        promises: what its own class has to say.
+
+    Raises:
+        TypeError: it is none.
+    """
+    _refuse_derived(cls, protocol, derived, what)
+    _forget_promises(cls, protocol, promises)
+    for wanted in (protocol, Plugin):
+        _add_protocol_defaults(cls, wanted, what)
+
+
+def _add_protocol_defaults(cls: type, protocol: type, what: str) -> None:
     """Gives the class what the protocol has a value or a body for.
 
     Raises:
@@ -69,7 +100,7 @@ def add_protocol_defaults(cls: type, protocol: type, what: str) -> None:
         setattr(cls, name, optional[name])
 
 
-def refuse_derived(cls: type, protocol: type, names: tuple[str, ...], what: str) -> None:
+def _refuse_derived(cls: type, protocol: type, names: tuple[str, ...], what: str) -> None:
     """
     Raises:
         TypeError: the class says itself what the protocol makes of the rest of it.
@@ -77,6 +108,42 @@ def refuse_derived(cls: type, protocol: type, names: tuple[str, ...], what: str)
     for name in names:
         if name in dir(cls) and getattr_static(cls, name) is not vars(protocol)[name]:
             raise TypeError(f"{what}: '{name}' follows from what else it says, and cannot be given")
+
+
+def _forget_promises(cls: type, protocol: type, names: tuple[str, ...]) -> None:
+    """Takes from a class what others promise of themselves: a promise speaks of what its own class does, so that one
+    which changes anything of that has to give it anew. Classes of simfl itself are looked at one by one, by tests.
+    """
+    if cls.__module__.startswith("simfl."):
+        return
+    own = {f.name for f in fields(cls)}
+    unsaid = tuple(name for name in names if name not in own and _is_inherited(cls, protocol, name, own))
+    for name, value in [("unsaid", unsaid), *((name, getattr_static(protocol, name)) for name in unsaid)]:
+        setattr(cls, name, value)
+
+
+def _is_inherited(cls: type, protocol: type, name: str, own: set[str]) -> bool:
+    """Whether another class promises this, and one that it is not made of changes anything."""
+    says = next((each for each in cls.__mro__ if name in vars(each)), protocol)
+    if says in protocol.__mro__:
+        return False
+    others = [each for each in cls.__mro__ if each not in says.__mro__]
+    changed = {it for each in others for it in vars(each) if not it.startswith("__") or it in CHANGING}
+    return bool(changed - HARMLESS - own)
+
+
+def refuse_altered(plugin: object) -> None:
+    """
+    Raises:
+        PluginError: its class has never been held to a protocol, or it has set more of itself than its fields, such as
+            a method, which its class does not tell.
+    """
+    if not is_plugin(plugin):
+        raise PluginError(type(plugin).__name__, "stands for a plugin, but is not registered itself; register it")
+    usual = {*getattr(plugin, "__dataclass_fields__", {})}
+    usual |= {name for cls in type(plugin).__mro__ for name, it in vars(cls).items() if isinstance(it, cached_property)}
+    if altered := sorted(vars(plugin).keys() - usual):
+        raise PluginError(plugin, f"sets '{altered[0]}' of itself, which is no field; a class has to say it")
 
 
 def resolve_annotations(cls: type) -> None:

@@ -28,10 +28,9 @@ from simfl.core.registration.packages import Broken, load_package, packages
 from simfl.core.registration.plugin_data import default_of, plain, required_fields, summary
 from simfl.core.registration.protocol import (
     Plugin,
-    add_protocol_defaults,
+    hold_to,
     is_plugin,
     origin,
-    refuse_derived,
     registered,
     resolve_annotations,
     same_place,
@@ -66,6 +65,8 @@ class Registry(Mapping[str, type[P_co]]):
             as abstract or only annotates is required.
         modules: the module that registers each of simfl's own plugins, imported when the plugin is asked for.
         derived: what the protocol makes of the rest of a plugin, so that no plugin may say it itself.
+        promises: what makes a certificate better where a plugin says it; not inherited by a class
+            that changes anything of the one that says it (:func:`.protocol.hold_to`).
         shorthand: the mapping that some texts other than names are short for; None where a text is a name.
 
     Attributes:
@@ -81,12 +82,13 @@ class Registry(Mapping[str, type[P_co]]):
         modules: Mapping[str, str] | None = None,
         shorthand: Callable[[str], JsonObject | None] | None = None,
         derived: tuple[str, ...] = (),
+        promises: tuple[str, ...] = (),
     ) -> None:
         self.family = family
         self.modules = modules or {}
         self.protocol = protocol
         self.number = number
-        self.shorthand, self.derived = shorthand, derived
+        self.shorthand, self.derived, self.promises = shorthand, derived, promises
         self.default = default
         self.broken: dict[str, Broken] = {}
         self._plugins: dict[str, type[P_co]] = {}
@@ -116,9 +118,7 @@ class Registry(Mapping[str, type[P_co]]):
             if any(f.name == "name" for f in fields(cls)):
                 raise TypeError(f"{self.family} '{name}' has a field 'name': that key chooses the plugin")
             resolve_annotations(cls)
-            refuse_derived(cls, self.protocol, self.derived, f"{self.family} '{name}'")
-            for wanted in (self.protocol, Plugin):
-                add_protocol_defaults(cls, wanted, f"{self.family} '{name}'")
+            hold_to(self.protocol, cls, f"{self.family} '{name}'", self.derived, self.promises)
             marks = {"name": name, "__pydantic_config__": ConfigDict(extra="forbid", strict=True)}
             for attribute, value in marks.items():
                 setattr(cls, attribute, value)

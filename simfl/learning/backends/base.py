@@ -86,11 +86,14 @@ class Backend(Plugin, Protocol):
 
     Attributes:
         external: the remote clients, which are processes of their own.
+        plain_sgd: its steps are those of SGD with the rule's batches, rate and penalties; a backend has to say so, as
+            epsilons of single samples ask for.
         uses_cluster: whether it works on a cluster, whose scheduler may be named (``RuntimeOptions.scheduler``).
     """
 
     external: tuple[int, ...] = ()
     uses_cluster: bool = False
+    plain_sgd: bool = False
 
     def supports(self, module: object, bf16: bool) -> str | None:
         """Why this backend cannot train the module (in bfloat16), or None."""
@@ -108,6 +111,7 @@ class Backend(Plugin, Protocol):
 
 BACKENDS = Registry[Backend](
     "backend",
+    promises=("plain_sgd",),
     protocol=Backend,
     modules=modules_of(
         "simfl.learning.backends",

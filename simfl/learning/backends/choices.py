@@ -22,6 +22,8 @@ GROUPED_CAUTION = (
 class Sequential(Backend):
     """One client after the other, the parameters being views of one flat vector; any model."""
 
+    plain_sgd = True
+
     def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.sequential_engine import SequentialEngine
 
@@ -32,6 +34,8 @@ class Sequential(Backend):
 @dataclass(frozen=True)
 class Dense(Backend):
     """Many clients as batched matrix products, forward and backward pass written out; fully connected models."""
+
+    plain_sgd = True
 
     def supports(self, module: object, bf16: bool) -> str | None:
         from torch import nn
@@ -66,6 +70,8 @@ Cohort = Annotated[int | None, Field(ge=1, description="clients computed at once
 class Grouped(Backend):
     """Many clients as one network of grouped convolutions; models that are a sequence of layers."""
 
+    plain_sgd = True
+
     cohort: Cohort = None
 
     def cautions(self, setting: ScenarioView) -> list[str]:
@@ -94,6 +100,8 @@ class Vmap(Backend):
 
     The one backend whose bits depend on which jobs are trained together (the same jobs give the same bits).
     """
+
+    plain_sgd = True
 
     cohort: Cohort = None
 
@@ -128,6 +136,8 @@ class Processes:
     Inside a process works what ``auto`` chooses for a processor. Runs of a sweep in parallel are faster still.
     """
 
+    plain_sgd = True
+
     workers: Annotated[int, Field(ge=1, le=1024, description="processes; their number changes no result")] = 2
 
     def build(self, task: TrainingTask) -> Engine:
@@ -149,6 +159,8 @@ class DaskWorkers:
     ``simfl run --scheduler ADDRESS`` names a cluster; without, one of ``workers`` processes is started on this machine.
     Inside a worker works what ``auto`` chooses for a processor.
     """
+
+    plain_sgd = True
 
     workers: Annotated[int, Field(ge=1, le=1024, description="processes where no scheduler is named")] = 2
 
@@ -173,6 +185,8 @@ class Auto:
     By measurement the fastest for most models, and the same on every processor, for any number of jobs, processes and
     machines that share them: what is computed does not depend on the machine, only how the last digits are rounded.
     """
+
+    plain_sgd = True
 
     def build(self, task: TrainingTask) -> Engine:
         return self.choose(task).build(task)

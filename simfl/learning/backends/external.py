@@ -41,6 +41,11 @@ class External:
         return self.clients
 
     @property
+    def plain_sgd(self) -> bool:
+        """Remote clients are taken to train as they are told."""
+        return bool(self.inner.plain_sgd)
+
+    @property
     def uses_cluster(self) -> bool:
         return bool(self.inner.uses_cluster)
 

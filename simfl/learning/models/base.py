@@ -103,6 +103,7 @@ class Model(Plugin, Protocol):
 MODELS = Registry[Model](
     "model",
     shorthand=shorthand,
+    promises=("steepness", "smoothness"),
     protocol=Model,
     modules=modules_of(
         "simfl.learning.models",

@@ -127,6 +127,7 @@ class Partition(Plugin, Protocol):
 PARTITIONS = Registry[Partition](
     "partition",
     shorthand=shorthand,
+    promises=("always_possible", "leaves_nobody_out", "counts_change"),
     protocol=Partition,
     modules=modules_of(
         "simfl.learning.partitions",

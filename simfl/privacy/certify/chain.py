@@ -8,15 +8,36 @@ the whole run, and the smallest of them is the run's.
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from simfl.core.coverage import compression_place
+from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.certify.maps import Bound, Facts, Map
 
 if TYPE_CHECKING:
     from simfl.privacy.stage import Stage
+
+
+class Around(NamedTuple):
+    """What else is made of updates, before and between the stages.
+
+    Attributes:
+        coded: updates are compressed.
+        coded_each: each of them by itself.
+        changes: what is summed of a client is its own change.
+    """
+
+    coded: bool = False
+    coded_each: bool = True
+    changes: bool = True
+
+    @classmethod
+    def of(cls, setting: ScenarioView) -> "Around":
+        """That of a scenario."""
+        compression = setting.compression
+        return cls(compression.codes, compression.per_client, setting.training.keeps_changes)
 
 
 def is_known(stage: "Stage") -> bool:
@@ -29,24 +50,25 @@ def noise_where(stage: "Stage") -> str:
     return "" if stage.adds_noise is None else stage.adds_noise.where
 
 
-def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], coded: bool) -> Bound:
+def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], around: Around) -> Bound:
     """How long what stage ``i`` adds its noise to can be, of each client; infinite where nobody knows.
 
     Args:
         stages: of the scenario.
         i: which adds noise.
         facts: of each stage; empty ones before the first round.
-        coded: updates are compressed.
+        around: what else is made of updates.
     """
     noise = stages[i].adds_noise
     assert noise is not None
     if noise.where == "share" and i + 1 < len(stages):
         return Bound()  # what comes after leaves each client another part of its share
-    bound, place = Bound(), compression_place(stages)
+    bound, place, alone = Bound(), compression_place(stages), around.changes
     for k, stage in enumerate(stages if noise.where == "server" else stages[: i + 1]):
-        if coded and k == place:
-            bound = Bound()
+        if around.coded and k == place:
+            bound, alone = Bound(), alone and around.coded_each
         for link in stage.links:
+            alone = alone and link.per_client
             after = link.bound(bound, facts[k])
             bound = _wider(bound, after) if k > i and stages[i].changes_coordinates else after
         if k != i and stage.adds_noise is not None and stage.adds_noise.where != "server":
@@ -55,7 +77,7 @@ def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], coded: b
         for k in range(len(stages) - 1, i - 1, -1):  # its own part before the noise, too
             for link in stages[k].server_links:
                 bound = link.bound(bound, facts[k])
-    return bound
+    return bound if alone else Bound()
 
 
 def _wider(one: Bound, other: Bound) -> Bound:
@@ -63,10 +85,10 @@ def _wider(one: Bound, other: Bound) -> Bound:
     return Bound(*map(np.maximum, one, other))
 
 
-def candidates(stages: Sequence["Stage"], facts: Sequence[Facts], coded: bool) -> list[tuple[int, Bound]]:
+def candidates(stages: Sequence["Stage"], facts: Sequence[Facts], around: Around) -> list[tuple[int, Bound]]:
     """The stages whose noise protects, each with the bound at which it does."""
     noisy = [i for i, stage in enumerate(stages) if stage.adds_noise is not None]
-    bounds = [(i, bound_at(stages, i, facts, coded)) for i in noisy]
+    bounds = [(i, bound_at(stages, i, facts, around)) for i in noisy]
     return [(i, bound) for i, bound in bounds if _finite(bound)]
 
 

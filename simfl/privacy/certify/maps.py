@@ -37,6 +37,8 @@ class Map:
         stays: of an update that stays the same it makes the same in every aggregate.
         stability: it brings no two updates further apart, in L2, than so many times their distance.
         sparse: coordinates that are 0 stay 0.
+        per_client: what it makes of a client's update depends on no other client's. Else one client may move what
+            others send, which no clip that follows undoes.
     """
 
     @property
@@ -49,6 +51,10 @@ class Map:
 
     @property
     def sparse(self) -> bool:
+        return False
+
+    @property
+    def per_client(self) -> bool:
         return False
 
     def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -66,6 +72,13 @@ class Map:
 
 
 @dataclass(frozen=True)
+class PerClient(Map):
+    """Anything, of each update by itself: a clip that follows bounds what comes out."""
+
+    per_client = True
+
+
+@dataclass(frozen=True)
 class Clip(Map):
     """Scaled down, whole, to a norm; what holds a number that is not finite becomes 0."""
 
@@ -73,6 +86,7 @@ class Clip(Map):
     order: Literal[1, 2] = 2
 
     stays = True
+    per_client = True
     sparse = True
 
     @property
@@ -95,6 +109,7 @@ class ClipCoordinates(Map):
     magnitude: float
 
     stays = True
+    per_client = True
     sparse = True
     stability = 1.0
 
@@ -113,6 +128,7 @@ class Rounded(Map):
     """
 
     stays = True
+    per_client = True
 
     def bound(self, before: Bound, facts: Facts) -> Bound:
         return before
@@ -123,6 +139,7 @@ class Noised(Map):
     """With noise that is accounted by its stage itself; the same in both worlds."""
 
     stays = True
+    per_client = True
     stability = 1.0
 
 
@@ -133,6 +150,7 @@ class Scale(Map):
     factor: float
 
     stays = True
+    per_client = True
     sparse = True
 
     @property
@@ -150,7 +168,7 @@ def as_applied(link: Map) -> Map:
     """A map; anything, where its class applies another one than that whose bound it inherits."""
     mro = type(link).__mro__
     applies, bounds = (next(i for i, cls in enumerate(mro) if name in vars(cls)) for name in ("apply", "bound"))
-    return Map() if applies < bounds else link
+    return Map() if applies < bounds or "apply" in vars(link) else link
 
 
 @dataclass(frozen=True)

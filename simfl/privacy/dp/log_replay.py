@@ -1,5 +1,6 @@
 """What a stage would say of aggregates that are known by who is in them only: those of a log."""
 
+from dataclasses import replace
 from math import sqrt
 from typing import Any
 
@@ -13,12 +14,13 @@ from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import Members, Stage
 
 
-def history_of_log(stage: Stage, matrix: Any, dimension: int) -> History:
+def history_of_log(stage: Stage, matrix: Any, dimension: int, alone: Any = None) -> History:
     """What accountants would have seen, had the resolved ``stage`` been at work.
 
     Args:
         matrix: weights, scipy CSR array (rounds, clients); a round without any aggregated nothing.
         dimension: coordinates of an update.
+        alone: how many updates of each client were seen in no sum, CSR as ``matrix``; None = none are known of.
     """
     rounds = matrix.shape[0]
     state, streams = stage.start(dimension), Streams(0)
@@ -31,7 +33,8 @@ def history_of_log(stage: Stage, matrix: Any, dimension: int) -> History:
         for name, value in stage.facts(members, state).items():
             facts.setdefault(name, np.full(rounds, np.nan))[t] = value
         state = stage.server(np.zeros(stage.length(0), dtype=np.float32), members, state, streams)[1]
-    return History({SERVER: ObserverView.of_sums(matrix)}, (facts,), (stage,))
+    view = ObserverView.of_sums(matrix)
+    return History({SERVER: view if alone is None else replace(view, alone=alone)}, (facts,), (stage,))
 
 
 def noise_multiplier(epsilon: float, delta: float, participations: float) -> float:

@@ -43,7 +43,7 @@ class EpsilonTimeline(NamedTuple):
 def losses(history: History) -> list[Loss]:
     """What each stage leaves whose noise protects, by itself: each of them holds, whatever the others add."""
     each_loss = []
-    for i, bound in candidates(history.stages, history.facts, history.recoded):
+    for i, bound in candidates(history.stages, history.facts, history.around):
         stage, facts = history.stages[i], history.facts[i]
         if not facts:
             continue
@@ -225,6 +225,12 @@ class RunLoss(NamedTuple):
         total = self.squares + self.pure + (0 if self.rdp is None else self.rdp.sum(axis=0))
         epsilons = np.where(total > 0, _epsilons(self.squares, self.pure, self.rdp, delta), 0.0)
         return np.where(np.isnan(total) | np.isnan(epsilons), np.inf, epsilons)
+
+    def of_most(self) -> "RunLoss":
+        """For everybody the most that it tells of any client."""
+        rdp = None if self.rdp is None else np.broadcast_to(self.rdp.max(axis=1, keepdims=True), self.rdp.shape)
+        squares, pure = (np.full_like(each, each.max(initial=0.0)) for each in (self.squares, self.pure))
+        return RunLoss(squares, pure, rdp)
 
     def plus(self, other: "RunLoss") -> "RunLoss":
         """What both tell; a client that one of them does not have is told nothing of by it."""

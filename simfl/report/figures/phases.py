@@ -54,7 +54,7 @@ def _table(group: Group) -> "DataFrame":
     runs = [run for run in group.runs if run.phases is not None and len(run.phases)]
     if not runs:
         return DataFrame()
-    every, rounds = concat([run.phases for run in runs]), sum(len(run.rounds) for run in runs)
+    every, rounds = concat([run.phases for run in runs], ignore_index=True), sum(len(run.rounds) for run in runs)
     every = every[every["asked"] > 0].assign(seconds=every["ended_s"] - every["started_s"])
     rows = []
     for phase, table in every.groupby("phase", sort=False):

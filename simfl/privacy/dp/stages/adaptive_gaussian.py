@@ -29,6 +29,7 @@ class ClippedWithBit(Map):
     """Clipped to the norm of the moment, as the stage says, whatever goes in, and beside it a bit of 1/2 or -1/2."""
 
     sparse = True
+    per_client = True
 
     def bound(self, before: Bound, facts: Facts) -> Bound:
         return Bound(l2=np.hypot(facts.get("sensitivity", 1.0), 1.0))

@@ -1,0 +1,120 @@
+"""Whether plugins keep what they promise and certificates rest on, looked at in every aggregation.
+
+Of simfl's own parts, which tests compare with exact sums, the sum is looked at where noise rests on it.
+"""
+
+from collections.abc import Callable, Sequence
+from math import isclose
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.components import Components
+from simfl.core.errors import PluginError
+from simfl.core.types import Aggregate, Job
+from simfl.privacy.certify.chain import noise_where
+from simfl.privacy.certify.clip import norms
+from simfl.privacy.certify.maps import Bound
+from simfl.privacy.stage import Members, Stage
+from simfl.secagg.updates import ClientUpdates
+from simfl.training.base import Rule
+
+
+def require_sum(
+    parts: Components[Rule],
+    client_updates: ClientUpdates,
+    total: Aggregate,
+    members: Members,
+    shares: NDArray[np.float64],
+) -> None:
+    """Looks whether an aggregate that says so is a multiple of the weighted sum; a protocol may have moved each
+    coordinate of an update by the step of its grid.
+
+    Raises:
+        PluginError: it is not.
+    """
+    aggregate, protocol = parts.rule.aggregate, parts.protocol
+    noisy = any(it.adds_noise is not None or it.certificate for it in parts.stages)
+    if not aggregate.sum_only or not (noisy or _is_foreign(aggregate) or _is_foreign(protocol)):
+        return
+    if protocol.certificate or any(it.whole for it in parts.stages):
+        return  # adds noise of its own; adds whole numbers, which may wrap
+    vector, step = total.vector.astype(np.float64), total.step * np.abs(shares).sum()
+    clipped = np.clip(np.nan_to_num(client_updates.vectors), -protocol.clip, protocol.clip)
+    summed = np.einsum("n,nd->d", shares, clipped if total.clipped else client_updates.vectors)
+    if noisy:
+        ones, used = np.ones((len(shares), 1), dtype=np.float32), shares * members.divisor
+        gain = float(aggregate.combine(ones, used, members.divisor)[0]) / (float(shares.sum()) or 1.0)
+    else:  # any multiple of it tells what it tells
+        gain = float(vector @ summed) / (float(summed @ summed) or 1.0)
+    off, largest = np.abs(vector - gain * summed).max(initial=0.0), np.abs(vector).max(initial=0.0)
+    float_error = 1e-5 * np.abs(client_updates.vectors).max(initial=0.0) * np.abs(shares).sum()
+    if not off <= (1e-3 if noisy else 1e-2) * largest + abs(gain) * (step + float_error):
+        if protocol.shows_updates or protocol.sums_whoever_comes:
+            raise PluginError(aggregate, "combine gives no fixed multiple of the weighted sum; say sum_only = False")
+        why = f"add is off the weighted sum by {off:.3g}, more than the step of its grid, {total.step:g}; say its step"
+        raise PluginError(f"secagg '{protocol.name}'", why)
+
+
+def required_changes(
+    parts: Components[Rule], jobs: Sequence[Job], deltas: NDArray[np.float32], model: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """What the rule sums of the clients' changes, (n, d). Of a rule of a plugin that says that it sums these it looks
+    whether what it makes of them differs by them from what it makes of none.
+
+    Raises:
+        PluginError: it does not.
+    """
+    rule = parts.rule
+
+    def downloaded() -> list[NDArray[np.float32]]:
+        return [parts.learner.get(job.start) for job in jobs]
+
+    contributions = rule.contributions(deltas, downloaded, model)
+    if not (_is_foreign(rule) and rule.keeps_changes):
+        return contributions
+    changes = contributions - rule.contributions(np.zeros_like(deltas), downloaded, model)
+    sound = np.isfinite(contributions).all(axis=1)
+    if not np.allclose(changes[sound], deltas[sound], rtol=1e-3, atol=1e-5):
+        why = "sums something else than clients' changes; say sends_changes = False"
+        raise PluginError(f"training '{rule.name}'", why)
+    return contributions
+
+
+def require_fixed(rule: Rule, divisor: float) -> None:
+    """
+    Raises:
+        PluginError: a rule that says that its sums are divided by a fixed number divides by another one.
+    """
+    if rule.fixed_denominator is not None and not isclose(rule.fixed_denominator, divisor, rel_tol=1e-9):
+        why = f"says fixed_denominator = {rule.fixed_denominator:g}, and divides by {divisor:g}"
+        raise PluginError(f"training '{rule.name}'", why)
+
+
+def require_maps(
+    stage: Stage,
+    before: NDArray[np.float32],
+    after: NDArray[np.float32],
+    first: Callable[[], NDArray[np.float32]],
+) -> None:
+    """Looks whether what a plugin's stage without noise at clients sends is as short as its maps say, and the same for
+    the first client, whoever else is there.
+
+    Raises:
+        PluginError: it is not.
+    """
+    if not _is_foreign(stage) or noise_where(stage) in ("client", "share"):
+        return
+    links = stage.links
+    if links and all(link.per_client for link in links) and not np.allclose(first(), after[:1], 1e-3, 1e-5, True):
+        raise PluginError(f"stage '{stage.name}'", "says that it treats each update by itself (maps), and does not")
+    if all(type(link).__module__.startswith("simfl.") for link in links):
+        bound = Bound(norms(before), norms(before, 1), np.abs(before).max(axis=1, initial=0.0))
+        for link in links:
+            bound = link.bound(bound, {})
+        if (norms(after) > 1.001 * np.asarray(bound.l2) + 1e-6).any():
+            raise PluginError(f"stage '{stage.name}'", "sends longer updates than it says (maps)")
+
+
+def _is_foreign(plugin: object) -> bool:
+    return not type(plugin).__module__.startswith("simfl.")
