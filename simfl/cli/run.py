@@ -134,8 +134,11 @@ def _words_again(
 def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
     from simfl.core.certificate_words import basis_facts, basis_lines
     from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
+    from simfl.results.folder import ResultsFolder
+    from simfl.results.infinite import infinite_names
 
-    certificates = _certificates(finished)
+    columns = ResultsFolder.open(finished.path).columns()
+    certificates = [columns[name] for name in finished.summary if name in columns and columns[name].observer]
     if finished.reused:
         click.echo("these results were complete already; --force repeats the run", err=True)
     if as_json:
@@ -147,8 +150,8 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
         _print_summary(finished.summary)
         for line in basis_lines(certificates, attrgetter("name")):
             click.echo(line)
-        _print_optimistic(finished)
-    if infinite := _infinite(finished):
+        _print_optimistic(finished.summary, columns)
+    if infinite := infinite_names(finished.summary, columns):
         click.echo(f"infinite (left empty): {', '.join(infinite)}", err=True)
     if are_bounds(finished.summary):
         click.echo(LOWER_BOUNDS, err=True)
@@ -159,30 +162,11 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
 
 
-def _certificates(finished: "FinishedRun") -> "list[Column]":
-    """The certificates among the summary's numbers, infinite ones too."""
-    from simfl.results.folder import ResultsFolder
-
-    columns = ResultsFolder.open(finished.path).columns()
-    return [columns[name] for name in finished.summary if name in columns and columns[name].observer]
-
-
-def _print_optimistic(finished: "FinishedRun") -> None:
+def _print_optimistic(summary: JsonObject, columns: "Mapping[str, Column]") -> None:
     """Names in the summary of what is the best of several on one set of samples."""
-    from simfl.results.folder import ResultsFolder
-
-    columns = ResultsFolder.open(finished.path).columns()
-    best = (name for name, value in finished.summary.items() if value is not None and name in columns)
+    best = (name for name, value in summary.items() if value is not None and name in columns)
     if optimistic := [name for name in best if "optimistic" in columns[name].heading]:
         click.echo(f"optimistic, as the samples that measure it chose it: {', '.join(optimistic)}", err=True)
-
-
-def _infinite(finished: "FinishedRun") -> list[str]:
-    """Names in the summary whose values are infinite."""
-    from simfl.results.folder import ResultsFolder
-    from simfl.results.infinite import infinite_names
-
-    return infinite_names(finished.summary, ResultsFolder.open(finished.path).columns())
 
 
 def _print_summary(summary: JsonObject) -> None:

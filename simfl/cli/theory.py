@@ -179,7 +179,7 @@ def _tolerance(protocol: "Protocol", most: int, colluders: int, sure: bool) -> s
     if protocol.assumes:
         return f"whoever colludes, {protocol.name} takes for granted that {protocol.assumes}"
     if most <= 0:
-        return "nothing is promised against any of them: sums may fail or fall apart as clients are silent"
+        return "nothing is promised against any of them: sums are too small, or may fail as clients are silent"
     if colluders <= most:
         said = f"the protocol hides single updates from the server and up to {amount(most, 'client')} of a sum"
     else:

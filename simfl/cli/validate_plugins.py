@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from simfl.cli.plugin_scenes import scenes
+from simfl.cli.view_text import BY
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.plugin_errors import plugin_failure
 from simfl.privacy.certify.chain import is_known
@@ -68,19 +69,23 @@ def verdict_on(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdic
         files: the plugin files that it needs, its own among them.
     """
     counts_as, refuted, played = list[str](), dict[str, None](), 0
+    if cls.unsaid:
+        why = "counts as not said, since it changes something of the class that says it"
+        counts_as.append(f"{', '.join(cls.unsaid)} {why}; repeat what still holds")
     if family not in WORDS:
         said = ", ".join(claims(cls, family))
         words = f"certificates read what it says, which no probe measures: {said}"
-        return Verdict(family, cls.name, [words if said else "says nothing that a certificate reads"], ())
+        return Verdict(family, cls.name, [*counts_as, words if said else "says nothing that a certificate reads"], ())
     try:
         plugin = FAMILIES[family].of({"name": cls.name, **cls.example})
-        for data in scenes(family, {"name": cls.name, **cls.example}):
-            if (scenario := parse(data | {"plugins": list(files)})) is None:
+        for scene in scenes(family, {"name": cls.name, **cls.example}):
+            data = scene | {"plugins": list(files)}
+            if (scenario := parse(data)) is None:
                 continue
             played += 1
             with np.errstate(all="ignore"):
                 counts_as += WORDS[family](plugin, scenario) if played == 1 else ()
-                refuted |= dict.fromkeys(_refutations(family, cls, scenario, data | {"plugins": list(files)}))
+                refuted |= dict.fromkeys(_refutations(family, cls, scenario, data))
     except Exception as error:  # somebody else's plugin may do anything
         lines = str(error).strip().splitlines() or [type(error).__name__]
         refuted[plugin_failure(error) or f"cannot be played: {lines[0]}"] = None
@@ -114,7 +119,7 @@ def _stage(stage: Any, scenario: Scenario) -> Iterator[str]:
         return
     who = "also against the server" if stage.observer == "server" else "only against those who see the models"
     epsilon = -certificates(scenario)["epsilon_max"]
-    yield f"noise of the {noise.where}, {who}: epsilon {epsilon:.4g} of two rounds at delta 1e-05, by its example"
+    yield f"noise by {BY[noise.where]}, {who}: epsilon {epsilon:.4g} of two rounds at delta 1e-05, by its example"
 
 
 def _rule(rule: Any, scenario: Scenario) -> Iterator[str]:
@@ -123,8 +128,8 @@ def _rule(rule: Any, scenario: Scenario) -> Iterator[str]:
         yield f"aggregate '{rule.aggregate.name}' needs single updates: the guarantees are 1"
     if not rule.keeps_units:
         yield "may take units apart: no guarantee in advance"
-    if not rule.sends_changes:
-        yield "does not say that changes are summed (sends_changes): no noise of clients and no compression of changes"
+    if not rule.keeps_changes:
+        yield "does not say that changes are summed (sends_changes): the guarantees are 1, and no noise has an epsilon"
 
 
 def _protocol(protocol: Any, scenario: Scenario) -> Iterator[str]:
@@ -145,7 +150,7 @@ def _policy(policy: Any, scenario: Scenario) -> Iterator[str]:
         yield "names no family of rows that can be asked: no guarantee in advance, privacy is measured as a run goes"
     else:
         numbers = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in said.items())
-        yield f"guarantee for any number of rounds, {scenario.clients} clients of whom some are away: {numbers}"
+        yield f"guarantee for any number of rounds, {scenario.clients} clients: {numbers}"
     if policy.reads or policy.asks:
         yield "reads of clients: " + ", ".join(sorted(policy.reads | ({policy.asks} - {""})))
 

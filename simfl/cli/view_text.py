@@ -43,7 +43,7 @@ def view_lines(view: ObserverView, assumes: str) -> Iterator[str]:
             yield f"{label:<10} {'; '.join(what)}"
     for t in range(view.rounds):
         lines = list(_lines(view, t))
-        yield f"round {t}    {lines[0] if lines else 'nothing'}"
+        yield f"{f'round {t}':<10} {lines[0] if lines else 'nothing'}"
         yield from (f"{'':<10} {line}" for line in lines[1:])
 
 
@@ -64,7 +64,7 @@ def _lines(view: ObserverView, t: int) -> Iterator[str]:
                 yield f"messages in no sum: {_few(event.clients.tolist())}"
     if view.tolerated[t] < 0:
         yield "more than this may be known from a session"
-    elif np.isfinite(view.tolerated[t]):
+    elif view.tolerated[t] + 1 < view.rows.shape[1]:
         yield f"open to {amount(int(view.tolerated[t]) + 1, 'further colluder')}"
     for term in view.noise:
         if (std := _std(term, t)) is not None:

@@ -22,7 +22,7 @@ def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int
     members = (summands(setting) if fixed else None) or summed
     protocol = setting.secagg
     tolerated = (protocol.tolerance(members, setting.clients) if members else None) or 0
-    return -1 if protocol.shows_updates and tolerated < setting.clients else tolerated
+    return -1 if protocol.shows_updates else tolerated
 
 
 def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:

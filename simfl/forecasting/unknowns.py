@@ -17,8 +17,8 @@ CALIBRATION = {"at_least": 0.9, "foretold": 0.97, "came_true": 0.83, "clients": 
 exposed; of ``results/forecast/coverage.json``.
 """
 CALIBRATED = (
-    "Probabilities of {at_least} and more came true in {came_true:.0%} of {clients} clients of simulated deployments, "
-    "{foretold} on average: they are too certain.".format(**CALIBRATION)
+    "Probabilities of {at_least} and more, on average {foretold}, came true in {came_true:.0%} of {clients} clients of "
+    "simulated deployments: they are too certain.".format(**CALIBRATION)
 )
 DRIFT = 0.01
 """A p-value below which availability is said to drift."""

@@ -82,7 +82,8 @@ class Privacy:
             unknown = [j for j in range(len(stages)) if j != i and not is_known(stages[j])]
             for j in range(i + 1, len(stages)) if ends else unknown:
                 why = f"changes what the noise of privacy.stages: {noise.name} is made for"
-                yield f"stages.{j}", f"{why}; put stage {stages[j].name} before {noise.name}, or leave it out"
+                before = f"put stage {stages[j].name} before {noise.name}" if j > i else "say what it does (maps)"
+                yield f"stages.{j}", f"{why}; {before}, or leave it out"
 
 
 def _unfit(stage: Stage, setting: ScenarioView) -> Iterator[str]:

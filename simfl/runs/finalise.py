@@ -228,7 +228,7 @@ def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
     disclosed: JsonObject = {"in_clear": clear(scenario)}
     seen = beside_sums(scenario)
     if sent(scenario) and run_history.open_to(0).any():
-        seen.append(f"what the server may know besides of sums, failed ones too (secagg: {scenario.secagg.name})")
+        seen.append(f"what a session that failed may tell the server (secagg: {scenario.secagg.name})")
     if seen:
         disclosed["beside_sums"] = seen
     if protocol.assumes:

@@ -14,7 +14,6 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl
 from simfl.core.rng import Streams
-from simfl.privacy.certify.observer_view import together
 from simfl.runs.run import run
 from simfl.runs.run_view import view_of_run
 from simfl.scenario import Scenario
@@ -206,15 +205,6 @@ def test_noise_and_whoever_aggregates_are_in_the_view(tmp_path):
     view = view_of_run(folder, "client/1")
     assert view.rows.shape[0] and not view.rows[:, [1]].nnz
     assert "client/0" in call("show", folder, "--view", "server", exit_code=2).stderr
-
-
-def test_what_two_observers_know_together_are_their_rows(tmp_path):
-    folder = run(Scenario.parse(json.dumps(FAILED)), tmp_path).path
-    one, other = view_of_run(folder, "client/1"), view_of_run(folder, "client/2")
-    both = together(one, other)
-    rows = [np.concatenate([each.rows[each.round == t].toarray() for each in (one, other)]) for t in range(6)]
-    assert np.array_equal(both.rows.toarray(), np.concatenate(rows)) and both.observer == "client/1+client/2"
-    assert sorted(both.round) == both.round.tolist()
 
 
 def test_audit_of_known_colluders_is_exact(tmp_path):

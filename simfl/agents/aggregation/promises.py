@@ -50,7 +50,7 @@ def require_sum(
     off, largest = np.abs(vector - gain * summed).max(initial=0.0), np.abs(vector).max(initial=0.0)
     float_error = 1e-5 * np.abs(client_updates.vectors).max(initial=0.0) * np.abs(shares).sum()
     if not off <= (1e-3 if noisy else 1e-2) * largest + abs(gain) * (step + float_error):
-        if protocol.shows_updates or protocol.sums_whoever_comes:
+        if not _is_foreign(protocol) and (protocol.shows_updates or protocol.sums_whoever_comes):
             raise PluginError(aggregate, "combine gives no fixed multiple of the weighted sum; say sum_only = False")
         why = f"add is off the weighted sum by {off:.3g}, more than the step of its grid, {total.step:g}; say its step"
         raise PluginError(f"secagg '{protocol.name}'", why)

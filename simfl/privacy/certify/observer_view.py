@@ -4,7 +4,7 @@ An observer is the server, a client that aggregates, or whoever sees the models 
 that its members can make together of what they received and know. Nothing here knows that there is one server.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -106,19 +106,3 @@ class ObserverView:
     def uncovered(self) -> bool:
         """Whether parts are seen that no noise covers."""
         return any(not clear.noised for clear in self.clear)
-
-
-def together(one: ObserverView, other: ObserverView) -> ObserverView:
-    """What two observers of the same run know together of what each of them has by itself: their rows, stacked."""
-    from scipy.sparse import vstack
-
-    round = np.concatenate([one.round, other.round])
-    order = np.argsort(round, kind="stable")
-    alone = None if one.alone is None or other.alone is None else one.alone.maximum(other.alone)
-    return replace(
-        one, observer=f"{one.observer}+{other.observer}", rows=vstack([one.rows, other.rows]).tocsr()[order],
-        round=round[order], each=one.each or other.each, same=one.same and other.same,
-        clear=tuple(dict.fromkeys(one.clear + other.clear)), opaque=tuple(dict.fromkeys(one.opaque + other.opaque)),
-        tolerated=np.minimum(one.tolerated, other.tolerated), alone=alone, noise=(),
-        events=(*one.events, *other.events),
-    )  # fmt: skip

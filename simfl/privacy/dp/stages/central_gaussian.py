@@ -82,4 +82,4 @@ def gaussian_loss(sensitivity: Any, std: NDArray[np.float64], weighted: bool = T
     Also to updates that were clipped to 0: a stage may have released more than them.
     """
     mu = np.divide(sensitivity, std, out=np.full(len(std), np.inf), where=std != 0)
-    return Loss(mu=np.nan_to_num(mu, posinf=np.inf), weighted=weighted)
+    return Loss(mu=mu, weighted=weighted)

@@ -41,4 +41,4 @@ class LocalLaplace(LocalNoise):
         return {"sensitivity": self.clip_norm, "scale": scale, "update_epsilon": self.epsilon}
 
     def loss(self, facts: Facts, bound: Bound) -> Loss:
-        return Loss(pure=np.nan_to_num(facts["update_epsilon"] * (bound.l1 / self.clip_norm)))
+        return Loss(pure=facts["update_epsilon"] * (bound.l1 / self.clip_norm))

@@ -49,4 +49,4 @@ class LocalStaircase(LocalNoise):
         return {"sensitivity": self.bound, "update_epsilon": self.epsilon}
 
     def loss(self, facts: Facts, bound: Bound) -> Loss:
-        return Loss(pure=np.nan_to_num(facts["update_epsilon"]))
+        return Loss(pure=facts["update_epsilon"])
