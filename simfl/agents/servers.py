@@ -155,7 +155,13 @@ class Server(Plugin, ABC, Generic[R_co]):
         """What becomes of jobs that have been aggregated; synchronous rounds say nothing of single jobs."""
 
     def report(self, done: RoundResult) -> RoundResult:
-        """The round with the fates of its jobs, and whom the server heard; the next round's accounts begin."""
+        """The round with the fates of its jobs, and whom the server heard; the next round's accounts begin.
+
+        Raises:
+            PluginError: the server has opened several sums for one aggregation.
+        """
+        if self.accounts.sums > 1:
+            raise PluginError(f"server '{self.name}'", f"opens {self.accounts.sums} sums and aggregates one of them")
         done = replace(done, jobs=self.accounts.job_rows, transcripts=self._transcripts(done))
         self.accounts.begin()
         return done

@@ -35,6 +35,7 @@ class Log:
         strong: the strong guarantee that the run itself has printed, of all that its clients sent; None = not known.
         beside_sums: of a run's folder, what was seen of single clients beside sums.
         tolerated: of a run's folder, the colluders whom its protocol of secure aggregation tolerates; None = not known.
+        samples: of a run's folder that weighs by them, how many each client holds, (N,): weights are without.
     """
 
     matrix: Any
@@ -45,6 +46,12 @@ class Log:
     strong: int | None = None
     beside_sums: tuple[str, ...] = ()
     tolerated: int | None = None
+    samples: Any = None
+
+    @property
+    def used(self) -> Any:
+        """The weights by which updates are in the sums to which noise is added, CSR (J, N)."""
+        return self.matrix if self.samples is None else self.matrix.tocsr().multiply(self.samples).tocsr()
 
 
 def label_word(value: object) -> str:

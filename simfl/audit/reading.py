@@ -11,8 +11,10 @@ from simfl.audit.records import json_lines, parquet
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import open_regular
 from simfl.core.types import SERVER
+from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
-from simfl.results.run_files import participation_matrices, together
+from simfl.results.run_files import participation_matrices, read_table, together
+from simfl.scenario.yaml.reader import read as read_yaml
 
 __all__ = ["Log", "read"]
 
@@ -56,4 +58,6 @@ def _folder(path: Path) -> Log:
     matrix, strong = together(matrices), reader.summary.get("privacy_strong")
     seen = (*peers, *reader.summary.get("beside_sums", ()))
     tolerated = reader.summary.get("tolerated_colluders")
-    return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), (), True, strong, seen, tolerated)
+    weighting = read_yaml(reader.read(SCENARIO).decode(), SCENARIO).value["training"].get("weighting")
+    samples = None if weighting == "equal" else read_table(reader.file("clients.csv")).samples.to_numpy()
+    return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), (), True, strong, seen, tolerated, samples)

@@ -122,12 +122,14 @@ def command(
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
     alone = None if noise is None else unsummed(Path(participation))
-    epsilons = None if noise is None else spent(log.matrix, noise, delta, dimension, alone)
+    epsilons = None if noise is None else spent(log.used, noise, delta, dimension, alone)
     colluding = _positions(names, log.clients, participation)
     known = _known_to(log, participation, colluding, colluders or 0)
     report = audit(known.matrix, known.rounds, known.clients, every, unused=known.unused, doubles=known.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     report = replace(report, ledger=_ledger(known, noise, every, colluders, report)) if ledger else report
+    if log.samples is not None:
+        click.echo("weights are without clients' samples, which multiply them (training.weighting: samples)", err=True)
     _write(report, figure, html, Path(participation).name or participation)
     print_json(report.to_json()) if as_json else click.echo(text(report))
 
@@ -172,8 +174,9 @@ def _ledger(log: "Log", noise: str | None, every: int, colluders: int | None, re
     from simfl.audit.log_ledger import COLLUDERS, ledger_of_log
 
     counts = tuple(sorted({*COLLUDERS, *([colluders] if colluders else [])}))
-    return ledger_of_log(log.matrix, noise, every, colluders=counts, weak=report.trace.weak_lower,
-                         doubles=log.doubles, tolerated=log.tolerated)  # fmt: skip
+    matrix, weak = log.used if noise else log.matrix, report.trace.weak_lower
+    return ledger_of_log(matrix, noise, every, colluders=counts, weak=weak, doubles=log.doubles,
+                         tolerated=log.tolerated)  # fmt: skip
 
 
 def _check_output(path: Path | None, log: str, picture: bool = False) -> None:

@@ -31,6 +31,7 @@ def view_json(view: ObserverView) -> JsonObject:
         "in_clear": [clear._asdict() for clear in view.clear],
         "besides": list(view.opaque),
         "stays_the_same": view.same,
+        "times_samples": view.by_samples,
         "rounds": rounds,
     }
 
@@ -41,6 +42,8 @@ def view_lines(view: ObserverView, assumes: str) -> Iterator[str]:
     for label, what in (("in clear", [clear.part for clear in view.clear]), ("besides", list(view.opaque))):
         if what:
             yield f"{label:<10} {'; '.join(what)}"
+    if view.by_samples:
+        yield "weights    each times its client's samples"
     for t in range(view.rounds):
         lines = list(_lines(view, t))
         yield f"{f'round {t}':<10} {lines[0] if lines else 'nothing'}"

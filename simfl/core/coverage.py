@@ -9,12 +9,13 @@ that change (:func:`changing_lengths`).
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.payload import DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
+from simfl.core.registration.family_index import FAMILIES
 from simfl.core.scenario_view import ScenarioView, changing_weights
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def changing_lengths(setting: ScenarioView) -> str:
     rule, compression, stages = setting.training, setting.compression, setting.privacy.stages
     if not rule.keeps_changes:
         return f"training: {rule.name}"
-    if compression.codes and not compression.per_client:
+    if compression.codes and (compression.error_feedback or not compression.per_client):
         return f"compression: {compression.name}"
     after = stages[compression_place(stages) :] if compression.subsamples else ()
     moving = (stage for stage in stages if not all(link.stays for link in stage.links))
@@ -189,6 +190,14 @@ def clear(setting: ScenarioView) -> list[str]:
     return [name for name, form in forms(setting).items() if form == "clear"]
 
 
+def uncounted(setting: ScenarioView) -> str:
+    """The server of a plugin that does not say that it counts every message and sum; empty where there is none."""
+    name, servers = setting.training.server, FAMILIES.imported.get("server", {})
+    server: Any = servers.get(name)
+    counts = server is None or server.__module__.startswith("simfl.") or server.counts_unsummed
+    return "" if counts else f"messages that nobody counts (server: {name})"
+
+
 def beside_sums(setting: ScenarioView) -> list[str]:
     """The names of what the server needs of single clients, or learns of them, so that sums may hide nobody."""
     if not sent(setting):
@@ -197,6 +206,7 @@ def beside_sums(setting: ScenarioView) -> list[str]:
     why = "" if rule.sum_only else f"aggregate: {rule.name}"
     why = why or (f"secagg: {protocol.name}" if protocol.shows_updates else "")
     needed = [f"each client's update, by itself ({why})"] if why else []
+    needed += [messages] if (messages := uncounted(setting)) else []
     if setting.training.own_models:
         needed.append("models of clients, which hold others' updates")
     changing = changing_lengths(setting)

@@ -236,8 +236,6 @@ class SupervisedLearner:
         for i, (job, outcome) in enumerate(zip(jobs, outcomes, strict=True)):
             state, leaving[i] = self.algorithm.after_round(outcome, self.states.client(job.client))
             self.states.keep(job.client, state)
-        if leaving.any() and not self.local.algorithm.follows_data:
-            raise PluginError(self.local.algorithm, "has a client leave, which `follows_data` denies")
         return leaving
 
     def discard(self, jobs: Iterable[Job]) -> None:

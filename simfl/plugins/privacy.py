@@ -2,7 +2,7 @@
 
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
-from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Map, Noise, Noised, Scale
+from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Map, Noise, Noised, PerClient, Scale
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.stage import STAGES, Loss, Members, Stage
 
@@ -22,6 +22,7 @@ __all__ = [
     "Noise",
     "Noised",
     "ObserverView",
+    "PerClient",
     "Privacy",
     "Scale",
     "Stage",

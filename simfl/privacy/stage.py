@@ -118,7 +118,8 @@ class Loss:
         mu: of Gaussian noise, sensitivity over standard deviation, (rounds,).
         pure: a pure epsilon, (rounds,).
         rdp: bounds of the Renyi divergences of the orders :data:`simfl.privacy.dp.losses.ORDERS`, (rounds, orders).
-        weighted: mu is of an update of weight 1 and grows with it; else the weight is no matter.
+        weighted: mu is of an update of weight 1 and grows with it; else the weight is no matter. So it is of noise that
+            the server adds, and of no other, whatever a stage says.
         span: what was noised in a round is the sum of so many of the last aggregates that there were, (rounds,); None
             = its own alone.
         unsummed: how many updates of each client were noised that are in no sum, CSR (rounds, clients); None = none.

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from simfl.core.errors import SimflError
+from simfl.core.payload import MODEL
 from simfl.core.types import SERVER
-from simfl.privacy.certify.observer_view import NoiseTerm, ObserverView
+from simfl.privacy.certify.observer_view import Clear, NoiseTerm, ObserverView
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.runs.accounting import stage_facts
@@ -55,7 +56,11 @@ def view_of_run(path: Path, observer: str, coalition: Sequence[int] = (), trust_
     name = "+".join([observer, *(f"{CLIENT}{other}" for other in coalition)])
     models = ObserverView.of_sums(rows.tocsr(), name)
     sums = np.flatnonzero(np.diff(models.rows.indptr))
-    return replace(models, rows=models.rows[sums], round=sums, same=seen.same, opaque=seen.opaque, noise=noise)
+    clear = tuple(Clear(part.name, False) for part in scenario.training.algorithm.receives if part != MODEL)
+    return replace(
+        models, rows=models.rows[sums], round=sums, same=seen.same, clear=clear, opaque=seen.opaque, noise=noise,
+        by_samples=seen.by_samples,
+    )  # fmt: skip
 
 
 def _number(observer: str, clients: int) -> int:

@@ -113,6 +113,11 @@ class Protocol(Plugin, Interface):
         """For each kind of operation this protocol with every such operation taking a second, and others no time."""
         return {}
 
+    @property
+    def closes_failures(self) -> bool:
+        """Whether the server alone learns nothing of a session without a sum, whatever is missing."""
+        return False
+
     def known(self, cohort: Cohort) -> dict[str, int]:
         """What theory knows of sums over such a cohort; of these what applies.
 
@@ -187,7 +192,7 @@ class Protocol(Plugin, Interface):
 
 PROTOCOLS = Registry[Protocol](
     "secagg",
-    promises=("shows_updates", "covers", "known", "tolerance", "view", "opens_last", "largest_row"),
+    promises=("shows_updates", "covers", "known", "tolerance", "view", "opens_last", "closes_failures", "largest_row"),
     protocol=Protocol,
     modules=modules_of(
         "simfl.secagg",

@@ -29,6 +29,7 @@ class Ideal(Plain):
     opens_last = True
     assumes = ONLY_SUMS
     covers = SUMMABLE
+    closes_failures = True
 
     def tolerance(self, members: int, clients: int) -> int | None:
         return clients

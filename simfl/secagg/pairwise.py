@@ -66,6 +66,11 @@ class PairwiseMasks(MaskedProtocol):
     phases = ("advertise", "share", "unmask")
     columns = (*MASKED_COLUMNS, *map(failing, phases))
 
+    @property
+    def closes_failures(self) -> bool:
+        """Late answers may come all the same."""
+        return self.deadline_s is None
+
     @abstractmethod
     def sizes(self, n: int) -> tuple[int, int] | None:
         """Neighbours of each of n clients, and the shares that open a secret; None if nothing is safe."""

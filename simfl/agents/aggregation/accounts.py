@@ -28,6 +28,7 @@ class RoundAccounts:
     Attributes:
         costs: bytes and failures; what is no exchange is added here.
         failed_at_success: how many jobs had failed when an update was admitted last.
+        sums: that sessions have opened.
         failed_draws: sums that failed because of what the server had drawn for them.
         unsummed: whose update was sent to the server and is in no session, a client as often as that happened.
         transcripts: whom the server heard in each session after the upload.
@@ -40,7 +41,7 @@ class RoundAccounts:
     def begin(self) -> None:
         """Starts anew: what was counted has been reported."""
         self.costs = RoundCosts()
-        self.failed_at_success = self.failed_draws = 0
+        self.failed_at_success = self.failed_draws = self.sums = 0
         self.phases: list[PhaseRow] = []
         self.job_rows: list[JobRow] = []
         self.unsummed: list[int] = []
@@ -76,6 +77,7 @@ class RoundAccounts:
             self.phases.append(timeless)
         for each in completed.exchanges:
             self.add_exchange(each, instant_s=instant_s)
+        self.sums += isinstance(completed.result, SessionResult)
         if isinstance(completed.result, SessionFailure):
             self.failed_draws += completed.result.redraw
 

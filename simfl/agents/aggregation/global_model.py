@@ -17,6 +17,7 @@ from simfl.agents.aggregation.run_progress import RunProgress
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.clients.local_values import RoundOutcome
 from simfl.core.columns import failing
+from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import Job
 from simfl.metrics.participation import Tally
@@ -159,6 +160,8 @@ class GlobalModelState:
         downloaded = [learner.get(job.start) for job in updates.jobs]
         rows = zip(downloaded, result.updates.deltas, updates.vectors, shares.tolist(), strict=True)
         leaving = learner.report_outcomes(updates.jobs, [RoundOutcome(*row, self.model) for row in rows])
+        if leaving.any() and not self.parts.rule.algorithm.follows_data:
+            raise PluginError(self.parts.rule.algorithm, "has a client leave, which `follows_data` denies")
         self.left = updates.clients[leaving].tolist()
         self.present[self.left] = False
         told_bytes = NUMBER_BYTES * len(self.left) * int(self.present.sum())

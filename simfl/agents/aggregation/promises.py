@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
 from simfl.core.errors import PluginError
-from simfl.core.types import Aggregate, Job
+from simfl.core.types import Aggregate, Job, Updates
 from simfl.privacy.certify.chain import noise_where
 from simfl.privacy.certify.clip import norms
 from simfl.privacy.certify.maps import Bound
@@ -54,6 +54,23 @@ def require_sum(
             raise PluginError(aggregate, "combine gives no fixed multiple of the weighted sum; say sum_only = False")
         why = f"add is off the weighted sum by {off:.3g}, more than the step of its grid, {total.step:g}; say its step"
         raise PluginError(f"secagg '{protocol.name}'", why)
+
+
+def trained(parts: Components[Rule], jobs: Sequence[Job]) -> Updates:
+    """What training makes of these jobs.
+
+    Raises:
+        PluginError: of more samples than their clients are said to hold, or in coordinates of which nobody has said
+            that clients tell which ones they hold.
+    """
+    learner, algorithm = parts.learner, parts.rule.algorithm
+    updates = learner.train(jobs)
+    most = learner.samples[[job.client for job in jobs]]
+    if learner.dimension and (updates.examples > most).any():
+        raise PluginError(learner, "trains on more samples of a client than its `samples` says")
+    if updates.mask is not None and not (algorithm.partial or any(part.kind == "mask" for part in algorithm.sends)):
+        raise PluginError(learner, "gives updates a mask, which no client algorithm has declared (partial)")
+    return updates
 
 
 def required_changes(

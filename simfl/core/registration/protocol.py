@@ -124,12 +124,17 @@ def _forget_promises(cls: type, protocol: type, names: tuple[str, ...]) -> None:
 
 def _is_inherited(cls: type, protocol: type, name: str, own: set[str]) -> bool:
     """Whether another class promises this, and one that it is not made of changes anything."""
-    says = next((each for each in cls.__mro__ if name in vars(each)), protocol)
-    if says in protocol.__mro__:
+    says = next((each for each in cls.__mro__ if name in vars(each) or _is_ours(each)), protocol)
+    if says in protocol.__mro__ or getattr_static(cls, name, None) is getattr_static(protocol, name):
         return False
     others = [each for each in cls.__mro__ if each not in says.__mro__]
     changed = {it for each in others for it in vars(each) if not it.startswith("__") or it in CHANGING}
     return bool(changed - HARMLESS - own)
+
+
+def _is_ours(cls: type) -> bool:
+    """Whether it is a plugin of simfl itself, which inherits what holds for it."""
+    return cls in registered and cls.__module__.startswith("simfl.")
 
 
 def refuse_altered(plugin: object) -> None:

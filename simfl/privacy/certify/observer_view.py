@@ -74,6 +74,7 @@ class ObserverView:
         alone: how many updates of each client it has that are in no row, CSR (rounds, clients); None = nobody counts.
         noise: what is in it.
         events: what happened, where that was asked for.
+        by_samples: what is in a row of a client is multiplied with the number of its samples besides.
     """
 
     observer: str
@@ -88,6 +89,7 @@ class ObserverView:
     alone: Any
     noise: tuple[NoiseTerm, ...] = ()
     events: tuple[Event, ...] = ()
+    by_samples: bool = False
 
     @classmethod
     def of_sums(cls, P: Any, observer: str = "server") -> Self:

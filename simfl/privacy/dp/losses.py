@@ -50,8 +50,8 @@ def losses(history: History) -> list[Loss]:
         loss = _of_every_round(stage.loss(facts, bound), facts, history)
         if stage.observer == "server":
             loss = _with_unsummed(loss, facts, history)
-        if noise_where(stage) == "server":
-            loss = replace(loss, weighted=True)
+        span = None if loss.span is None else np.maximum(loss.span, 1)
+        loss = replace(loss, weighted=noise_where(stage) == "server", span=span)
         if noise_where(stage) == "share":
             loss = _of_equal_shares(replace(loss, opened=history.open_to(stage.colluders)), history)
         each_loss.append(loss)

@@ -10,6 +10,7 @@ from simfl.core.coverage import beside_sums, sent, unstated_weights
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.tolerance import can_lose_clients
 from simfl.selection.base import CanBeAsked, resolved_policy
 from simfl.selection.theory.families import Family
 
@@ -119,8 +120,9 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
         return None
     if beside_sums(setting) or unstated_weights(setting, samples):
         return {"strong": 1, "semi_strong": 1, "weak": 1}
-    if upheld is not None:
-        return upheld._asdict()
+    if upheld is not None:  # of sums that have ended, which are all that the policy sees
+        sure = setting.secagg.closes_failures or not can_lose_clients(setting)
+        return upheld._asdict() if sure else {"strong": 1, "semi_strong": 1, "weak": 1}
     if not isinstance(family, CanBeAsked):
         return None
     if not setting.training.keeps_units or not _everybody_counts(setting, samples):

@@ -76,10 +76,10 @@ class CentralGaussian(Stage):
         return gaussian_loss(bound.l2 + facts["rounding"], facts["std"])
 
 
-def gaussian_loss(sensitivity: Any, std: NDArray[np.float64], weighted: bool = True) -> Loss:
+def gaussian_loss(sensitivity: Any, std: NDArray[np.float64]) -> Loss:
     """Of noise of each round's standard deviation, (rounds,); infinite where nothing was added.
 
     Also to updates that were clipped to 0: a stage may have released more than them.
     """
     mu = np.divide(sensitivity, std, out=np.full(len(std), np.inf), where=std != 0)
-    return Loss(mu=mu, weighted=weighted)
+    return Loss(mu=mu)

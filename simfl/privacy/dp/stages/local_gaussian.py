@@ -62,4 +62,4 @@ class LocalGaussian(LocalNoise):
         return {"sensitivity": self.clip_norm, "std": self.std}
 
     def loss(self, facts: Facts, bound: Bound) -> Loss:
-        return gaussian_loss(bound.l2, facts["std"], weighted=False)
+        return gaussian_loss(bound.l2, facts["std"])
