@@ -192,8 +192,8 @@ def clear(setting: ScenarioView) -> list[str]:
 
 def uncounted(setting: ScenarioView) -> str:
     """The server of a plugin that does not say that it counts every message and sum; empty where there is none."""
-    name, servers = setting.training.server, FAMILIES.imported.get("server", {})
-    server: Any = servers.get(name)
+    name, servers = setting.training.server, FAMILIES.imported.get("server")
+    server: Any = None if servers is None else servers.get(name)
     counts = server is None or server.__module__.startswith("simfl.") or server.counts_unsummed
     return "" if counts else f"messages that nobody counts (server: {name})"
 

@@ -86,7 +86,7 @@ class Views(Mapping[int, ObserverView]):
         scenario = self.scenario
         matrices = self.events.matrices()
         rule = scenario.training
-        opaque = () if rule.aggregate.sum_only and not rule.own_models else (NEEDS_EACH,)
+        opaque: tuple[str, ...] = () if rule.aggregate.sum_only and not rule.own_models else (NEEDS_EACH,)
         opaque += (UNCOUNTED,) if uncounted(scenario) else ()
         same = not (changing_lengths(scenario) or changing_weights(scenario))
         codes, bare = told_by_compression(scenario), exposing(scenario)
