@@ -48,8 +48,8 @@ class Server(Plugin, ABC, Generic[R_co]):
         accounts: what the round has cost so far, a :class:`simfl.agents.aggregation.accounts.RoundAccounts`.
         shown_view: what the policy has been shown for the current round.
         global_model: the model's versions and its step.
-        counts_unsummed: it notes of every update that is sent what becomes of it; a server has to say so, as the
-            epsilon of local noise asks for.
+        counts_unsummed: it notes of every update that is sent what becomes of it, and who is summed follows from no
+            update. A server has to say so: else guarantees are 1, and epsilons infinite.
     """
 
     counts_unsummed: ClassVar[bool] = False

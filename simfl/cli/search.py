@@ -118,14 +118,15 @@ def _certificates(definition: "Search", finished: "FinishedSearch") -> "list[Col
 
 
 def _print(definition: "Search", finished: "FinishedSearch", quiet: bool) -> None:
-    from simfl.core.certificate_words import basis_lines
+    from simfl.core.certificate_words import OF_ONE_RUN, basis_lines
     from simfl.experiments.search.run_search import choice_line, summary_line
     from simfl.experiments.search.trials import table_text
 
     if not quiet:
         for line in table_text(definition.space, definition.goal, finished.trials, SHOWN):
             click.echo(line)
-        for line in basis_lines(_certificates(definition, finished), attrgetter("name")):
+        lines = basis_lines(_certificates(definition, finished), attrgetter("name"))
+        for line in [*lines, OF_ONE_RUN] if lines else []:
             click.echo(line)
         if finished.exhausted:
             click.echo(f"all {definition.space.size} combinations were tried", err=True)

@@ -63,6 +63,13 @@ def basis(column: "Column") -> str:
     return f"{text} {IF_ONLY_SUMS}" if ONLY_SUMS in clauses else text
 
 
+OF_ONE_RUN = (
+    "Guarantees and columns of privacy are of each run by itself. Runs of one seed begin with the same updates: "
+    "whoever sees several of them has all their sums."
+)
+"""Said of the certificates of several runs."""
+
+
 def basis_lines(columns: "Iterable[Column]", name: "Callable[[Column], str]" = attrgetter("heading")) -> list[str]:
     """A line for all certificates among some columns that have the same basis; ``name`` is what they are called."""
     names: dict[str, list[str]] = {}

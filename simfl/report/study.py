@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from simfl.core.certificate_words import basis_lines, said_of, unite_columns
+from simfl.core.certificate_words import OF_ONE_RUN, basis_lines, said_of, unite_columns
 from simfl.core.columns import Column
 from simfl.experiments.compare.deltas import Deltas, merge, unlike
 from simfl.experiments.compare.overhead import HIDES
@@ -143,7 +143,8 @@ class Study:
         """What stands beside the certificates among some columns, and of which groups only sums count as seen."""
         assumed = [group.label for group in self.groups if any(run.takes_sums_for_granted for run in group.runs)]
         lines = basis_lines(columns)
-        return [*lines, *said_of(assumed, [group.label for group in self.groups])] if lines else []
+        several = [OF_ONE_RUN] if len(self.groups) > 1 or len(self.groups[0].runs) > 1 else []
+        return [*lines, *several, *said_of(assumed, [group.label for group in self.groups])] if lines else []
 
     @cached_property
     def deltas(self) -> dict[str, Deltas]:

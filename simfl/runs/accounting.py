@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from simfl.core.columns import COLLUDER_COLUMNS
 from simfl.core.coverage import sent
 from simfl.core.errors import PluginError
 from simfl.core.types import Arrays
-from simfl.privacy.accountant import History
+from simfl.privacy.accountant import Accountant, History
 from simfl.privacy.base import COLUMNS
 from simfl.privacy.certify.chain import Around
 from simfl.privacy.certify.observer_view import ObserverView
@@ -33,11 +34,16 @@ def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
     """
     columns: dict[str, Iterable[Any]] = {}
     for accountant in accountants(scenario):
-        values = dict(accountant.accounts(seen))
+        values = dict(accountant.accounts(_shown(accountant, seen)))
         if foreign := sorted(values.keys() - {column.name for column in accountant.columns}):
             raise PluginError(accountant, f"accounts fills '{foreign[0]}', which is none of its columns; list it there")
         columns |= {name: _of_sums(name, each, seen) if name in OF_SUMS else each for name, each in values.items()}
     return columns | _of_unsummed(scenario, seen)
+
+
+def _shown(accountant: Accountant, seen: History) -> History:
+    """What an accountant is given: one of a plugin a copy, as others read the same after it."""
+    return seen if type(accountant).__module__.startswith("simfl.") else deepcopy(seen)
 
 
 def _of_unsummed(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
@@ -73,7 +79,7 @@ def of_clients(scenario: Scenario, seen: History) -> Arrays:
     """
     numbers: Arrays = {}
     for accountant in accountants(scenario):
-        for name, values in accountant.clients(seen).items():
+        for name, values in accountant.clients(_shown(accountant, seen)).items():
             if name in numbers and not np.array_equal(numbers[name], values):
                 raise PluginError(
                     accountant, f"clients says '{name}', as another accountant does with other values; rename it"

@@ -17,14 +17,13 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import changing_weights
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import SERVER
-from simfl.privacy.certify.observer_view import Clear, Event, NoiseTerm, ObserverView
+from simfl.privacy.certify.observer_view import UNCOUNTED, Clear, Event, NoiseTerm, ObserverView
 from simfl.results.run_files import participation_matrices
 from simfl.results.transcripts import read_messages
 from simfl.scenario import Scenario
 from simfl.secagg.transcript import Rows, Transcript
 
 NEEDS_EACH = "whoever aggregates needs each update"
-UNCOUNTED = "messages that nobody counts"
 
 
 class Told(NamedTuple):

@@ -37,7 +37,7 @@ from simfl.agents.aggregation.promises import require_fixed, require_maps, requi
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Job, Updates
-from simfl.core.validation import checked_pair, checked_type, checked_vectors
+from simfl.core.validation import checked_pair, checked_type, checked_vectors, read_only
 from simfl.privacy.dp.stages.sample_copies import of_each_sample, of_one_sample
 from simfl.privacy.stage import NOT_FINITE, Members
 from simfl.secagg.sessions import SessionResult
@@ -241,12 +241,9 @@ class AggregationPipeline:
         job_secrets = (chain.from_iterable(stage.secrets(job, streams) for stage, streams in sharing) for job in jobs)
         secrets = tuple(map(tuple, job_secrets)) if sharing else ()
         row = rule.row(staleness)
-        sending = ClientUpdates(tuple(jobs), vectors, updates.mask, weights, row, divisor, combine, secrets)
-        return (
-            sending._replace(moved=self._sample_shift(sending, examples))
-            if self.parts.protocol.certificate
-            else sending
-        )
+        sending = ClientUpdates(tuple(jobs), read_only(vectors), updates.mask, weights, row, divisor, combine, secrets)
+        of_samples = bool(self.parts.protocol.certificate)
+        return sending._replace(moved=self._sample_shift(sending, examples)) if of_samples else sending
 
     def _sample_shift(self, sending: ClientUpdates, examples: NDArray[np.int64]) -> float:
         """By how much one training sample moves the sum of these updates at most."""
@@ -260,7 +257,7 @@ class AggregationPipeline:
         for i, (stage, state) in enumerate(zip(self.parts.stages, self.states, strict=True)):
             if i == place:
                 vectors = self.compression.client(vectors, jobs)
-            length, before, streams = stage.length(vectors.shape[1]), vectors, self.parts.stage_streams[i]
+            length, before, streams = stage.length(vectors.shape[1]), read_only(vectors), self.parts.stage_streams[i]
             vectors = stage.client(before, jobs, state, streams)
             checked_vectors(vectors, (len(jobs), length), f"stage '{stage.name}'", "client gives")
             require_maps(stage, before, vectors, partial(stage.client, before[:1], jobs[:1], state, streams))

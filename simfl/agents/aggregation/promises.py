@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.components import Components
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Job, Updates
+from simfl.core.validation import read_only
 from simfl.privacy.certify.chain import noise_where
 from simfl.privacy.certify.clip import norms
 from simfl.privacy.certify.maps import Bound
@@ -87,6 +88,7 @@ def required_changes(
     def downloaded() -> list[NDArray[np.float32]]:
         return [parts.learner.get(job.start) for job in jobs]
 
+    deltas = read_only(deltas)
     contributions = rule.contributions(deltas, downloaded, model)
     if not (_is_foreign(rule) and rule.keeps_changes):
         return contributions

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from simfl.core.certificate_words import ONLY_SUMS, basis_lines, said_of
+from simfl.core.certificate_words import OF_ONE_RUN, ONLY_SUMS, basis_lines, said_of
 from simfl.core.column_files import read_columns
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
 from simfl.core.json_data import JsonObject
@@ -105,7 +105,8 @@ def _spent(part: JsonObject) -> str:
 
 def certificate_notes(document: JsonObject) -> Iterator[str]:
     """In words, what stands beside the certificates that are shown, and of whom only sums are taken to be seen."""
-    yield from basis_lines(column for column in read_columns(document.get("columns", ())) if column.shown)
+    lines = basis_lines(column for column in read_columns(document.get("columns", ())) if column.shown)
+    yield from [*lines, OF_ONE_RUN] if lines else []
     assumes = {choice["choice"]: choice.get("assumes", (ONLY_SUMS,)) for choice in document["choices"]}
     yield from said_of([label for label, clauses in assumes.items() if ONLY_SUMS in clauses], assumes)
 

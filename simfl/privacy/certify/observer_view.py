@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+UNCOUNTED = "messages that nobody counts"
+
 
 class Clear(NamedTuple):
     """A part of what clients send that reaches the observer as it is.
@@ -106,5 +108,5 @@ class ObserverView:
 
     @property
     def uncovered(self) -> bool:
-        """Whether parts are seen that no noise covers."""
-        return any(not clear.noised for clear in self.clear)
+        """Whether parts are seen that no noise covers, or nobody says what is seen."""
+        return UNCOUNTED in self.opaque or any(not clear.noised for clear in self.clear)
