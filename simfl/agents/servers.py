@@ -48,6 +48,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         accounts: what the round has cost so far, a :class:`simfl.agents.aggregation.accounts.RoundAccounts`.
         shown_view: what the policy has been shown for the current round.
         global_model: the model's versions and its step.
+        numbers: of the jobs that a server of a plugin has aggregated.
         counts_unsummed: it notes of every update that is sent what becomes of it, and who is summed follows from no
             update. A server has to say so: else guarantees are 1, and epsilons infinite.
     """
@@ -61,7 +62,7 @@ class Server(Plugin, ABC, Generic[R_co]):
 
     def __post_init__(self) -> None:
         self.global_model = GlobalModelState(self.parts)
-        self.accounts = RoundAccounts(self.log)
+        self.accounts, self.numbers = RoundAccounts(self.log), set[int]()
         self.start()
 
     @classmethod
@@ -141,6 +142,7 @@ class Server(Plugin, ABC, Generic[R_co]):
             row: further cells of rounds.csv.
         """
         t = self.global_model.version
+        self._look_at(jobs)
         done = self.global_model.aggregate(jobs, staleness, session, self.world.now, self.accounts, row or {})
         for client in self.global_model.left:
             self.note("leave", round=t, client=client)
@@ -150,6 +152,17 @@ class Server(Plugin, ABC, Generic[R_co]):
             self.accounts.transcripts.append(Transcript.of(t, summed, self.parts.clients, summed=True))
         self.note("round_end", round=t, cardinality=len(done.clients))
         return self.report(done)
+
+    def _look_at(self, jobs: list[Job]) -> None:
+        """
+        Raises:
+            PluginError: a server of a plugin has given two jobs one number, by which their noise is drawn.
+        """
+        if not type(self).__module__.startswith("simfl."):
+            numbers = {job.id for job in jobs}
+            if len(numbers) < len(jobs) or numbers & self.numbers:
+                raise PluginError(f"server '{self.name}'", "gives two jobs one number, so that their noise is the same")
+            self.numbers |= numbers
 
     def end_jobs(self, jobs: list[Job], done: RoundResult, staleness: NDArray[np.int64] | None) -> None:
         """What becomes of jobs that have been aggregated; synchronous rounds say nothing of single jobs."""

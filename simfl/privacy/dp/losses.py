@@ -178,7 +178,7 @@ def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
     squares = so_far((mu[round] * weight) ** 2)
     if loss.rdp is not None and loss.weighted:  # how divergences grow with a weight is the mechanism's own
         squares = squares + so_far(np.where(np.abs(weight - 1) > EQUAL, np.inf, 0.0))
-    updates = np.maximum(weight, 1.0) if loss.weighted else weight**2
+    updates = np.maximum(np.ceil(weight - EQUAL), 1.0) if loss.weighted else weight**2
     pure = None if loss.pure is None else so_far(loss.pure[round] * updates)
     rdp = None if loss.rdp is None else (so_far(loss.rdp[round, i]) for i in range(len(ORDERS)))
     epsilon = _epsilons(squares, pure, rdp, delta)
@@ -270,7 +270,7 @@ def _run_loss(history: History, loss: Loss) -> RunLoss:
     none = np.zeros(weights.shape[0])
     squares = squared @ (none if loss.mu is None else loss.mu**2)
     heavy = weights.copy()
-    heavy.data = np.maximum(heavy.data, 1.0)
+    heavy.data = np.maximum(np.ceil(heavy.data - EQUAL), 1.0)
     pure = (heavy.T if loss.weighted else squared) @ (none if loss.pure is None else loss.pure)
     if loss.rdp is not None and loss.weighted:
         other = (weights.toarray() > 0) & (np.abs(weights.toarray() - 1) > EQUAL)
