@@ -64,8 +64,7 @@ def follow(
             past = read_past(file, columns, least=1)
             view = outlook(past, bounds)
             values = ", ".join(f"{name} {_number(view.now[name])}" for name in bounds)
-            next_one = (view.unsaid if view.below is None else
-                        f"one more round breaks it with probability {max(view.below.values()):.2f}")  # fmt: skip
+            next_one = view.unsaid if view.below is None else _next(max(view.below.values()))
             size = f"{amount(len(past.rows), 'round')}, {amount(len(past.clients), 'client')}"
             click.echo(f"{size}: {values}; {next_one}")
             if view.below is not None and max(view.below.values()) >= LIKELY:
@@ -90,6 +89,14 @@ def _has_entries(file: Path) -> bool:
 
 def _number(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.4g}"
+
+
+def _next(share: float) -> str:
+    """How likely the next round breaks a bound, by the share of the drawn ones that do."""
+    from simfl.forecasting.next_round import DRAWS
+
+    likely = f"{share:.2f}" if share else f"below {1 - 0.05 ** (1 / DRAWS):.2f}: none of {DRAWS} drawn ones does"
+    return f"one more round breaks it with probability {likely}"
 
 
 def _warn(round_label: str, below: dict[str, float], bounds: dict[str, float], action: str | None) -> None:

@@ -188,6 +188,10 @@ class Noise:
     gaussian: bool = False
     fresh: bool = False
 
+    def __post_init__(self) -> None:
+        if self.where not in ("client", "share", "server"):
+            raise TypeError(f"Noise({self.where!r}): noise is added by 'client', 'share' or 'server'")
+
     @property
     def observer(self) -> Literal["server", "outside"]:
         """Against whom it protects: ``server`` = also against the server; ``outside`` = who sees the models only."""

@@ -50,8 +50,7 @@ def losses(history: History) -> list[Loss]:
         loss = _of_every_round(stage.loss(facts, bound), facts, history)
         if stage.observer == "server":
             loss = _with_unsummed(loss, facts, history)
-        span = None if loss.span is None else np.maximum(loss.span, 1)
-        loss = replace(loss, weighted=noise_where(stage) == "server", span=span)
+        loss = replace(loss, weighted=noise_where(stage) == "server")
         if noise_where(stage) == "share":
             loss = _of_equal_shares(replace(loss, opened=history.open_to(stage.colluders)), history)
         each_loss.append(loss)
@@ -74,7 +73,8 @@ def _of_every_round(loss: Loss, facts: Facts, history: History) -> Loss:
         unknown = np.where(summed | said, np.inf, 0.0).reshape(shape)
         return np.where((values >= 0) & (said | ~summed).reshape(shape), values, unknown)
 
-    return replace(loss, mu=sure(loss.mu), pure=sure(loss.pure), rdp=sure(loss.rdp))
+    span = None if loss.span is None else np.maximum(loss.span, summed | said)
+    return replace(loss, mu=sure(loss.mu), pure=sure(loss.pure), rdp=sure(loss.rdp), span=span)
 
 
 def _of_equal_shares(loss: Loss, history: History) -> Loss:

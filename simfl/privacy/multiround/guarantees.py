@@ -134,7 +134,10 @@ class Guarantees(Privacy):
         it is taken to tolerate what it would have tolerated of those.
         """
         colluders = self.colluders or 0
-        return self._where_open(reduce_by(least, colluders), history, colluders)
+        left = reduce_by(least, colluders)
+        if colluders and _differ([view.rows for view in history.views.values()]):  # colluders who aggregate have more
+            left = np.where(np.isnan(left), left, 1.0)
+        return self._where_open(left, history, colluders)
 
     def _where_open(self, values: NDArray[np.float64], history: History, colluders: int) -> NDArray[np.float64]:
         """1 in the rounds that are evaluated, once the server and so many clients may know more than sums."""
@@ -174,6 +177,11 @@ def _worst(seen: list[NDArray[np.float64]]) -> NDArray[np.float64]:
     """The smallest value against any aggregator; not known (NaN) where one is not known."""
     least = np.minimum.reduce(seen)
     return np.where(np.isinf(least), np.nan, least)
+
+
+def _differ(matrices: list[Any]) -> bool:
+    """Whether two of them are not the same."""
+    return any((other != matrices[0]).nnz for other in matrices[1:])
 
 
 def _foreign(P: Any, aggregator: int) -> Any:
