@@ -83,7 +83,8 @@ def test_a_plugin_that_says_less_has_no_better_certificate(family, name):
 
 def test_stripping_finds_what_is_said():
     assert claims(FAMILIES["secagg"]["ideal"], "secagg") == [
-        "assumes", "closes_failures", "covers", "opens_last", "shows_updates", "sums_whoever_comes", "tolerance"]  # fmt: skip
+        "assumes", "closes_failures", "covers", "opens_last", "shows_updates", "sums_whoever_comes", "tolerance",
+    ]  # fmt: skip
     assert "maps" in claims(FAMILIES["stage"]["clipping"], "stage")
 
 
