@@ -42,7 +42,13 @@ SAMPLED_EPSILON: dict[str, Any] = EPSILON | {
 SAMPLE_EPSILON: dict[str, Any] = EPSILON | {
     "observer": "the server, and all who see the models",
     "protects": "one sample of one client, replaced",
-    "assumes": AND.join([EPSILON["assumes"], "of Gaussian noise, at the stage's delta for each round, which add up"]),
+    "assumes": AND.join(
+        [
+            EPSILON["assumes"],
+            "what data are scaled by is public",
+            "of Gaussian noise, at the stage's delta for each round, which add up",
+        ]
+    ),
 }
 UNSAID: dict[str, Any] = EPSILON | {"observer": "an observer that is not said", "protects": "what is not said"}
 """Of a plugin's epsilon that does not say."""

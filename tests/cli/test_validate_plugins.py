@@ -84,7 +84,7 @@ def test_a_stage_that_says_less_than_it_does_is_refuted_with_both_numbers(valida
     said = "from simfl.plugins.privacy import Scale\n    maps = (Scale(1.0),)"
     done = validate(TIMES.format(name="lying", says=said))
     assert done.exit_code == 2
-    assert "is said" in done.output and "was measured" in done.output
+    assert "sends longer updates than it says (maps)" in done.output
 
 
 def test_a_policy_that_names_another_family_is_refuted(validate):

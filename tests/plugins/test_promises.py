@@ -108,9 +108,10 @@ def play(tmp_path):
         own.write_text(f"# {own}\n{HEAD}{plugin}")
         out = ["--out", str(tmp_path / "runs")] if command == "run" else []
         words = [command, str(tmp_path / "base.yaml"), *overrides, "--plugin", str(own), *out, "--json"]
+        before = {family: {*registry._plugins} for family, registry in FAMILIES.items()}
         done = CliRunner().invoke(simfl, words)
-        for registry in FAMILIES.values():  # the next one may take the same names
-            for name in [name for name, cls in registry.imported_plugins() if not cls.__module__.startswith("simfl.")]:
+        for family, registry in FAMILIES.items():  # the next one may take the same names
+            for name in [n for n in registry._plugins if n not in before[family] and n not in registry.modules]:
                 del registry._plugins[name]
         return done, json.loads(done.stdout) if done.exit_code == 0 else {"output": done.output}
 

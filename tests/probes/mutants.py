@@ -587,7 +587,8 @@ def found(name):
     changes, judge = MUTANTS[name]
     with ExitStack() as stack:
         for plugins, plugin, cls in PLANTED:
-            stack.enter_context(mock.patch.dict(plugins, {plugin: cls}))
+            plugins[plugin] = cls
+            stack.callback(plugins.pop, plugin)  # and leaves those that are loaded meanwhile
         for owner, attribute, value in changes:
             place = mock.patch(owner, value) if isinstance(owner, str) else mock.patch.object(owner, attribute, value)
             stack.enter_context(place)

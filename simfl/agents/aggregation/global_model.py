@@ -20,6 +20,7 @@ from simfl.core.columns import failing
 from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import Job
+from simfl.core.validation import read_only
 from simfl.metrics.participation import Tally
 from simfl.results.tables import PhaseRow
 from simfl.secagg.sessions import SessionResult
@@ -147,7 +148,7 @@ class GlobalModelState:
         if released is None or not self.parts.learner.dimension:
             return
         before, mask = self.model, None if result is None else result.mask
-        after, self.optimiser = self.parts.rule.step(before, released.server_update, self.optimiser)
+        after, self.optimiser = self.parts.rule.step(read_only(before), released.server_update, self.optimiser)
         self.model = after if mask is None else _mask_step(before, after, mask)
 
     def _conclude(self, result: AggregationResult | None, costs: RoundCosts) -> None:
