@@ -79,7 +79,9 @@ def unstated_weights(setting: ScenarioView, samples: NDArray[np.int64] | None = 
     ]
     stated = [rule.row(age) * (count if rule.by_samples else 1) for count, age in tried]
     used = [rule.weights(*each) for each in tried]
-    return _gains(setting) or (rule.aggregate.weighted and not all(map(np.allclose, used, stated)))
+    return _gains(setting) or (
+        (rule.aggregate.weighted or rule.aggregate.sum_only) and not all(map(np.allclose, used, stated))
+    )
 
 
 def _gains(setting: ScenarioView) -> bool:

@@ -85,7 +85,7 @@ def advise(study: Study) -> Advice | None:
     if isinstance(enough, Advice):
         return enough
     left = enough
-    granted = {run.takes_sums_for_granted for group in left for run in group.runs}
+    granted = {run.summary.get("privacy_assumes") for group in left for run in group.runs}
     if len(granted) > 1:
         rule.append("no guarantee, as only some take for granted that only sums are seen")
         known = {name: measure for name, measure in known.items() if "guarantee" not in name and "privacy" not in name}

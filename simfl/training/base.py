@@ -211,10 +211,10 @@ def used_row(
         samples: of each client, (n,).
     """
     aggregate, times = rule.aggregate, samples if rule.by_samples else np.ones_like(samples)
-    used: NDArray[Any] = shares * divisor if aggregate.weighted else row * times
+    used: NDArray[Any] = shares * divisor if aggregate.weighted or aggregate.sum_only else row * times
     if aggregate.sum_only:
         gain = abs(float(aggregate.combine(np.ones((len(row), 1), dtype=np.float32), shares * divisor, divisor)[0]))
-        stated = float(shares.sum()) if aggregate.weighted else 1.0
+        stated = float(shares.sum())
         used = used if np.isclose(gain, stated, rtol=1e-3) else used * max(1.0, gain / stated)
     if np.allclose(used, row * times, rtol=1e-9, atol=0):
         return row

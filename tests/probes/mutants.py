@@ -129,7 +129,7 @@ class Turning(Stage):
 class SecretNoise(local_gaussian.LocalGaussian):
     """Says that it adds noise and adds none."""
 
-    maps = local_gaussian.LocalGaussian.maps
+    maps, facts, loss = (vars(local_gaussian.LocalGaussian)[name] for name in ("maps", "facts", "loss"))
 
     def client(self, vectors, jobs, state, streams):
         return clip.clip_norms(vectors, self.clip_norm)
@@ -148,6 +148,8 @@ class Roots(FedAvg):
 @dataclass(frozen=True, kw_only=True)
 class FirstOnly(FedAvg):
     """Sends a client's update many times as long."""
+
+    sends_changes = True
 
     def contributions(self, deltas, downloaded, model):
         longer = deltas.copy()
@@ -224,10 +226,6 @@ def scaled(function, factor):
 def halved_mu(*args, original=central_gaussian.gaussian_loss, **fields):
     loss = original(*args, **fields)
     return replace(loss, mu=loss.mu / 2)
-
-
-def unweighted(*args, original=central_gaussian.gaussian_loss, **fields):
-    return replace(original(*args, **fields), weighted=False)
 
 
 def less_bound(cls, field, factor=0.5):
@@ -369,7 +367,7 @@ MUTANTS = {
         [less_bound(maps.Clip, "l1", 0.25)], noise(stages=[LAPLACE], secagg="plain")),
     "a clip of a tree counts half": ([less_bound(maps.Clip, "l2")], noise(stages=[TREE])),
     "a link that says nothing keeps bounds": (
-        [(maps.Map, "bound", lambda self, before, facts: before)],
+        [(maps.Map, "bound", lambda self, before, facts: before), (maps.Map, "per_client", True)],
         noise(stages=["clipping", {"name": "times_100"}, {"name": "bare_central", "noise_multiplier": 3.0}])),
     "a stage that says nothing does nothing (T2)": (
         [(Stage, "maps", property(lambda self: ())), (Stage, "links", property(lambda self: self.maps))],
@@ -397,8 +395,6 @@ MUTANTS = {
     "the loss of adaptive clipping is halved": (
         [(adaptive_gaussian, "gaussian_loss", halved_mu)], noise(stages=[ADAPTIVE])),
     "the loss of a tree is halved": ([(central_gaussian, "gaussian_loss", halved_mu)], noise(stages=[TREE])),
-    "losses forget weights of samples": (
-        [(central_gaussian, "gaussian_loss", unweighted)], noise(stages=[HEAVY], training=BY_SAMPLES)),
     "losses forget samples": (
         [(losses, "with_samples", lambda P, samples: P)], noise(stages=[HEAVY], training=BY_SAMPLES)),
     "losses of the first round alone": (

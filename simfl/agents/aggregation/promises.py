@@ -41,20 +41,27 @@ def require_sum(
     if protocol.certificate or any(it.whole for it in parts.stages):
         return  # adds noise of its own; adds whole numbers, which may wrap
     vector, step = total.vector.astype(np.float64), total.step * np.abs(shares).sum()
-    clipped = np.clip(np.nan_to_num(client_updates.vectors), -protocol.clip, protocol.clip)
-    summed = np.einsum("n,nd->d", shares, clipped if total.clipped else client_updates.vectors)
+    sent = client_updates.vectors
+    clipped = np.clip(np.nan_to_num(sent), -protocol.clip, protocol.clip) if total.clipped else sent
+    summed = [np.einsum("n,nd->d", shares, vectors.astype(np.float64)) for vectors in (sent, clipped)]
+    gain = None  # any multiple of it tells what it tells
     if noisy:
         ones, used = np.ones((len(shares), 1), dtype=np.float32), shares * members.divisor
         gain = float(aggregate.combine(ones, used, members.divisor)[0]) / (float(shares.sum()) or 1.0)
-    else:  # any multiple of it tells what it tells
-        gain = float(vector @ summed) / (float(summed @ summed) or 1.0)
-    off, largest = np.abs(vector - gain * summed).max(initial=0.0), np.abs(vector).max(initial=0.0)
-    float_error = 1e-5 * np.abs(client_updates.vectors).max(initial=0.0) * np.abs(shares).sum()
-    if not off <= (1e-3 if noisy else 1e-2) * largest + abs(gain) * (step + float_error):
+    step += 1e-5 * np.abs(sent).max(initial=0.0) * np.abs(shares).sum()  # of numbers that nearly cancel
+    off = min(_off(vector, each, gain, step) for each in summed)
+    if not off <= (1e-3 if noisy else 1e-2) * np.abs(vector).max(initial=0.0):
         if not _is_foreign(protocol) and (protocol.shows_updates or protocol.sums_whoever_comes):
             raise PluginError(aggregate, "combine gives no fixed multiple of the weighted sum; say sum_only = False")
         why = f"add is off the weighted sum by {off:.3g}, more than the step of its grid, {total.step:g}; say its step"
         raise PluginError(f"secagg '{protocol.name}'", why)
+
+
+def _off(vector: NDArray[np.float64], summed: NDArray[np.float64], gain: float | None, step: float) -> float:
+    """By how much more than a step a sum is off the gain times another one; None = the gain that fits best."""
+    if gain is None:
+        gain = float(vector @ summed) / (float(summed @ summed) or 1.0)
+    return float(np.abs(vector - gain * summed).max(initial=0.0)) - abs(gain) * step
 
 
 def trained(parts: Components[Rule], jobs: Sequence[Job]) -> Updates:

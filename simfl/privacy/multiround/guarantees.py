@@ -83,7 +83,7 @@ class Guarantees(Privacy):
         noisy = [str(type(stage).name) for stage in self.stages if stage.observer]
         if self.ledger and (len(noisy) > 1 or not all(map(is_covered, self.stages))):
             problems.append(("ledger", f"speaks of one stage of {GAUSSIAN_IN_SUM}, not of {' and '.join(noisy)}"))
-        elif self.ledger and ((told_by_compression(setting) and noisy) or changing_lengths(setting)):
+        elif self.ledger and (noisy if told_by_compression(setting) else changing_lengths(setting)):
             moving = [stage.name for stage in self.stages if not all(link.stays for link in stage.links)]
             who = f"privacy.stages: {moving[0]}" if moving else f"compression: {setting.compression.name}"
             why = f"speaks of updates that stay the same from sum to sum, but {who} changes what is summed of them"
