@@ -221,11 +221,7 @@ class SearchResult(SweepResult):
     def _repr_html_(self) -> str:
         known = self._columns()
         notes = basis_lines((known[name] for name in self.trials.columns if name in known), attrgetter("name"))
-        loss = (
-            [f"All runs together: {', '.join(f'{name} {it}' for name, it in self.together.items())}."]
-            if (self.together)
-            else []
-        )
+        loss = [f"All runs together: {name} {it}." for name, it in (self.together or {}).items()]
         notes = [f"Best: {', '.join(map(str, self.front.number))}.", *loss, *notes]
         return html_table(self.path.name, self.trials, " ".join(notes))
 

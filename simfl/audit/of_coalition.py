@@ -26,7 +26,7 @@ def with_coalition(log: Log, path: Path, colluding: Sequence[int]) -> tuple[Log,
     return replace(log, matrix=view.rows, rounds=view.round.tolist(), beside_sums=(), tolerated=None), True
 
 
-def unsummed(path: Path) -> Any:
+def count_unsummed(path: Path) -> Any:
     """How many updates of each client of a run were seen in no sum, CSR (rounds, clients); None = not known."""
     view = _view(path, ())
     return None if view is None else view.alone

@@ -114,14 +114,14 @@ def command(
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
     from simfl.audit.noise import spent
-    from simfl.audit.of_coalition import unsummed
+    from simfl.audit.of_coalition import count_unsummed
     from simfl.audit.reading import read
 
     _check_output(figure, participation, picture=True)
     _check_output(html, participation)
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
-    alone = None if noise is None else unsummed(Path(participation))
+    alone = None if noise is None else count_unsummed(Path(participation))
     epsilons = None if noise is None else spent(log.used, noise, delta, dimension, alone)
     colluding = _positions(names, log.clients, participation)
     known = _known_to(log, participation, colluding, colluders or 0)

@@ -76,6 +76,9 @@ OF_ONE_RUN = (
 """Said of the certificates of several runs."""
 
 
+NOT_COMPARED = f"no guarantee, as only some take for granted that {ONLY_SUMS}"
+
+
 def basis_lines(columns: "Iterable[Column]", name: "Callable[[Column], str]" = attrgetter("heading")) -> list[str]:
     """A line for all certificates among some columns that have the same basis; ``name`` is what they are called."""
     names: dict[str, list[str]] = {}

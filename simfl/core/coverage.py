@@ -86,8 +86,7 @@ def unstated_weights(setting: ScenarioView, samples: NDArray[np.int64] | None = 
 
 def _gains(setting: ScenarioView) -> bool:
     """Whether an aggregate makes of two equal updates anything but their mean."""
-    aggregate = setting.training.aggregate
-    two = np.ones((2, 1), dtype=np.float32)
+    aggregate, two = setting.training.aggregate, np.ones((2, 1), dtype=np.float32)
     return aggregate.sum_only and not np.allclose(aggregate.combine(two, np.ones(2), 2.0), 1.0)
 
 
@@ -192,10 +191,10 @@ def clear(setting: ScenarioView) -> list[str]:
     return [name for name, form in forms(setting).items() if form == "clear"]
 
 
-def uncounted(setting: ScenarioView) -> str:
+def silent_server(setting: ScenarioView) -> str:
     """The server of a plugin that does not say that it counts every message and sum; empty where there is none."""
-    name, servers = setting.training.server, FAMILIES.imported.get("server")
-    server: Any = None if servers is None else servers.get(name)
+    name: Any = setting.training.server
+    server: Any = FAMILIES.imported.get("server", {name: None}).get(name)
     counts = server is None or server.__module__.startswith("simfl.") or server.counts_unsummed
     return "" if counts else f"messages that nobody counts (server: {name})"
 
@@ -208,7 +207,7 @@ def beside_sums(setting: ScenarioView) -> list[str]:
     why = "" if rule.sum_only else f"aggregate: {rule.name}"
     why = why or (f"secagg: {protocol.name}" if protocol.shows_updates else "")
     needed = [f"each client's update, by itself ({why})"] if why else []
-    needed += [messages] if (messages := uncounted(setting)) else []
+    needed += [messages] if (messages := silent_server(setting)) else []
     if setting.training.own_models:
         needed.append("models of clients, which hold others' updates")
     changing = changing_lengths(setting)

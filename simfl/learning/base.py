@@ -196,6 +196,7 @@ class Learning(Plugin, Protocol):
         everybody_holds_samples: whether every client certainly does, given enough data.
         measures_losses: whether clients can say what loss a model has on their samples.
         counts_change: whether a client's number of samples may depend on the version of the model that it trains on.
+        by_seed: the seed may decide whose data a client holds.
         external: the remote clients, which are processes of their own.
         uses_cluster: whether clients train on a cluster.
         tokens: samples are tokens, not numbers.
@@ -212,6 +213,7 @@ class Learning(Plugin, Protocol):
     everybody_holds_samples: bool = False
     measures_losses: bool = False
     counts_change: bool = True
+    by_seed: bool = True
 
     @abstractmethod
     def build(self, scenario: ScenarioView, streams: Streams) -> Learner:
@@ -238,7 +240,7 @@ class Learning(Plugin, Protocol):
 LEARNING = Registry[Learning](
     "learning",
     default="supervised",
-    promises=("steepness", "everybody_holds_samples", "counts_change"),
+    promises=("steepness", "everybody_holds_samples", "counts_change", "by_seed"),
     protocol=Learning,
     modules=modules_of("simfl.learning", "none", "supervised"),
 )

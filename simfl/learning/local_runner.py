@@ -113,9 +113,9 @@ class LocalRunner:
     def _check_descent(self, upload: Upload, changes: Sequence[Vector]) -> None:
         """Who promises that it sends what SGD left does so, in one of its plain passes."""
         named, update = self.local.algorithm, upload.update
-        if not named.descends or named.repeats or any(update is change for change in changes):
+        if not named.descends or named.repeats or any(update is delta for delta in changes):
             return
-        if not any(np.allclose(update, change, rtol=1e-3, atol=1e-5, equal_nan=True) for change in changes):
+        if not any(np.allclose(update, delta, rtol=1e-3, atol=1e-5, equal_nan=True) for delta in changes):
             what = "says in `descends` that it sends what SGD leaves, and sends something else"
             raise PluginError(named, f"{what}, or that of other terms than it says in `proximal`")
 

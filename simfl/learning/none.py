@@ -26,6 +26,7 @@ class NoLearning:
     evaluate_every = 0
     steepness = None
     counts_change = False
+    by_seed = False
 
     @property
     def everybody_holds_samples(self) -> bool:

@@ -110,6 +110,10 @@ class Supervised:
         return bool(self.partition.leaves_nobody_out and self.holdout is None)
 
     @property
+    def by_seed(self) -> bool:
+        return bool(self.partition.by_seed)
+
+    @property
     def counts_change(self) -> bool:
         return bool(self.partition.counts_change)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
-from simfl.privacy.certify.chain import Around
+from simfl.privacy.certify.chain import Beside
 from simfl.privacy.certify.maps import Facts
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.stage import Stage
@@ -28,7 +28,7 @@ class History:
         samples: int64 (clients,): training samples of each client where they weigh its updates in every sum, beside
             the rows of the views; None where they do not.
         silent: nothing leaves a client.
-        around: what else is made of updates.
+        beside: what else is made of updates.
     """
 
     views: Mapping[int, ObserverView]
@@ -36,7 +36,7 @@ class History:
     stages: tuple[Stage, ...] = ()
     samples: NDArray[np.int64] | None = None
     silent: bool = False
-    around: Around = Around()
+    beside: Beside = Beside()
 
     @property
     def participation(self) -> Mapping[int, Any]:

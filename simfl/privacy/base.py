@@ -12,7 +12,7 @@ from simfl.core.payload import SUMMABLE
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant
-from simfl.privacy.certify.chain import Around, candidates, is_known, noise_where
+from simfl.privacy.certify.chain import Beside, candidates, is_known, noise_where
 from simfl.privacy.certify.clip import fits, is_sum
 from simfl.privacy.stage import STAGES, Stage
 
@@ -74,7 +74,7 @@ class Privacy:
         adds it to must have a bound. Noise that covers each update by itself does so whatever becomes of it.
         """
         stages = self.stages
-        known = bool(candidates(stages, [{}] * len(stages), Around.of(setting)))
+        known = bool(candidates(stages, [{}] * len(stages), Beside.of(setting)))
         for i, noise in enumerate(stages):
             if noise.whole or (not noise.certificate and (noise.adds_noise is None or known)):
                 continue
@@ -96,8 +96,8 @@ def _unfit(stage: Stage, setting: ScenarioView) -> Iterator[str]:
     if where != "server" and (where or stage.certificate) and (why := blind_noise(setting)):
         yield why
     unnamed = next((column.name for column in stage.columns if column.name.startswith("epsilon")), "")
-    if where == "server" and getattr(setting.secagg, "on_wrap", "stop") == "allow":
-        yield f"noises a sum that secagg: {setting.secagg.name} may wrap around, as one update can; use on_wrap: stop"
+    if where == "server" and setting.secagg.wraps:
+        yield f"noises a sum that secagg: {setting.secagg.name} may wrap around by one update; use on_wrap: stop"
     if stage.certificate and not is_known(stage):
         yield f"has an epsilon of its own, '{stage.certificate}', but does not say what it does to updates (maps)"
     if stage.certificate and not setting.training.keeps_changes:

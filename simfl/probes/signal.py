@@ -45,7 +45,7 @@ def refuted_noise(base: Played, draws: int) -> list[Refuted]:
     history, rng, refuted = base.history, np.random.default_rng(base.scenario.seed), list[Refuted]()
     if history.any_view.uncovered or not base.sums or SERVER not in history.participation:
         return []
-    accounted = candidates(history.stages, history.facts, history.around)
+    accounted = candidates(history.stages, history.facts, history.beside)
     noisy = [history.stages[i] for i, _ in accounted if history.facts[i]]
     for stage, loss in zip(noisy, losses(history), strict=True):
         limits = [most_allowed(history, loss, client) for client in range(base.scenario.clients)]

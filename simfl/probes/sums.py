@@ -62,7 +62,7 @@ def refuted_weights(base: Played) -> list[Refuted]:
     """
     history = base.history
     view = history.any_view
-    if view.opaque or history.around.coded or not view.same or SERVER not in history.participation:
+    if view.opaque or history.beside.coded or not view.same or SERVER not in history.participation:
         return []
     matrix = history.participation[SERVER].astype(np.float64)
     rows = (matrix if history.samples is None else with_samples(matrix, history.samples)).toarray()

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
+from simfl.core.certificate_words import NOT_COMPARED
 from simfl.experiments.compare.deltas import delta_sentences
 from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.run_numbers import divergence_text
@@ -87,7 +88,7 @@ def advise(study: Study) -> Advice | None:
     left = enough
     granted = {run.summary.get("privacy_assumes") for group in left for run in group.runs}
     if len(granted) > 1:
-        rule.append("no guarantee, as only some take for granted that only sums are seen")
+        rule.append(NOT_COMPARED)
         known = {name: measure for name, measure in known.items() if "guarantee" not in name and "privacy" not in name}
     elif any(group.hides for group in left) and not all(group.hides for group in left):
         rule.append("updates that are hidden in sums")

@@ -15,7 +15,7 @@ from simfl.core.errors import PluginError
 from simfl.core.types import Arrays
 from simfl.privacy.accountant import Accountant, History
 from simfl.privacy.base import COLUMNS
-from simfl.privacy.certify.chain import Around
+from simfl.privacy.certify.chain import Beside
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
@@ -109,8 +109,8 @@ def history_of(
 ) -> History:
     """The same, wherever it was told."""
     weighing = samples if scenario.training.by_samples else None
-    silent, around = not sent(scenario), Around.of(scenario)
-    return History(views, facts, scenario.privacy.stages, weighing, silent=silent, around=around)
+    silent, beside = not sent(scenario), Beside.of(scenario)
+    return History(views, facts, scenario.privacy.stages, weighing, silent=silent, beside=beside)
 
 
 def stage_facts(scenario: Scenario, folder: Path, rounds: int) -> tuple[dict[str, NDArray[np.float64]], ...]:

@@ -10,7 +10,7 @@ from simfl.core.coverage import STALEST, exposing, told_by_compression, unstated
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.accountant import ACCOUNTANTS
-from simfl.privacy.certify.chain import Around, candidates
+from simfl.privacy.certify.chain import Beside, candidates
 from simfl.privacy.dp.log_replay import noise_multiplier
 from simfl.privacy.stage import STAGES
 from simfl.scenario import Scenario
@@ -48,10 +48,10 @@ def central_noise(
         raise SimflError("training.rounds: is needed to say how much noise; the run has no known end")
     noised = _with_epsilon(scenario)
     stage, stages = _stage(noised), noised.privacy.stages
-    bounds = candidates(stages, [{}] * len(stages), Around.of(scenario))
+    bounds = candidates(stages, [{}] * len(stages), Beside.of(scenario))
     if not bounds:
         raise SimflError(f"--epsilon: no epsilon holds, as a stage after {STAGE} changes what it is made for")
-    if scenario.secagg.field is not None and getattr(scenario.secagg, "scale", None) is not None:
+    if not scenario.secagg.finest_grid:
         why = f"secagg: {scenario.secagg.name} rounds to a scale of your own, by which updates get longer"
         raise SimflError(f"--epsilon: {why}; leave scale out, or see the epsilon of a run")
     weight = _largest_weight(scenario, samples)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents import RoundResult
-from simfl.core.coverage import changing_lengths, exposing, told_by_compression, uncounted
+from simfl.core.coverage import changing_lengths, exposing, silent_server, told_by_compression
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import changing_weights
 from simfl.core.tolerance import tolerated_colluders
@@ -86,7 +86,7 @@ class Views(Mapping[int, ObserverView]):
         matrices = self.events.matrices()
         rule = scenario.training
         opaque: tuple[str, ...] = () if rule.aggregate.sum_only and not rule.own_models else (NEEDS_EACH,)
-        opaque += (UNCOUNTED,) if uncounted(scenario) else ()
+        opaque += (UNCOUNTED,) if silent_server(scenario) else ()
         same = not (changing_lengths(scenario) or changing_weights(scenario))
         codes, bare = told_by_compression(scenario), exposing(scenario)
         clear = tuple(Clear(part.name, part in codes) for part in dict.fromkeys((*codes, *bare)))

@@ -118,6 +118,16 @@ class Protocol(Plugin, Interface):
         """Whether the server alone learns nothing of a session without a sum, whatever is missing."""
         return False
 
+    @property
+    def wraps(self) -> bool:
+        """Whether one update may make a sum wrap around; so of a protocol in a field that does not deny it."""
+        return self.field is not None
+
+    @property
+    def finest_grid(self) -> bool:
+        """Whether it rounds as little as its field allows; a protocol in a field has to say so."""
+        return self.field is None
+
     def known(self, cohort: Cohort) -> dict[str, int]:
         """What theory knows of sums over such a cohort; of these what applies.
 
@@ -192,7 +202,18 @@ class Protocol(Plugin, Interface):
 
 PROTOCOLS = Registry[Protocol](
     "secagg",
-    promises=("shows_updates", "covers", "known", "tolerance", "view", "opens_last", "closes_failures", "largest_row"),
+    promises=(
+        "shows_updates",
+        "covers",
+        "known",
+        "tolerance",
+        "view",
+        "opens_last",
+        "closes_failures",
+        "wraps",
+        "finest_grid",
+        "largest_row",
+    ),  # fmt: skip
     protocol=Protocol,
     modules=modules_of(
         "simfl.secagg",

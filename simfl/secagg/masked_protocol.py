@@ -92,6 +92,14 @@ class MaskedProtocol(Protocol):
     columns: ClassVar[tuple[Column, ...]] = MASKED_COLUMNS
 
     @property
+    def wraps(self) -> bool:
+        return self.on_wrap == "allow"
+
+    @property
+    def finest_grid(self) -> bool:
+        return self.scale is None
+
+    @property
     def after_silence(self) -> int:
         """Colluders tolerated where answers are missing: one may have kept one, and late ones may come all the same."""
         return 0 if self.deadline_s is None else -1

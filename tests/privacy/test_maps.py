@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Job, JobId
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.chain import Around, bound_at, candidates
+from simfl.privacy.certify.chain import Beside, bound_at, candidates
 from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Map, Noise, Scale
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.losses import losses
@@ -73,7 +73,7 @@ def test_what_a_stage_sends_of_an_update_is_no_longer_than_its_maps_say(name):
         for link in stage.links:
             bound = link.bound(bound, {})
     else:
-        bound = bound_at((stage,), 0, ({},), Around())
+        bound = bound_at((stage,), 0, ({},), Beside())
     if name == "adaptive_gaussian":
         bound = Bound(l2=stage.initial_norm)  # what it says of a round; the bit beside it has noise of its own
     assert min(bound) < np.inf
@@ -103,9 +103,9 @@ def test_a_stage_without_its_maps_has_no_bound_and_protects_nothing(name):
         del STAGES._plugins["variant"]
         stage = variant(**{key: value for key, value in vars(made(name)).items() if key in cls.__dataclass_fields__})
         assert stage.links == (Map(),)
-        assert candidates((stage,), ({},), Around()) == []
+        assert candidates((stage,), ({},), Beside()) == []
         after = (CentralGaussian(), stage)
-        assert candidates(after, ({}, {}), Around()) == []
+        assert candidates(after, ({}, {}), Beside()) == []
 
 
 def test_a_stage_cannot_say_what_follows_from_its_maps():
@@ -123,13 +123,13 @@ def test_a_stage_cannot_say_what_follows_from_its_maps():
 def test_clips_before_and_after_central_noise_narrow_what_it_noises():
     central, clip = made("central_gaussian", clip_norm=1.0), made("clipping", norm=0.5)
     for stages, place in (((clip, central), 1), ((central, clip), 0)):
-        ((i, bound),) = candidates(stages, ({}, {}), Around())
+        ((i, bound),) = candidates(stages, ({}, {}), Beside())
         assert i == place and bound.l2 == 0.5
 
 
 def test_each_noise_has_a_bound_of_its_own_and_noise_has_none():
     local, central = made("local_gaussian", clip_norm=2.0), made("central_gaussian", clip_norm=1.0)
-    assert [(i, b.l2) for i, b in candidates((local, central), ({}, {}), Around())] == [(0, 2.0), (1, 1.0)]
+    assert [(i, b.l2) for i, b in candidates((local, central), ({}, {}), Beside())] == [(0, 2.0), (1, 1.0)]
 
     @dataclass(frozen=True)
     class Bare(CentralGaussian):
@@ -138,19 +138,19 @@ def test_each_noise_has_a_bound_of_its_own_and_noise_has_none():
         maps = ()
         server_maps = ()
 
-    assert [i for i, _ in candidates((local, Bare()), ({}, {}), Around())] == [0]
-    assert [i for i, _ in candidates((made("clipping"), Bare()), ({}, {}), Around())] == [1]
+    assert [i for i, _ in candidates((local, Bare()), ({}, {}), Beside())] == [0]
+    assert [i for i, _ in candidates((made("clipping"), Bare()), ({}, {}), Beside())] == [1]
 
 
 def test_compression_after_local_noise_only_processes_it_and_before_central_noise_is_clipped():
     local, central = made("local_gaussian"), made("central_gaussian", clip_norm=3.0)
-    assert [(i, b.l2) for i, b in candidates((local, central), ({}, {}), Around(coded=True))] == [(0, 1.0), (1, 3.0)]
+    assert [(i, b.l2) for i, b in candidates((local, central), ({}, {}), Beside(coded=True))] == [(0, 1.0), (1, 3.0)]
 
 
 def test_shares_are_shares_only_where_nothing_comes_after_them():
     shares = made("laplace_shares")
-    assert [i for i, _ in candidates((made("clipping"), shares), ({}, {}), Around(coded=True))] == [1]
-    assert candidates((shares, made("clipping")), ({}, {}), Around()) == []
+    assert [i for i, _ in candidates((made("clipping"), shares), ({}, {}), Beside(coded=True))] == [1]
+    assert candidates((shares, made("clipping")), ({}, {}), Beside()) == []
 
 
 def test_a_noise_says_against_whom_it_protects():
@@ -177,15 +177,15 @@ def test_what_a_later_server_part_makes_of_the_sum_counts_before_the_noise():
             return 100 * vector, state
 
     central = CentralGaussian()
-    assert candidates((central, Silent()), ({}, {}), Around()) == []
-    ((_, bound),) = candidates((central, Said()), ({}, {}), Around())
+    assert candidates((central, Silent()), ({}, {}), Beside()) == []
+    ((_, bound),) = candidates((central, Said()), ({}, {}), Beside())
     assert bound.l2 == pytest.approx(1.0)
 
 
 def test_a_clip_after_a_norm_that_moves_does_not_narrow_the_bit_beside_the_update():
     adaptive, clip = made("adaptive_gaussian", bit_std=0.6), made("clipping", norm=0.5)
     facts = {"sensitivity": np.array([10.0]), "std": np.array([10.0])}
-    ((_, bound),) = candidates((adaptive, clip), (facts, {}), Around())
+    ((_, bound),) = candidates((adaptive, clip), (facts, {}), Beside())
     assert bound.l2.tolist() == [pytest.approx(np.hypot(10.0, 1.0))]  # of the update and its bit
 
 

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
-from simfl.privacy.certify.chain import Around, bound_at
+from simfl.privacy.certify.chain import Beside, bound_at
 from simfl.privacy.certify.maps import Clip, Noise, Scale
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.accountants.zero_out import ZeroOut
@@ -101,14 +101,14 @@ def test_shares_of_noise_cover_only_updates_that_count_the_same():
 
 
 def test_what_a_later_stage_does_to_the_sum_is_not_known():
-    assert bound_at((CentralGaussian(), Unscaled()), 0, [{}, {}], Around()).l2 == inf
-    assert bound_at((Unscaled(), CentralGaussian()), 1, [{}, {}], Around()).l2 == 1.0
+    assert bound_at((CentralGaussian(), Unscaled()), 0, [{}, {}], Beside()).l2 == inf
+    assert bound_at((Unscaled(), CentralGaussian()), 1, [{}, {}], Beside()).l2 == 1.0
 
 
 def test_a_clip_of_the_update_and_its_bit_does_not_narrow_the_bit():
     stages = (AdaptiveGaussian(initial_norm=10.0, bit_std=0.6), Clipping(0.5))
     bound, facts = (
-        bound_at(stages, 0, [{"sensitivity": 10.0}, {}], Around()),
+        bound_at(stages, 0, [{"sensitivity": 10.0}, {}], Beside()),
         {"sensitivity": np.array([10.0]), "std": np.array([10.0])},
     )
     assert (

@@ -140,7 +140,7 @@ def test_the_report_of_a_run_says_that_the_guarantee_holds_and_what_it_cost(buff
     path, _ = buffered
     study = read_study([path])
     text, summary = " ".join(describe(study)), json.loads((path / "summary.json").read_text())
-    assert "more than sums (basecagg), so that no multi-round guarantee holds: what the server may know besides" in text
+    assert "more than sums (basecagg), so that no multi-round guarantee holds: what a session that failed" in text
     assert "more than sums (basecagg)" in pages[0]
     sure = " ".join(describe(read_study([run(real("basecagg", "devices.failure=none"), tmp_path).path])))
     assert "sums only (basecagg), and the multi-round guarantee T = 2 holds" in sure

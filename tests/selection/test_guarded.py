@@ -462,7 +462,9 @@ def played(out, *overrides):
 )
 def test_sums_keep_the_guarantee_whoever_fails_in_whatever_phase(tmp_path, failures, secagg):
     summary, P = played(tmp_path, f"training.on_failure={failures}", f"secagg={secagg}", "training.deadline_s=4")
-    assert summary["privacy_semi_strong"] >= 4 and summary["guarantee_semi_strong"] == summary["guarantee_weak"] == 4
+    closed = "deadline_s" not in secagg and secagg != "lightsecagg"  # else the server may open sums that fail
+    assert summary["guarantee_semi_strong"] == summary["guarantee_weak"] == (4 if closed else 1)
+    assert summary["privacy_semi_strong"] >= 4
     assert worst(np.vstack([P[P.any(axis=1)], matrix(np.arange(24).reshape(6, 4), 24)]), "semi_strong") >= 4
     assert P.any(axis=1).sum() + summary["skipped"] == 80
     assert (summary["refused_sum"] > 0) == (failures != "abort")

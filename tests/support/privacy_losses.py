@@ -9,7 +9,7 @@ is known as well, e.g. the number of clients in a sum.
 import numpy as np
 from scipy.special import ndtr
 
-from simfl.privacy.certify.chain import Around, bound_at
+from simfl.privacy.certify.chain import Beside, bound_at
 
 WIDE = 12.0
 """Standard deviations beyond the means that cells reach; what lies further counts against an upper bound only."""
@@ -127,4 +127,4 @@ def known_size(n, q, std, removal):
 
 def own_loss(stage, facts):
     """What a stage says that its noise leaves, if no other stage is there."""
-    return stage.loss(facts, bound_at((stage,), 0, (facts,), Around()))
+    return stage.loss(facts, bound_at((stage,), 0, (facts,), Beside()))

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.compression_step import CompressionStep
-from simfl.agents.aggregation.promises import require_fixed, require_maps, require_sum, required_changes, trained
+from simfl.agents.aggregation.promises import require_fixed, require_maps, require_sum, required_changes, train_as_said
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Job, Updates
@@ -103,7 +103,7 @@ class AggregationPipeline:
 
     def train(self, jobs: Sequence[Job]) -> Updates:
         """Trains exactly these jobs, in one batch."""
-        return trained(self.parts, jobs)
+        return train_as_said(self.parts, jobs)
 
     def sum(
         self,

@@ -64,7 +64,7 @@ def _off(vector: NDArray[np.float64], summed: NDArray[np.float64], gain: float |
     return float(np.abs(vector - gain * summed).max(initial=0.0)) - abs(gain) * step
 
 
-def trained(parts: Components[Rule], jobs: Sequence[Job]) -> Updates:
+def train_as_said(parts: Components[Rule], jobs: Sequence[Job]) -> Updates:
     """What training makes of these jobs.
 
     Raises:
@@ -92,14 +92,14 @@ def required_changes(
     """
     rule = parts.rule
 
-    def downloaded() -> list[NDArray[np.float32]]:
+    def downloads() -> list[NDArray[np.float32]]:
         return [parts.learner.get(job.start) for job in jobs]
 
     deltas = read_only(deltas)
-    contributions = rule.contributions(deltas, downloaded, model)
+    contributions = rule.contributions(deltas, downloads, model)
     if not (_is_foreign(rule) and rule.keeps_changes):
         return contributions
-    changes = contributions - rule.contributions(np.zeros_like(deltas), downloaded, model)
+    changes = contributions - rule.contributions(np.zeros_like(deltas), downloads, model)
     sound = np.isfinite(contributions).all(axis=1)
     if not np.allclose(changes[sound], deltas[sound], rtol=1e-3, atol=1e-5):
         why = "sums something else than clients' changes; say sends_changes = False"

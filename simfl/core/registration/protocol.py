@@ -116,20 +116,20 @@ def _forget_promises(cls: type, protocol: type, names: tuple[str, ...]) -> None:
     """
     if cls.__module__.startswith("simfl."):
         return
-    own = {f.name for f in fields(cls)}
-    unsaid = tuple(name for name in names if name not in own and _is_inherited(cls, protocol, name, own))
+    keys = {f.name for f in fields(cls)}
+    unsaid = tuple(name for name in names if name not in keys and _is_inherited(cls, protocol, name, keys))
     for name, value in [("unsaid", unsaid), *((name, getattr_static(protocol, name)) for name in unsaid)]:
         setattr(cls, name, value)
 
 
-def _is_inherited(cls: type, protocol: type, name: str, own: set[str]) -> bool:
+def _is_inherited(cls: type, protocol: type, name: str, keys: set[str]) -> bool:
     """Whether another class promises this, and one that it is not made of changes anything."""
     says = next((each for each in cls.__mro__ if name in vars(each) or _is_ours(each)), protocol)
     if says in protocol.__mro__ or getattr_static(cls, name, None) is getattr_static(protocol, name):
         return False
     others = [each for each in cls.__mro__ if each not in says.__mro__]
     changed = {it for each in others for it in vars(each) if not it.startswith("__") or it in CHANGING}
-    return bool(changed - HARMLESS - own)
+    return bool(changed - HARMLESS - keys)
 
 
 def _is_ours(cls: type) -> bool:
@@ -145,7 +145,7 @@ def refuse_altered(plugin: object) -> None:
     """
     if not is_plugin(plugin):
         raise PluginError(type(plugin).__name__, "stands for a plugin, but is not registered itself; register it")
-    usual = {*getattr(plugin, "__dataclass_fields__", {})}
+    usual = {f.name for f in fields(plugin)}
     usual |= {name for cls in type(plugin).__mro__ for name, it in vars(cls).items() if isinstance(it, cached_property)}
     if altered := sorted(vars(plugin).keys() - usual):
         raise PluginError(plugin, f"sets '{altered[0]}' of itself, which is no field; a class has to say it")

@@ -66,7 +66,7 @@ class Registry(Mapping[str, type[P_co]]):
         modules: the module that registers each of simfl's own plugins, imported when the plugin is asked for.
         derived: what the protocol makes of the rest of a plugin, so that no plugin may say it itself.
         promises: what makes a certificate better where a plugin says it; not inherited by a class
-            that changes anything of the one that says it (:func:`.protocol.hold_to`).
+            that changes anything of the one that says it (:func:`simfl.core.registration.protocol.hold_to`).
         shorthand: the mapping that some texts other than names are short for; None where a text is a name.
 
     Attributes:

@@ -68,16 +68,10 @@ def together(runs: Iterable[tuple[Scenario, Path]], unfinished: int) -> Together
         return Together(len(finished), delta, why=SHARED_NOISE)
     assert delta is not None, "or there was a reason"
     each = [_loss_of(scenario, folder, delta) for scenario, folder in finished]
-    if any(_is_dealt(scenario) for scenario, _ in finished):
+    if any(scenario.learning.by_seed for scenario, _ in finished):  # no client is the same in two runs
         each = [loss.of_most() for loss in each]
     epsilons = reduce(RunLoss.plus, each).epsilons(delta)
     return Together(len(finished), delta, float(epsilons.max()), float(np.median(epsilons)))
-
-
-def _is_dealt(scenario: Scenario) -> bool:
-    """Whether the seed decides whose data a client holds: then no client is the same in two runs."""
-    partition = getattr(scenario.learning, "partition", None)
-    return partition is not None and partition.name != "natural"
 
 
 def _loss_of(scenario: Scenario, folder: Path, delta: float) -> RunLoss:

@@ -94,12 +94,14 @@ class Partition(Plugin, Protocol):
     Attributes:
         always_possible: any data can be split so.
         leaves_nobody_out: every client certainly gets samples of data that have as many as there are clients.
+        by_seed: the seed may decide whose data a client holds.
         changes: what a client holds depends on the version of the model that it trains on.
     """
 
     always_possible: bool = False
     leaves_nobody_out: bool = False
     changes: bool = False
+    by_seed: bool = True
 
     @property
     def counts_change(self) -> bool:
@@ -127,7 +129,7 @@ class Partition(Plugin, Protocol):
 PARTITIONS = Registry[Partition](
     "partition",
     shorthand=shorthand,
-    promises=("always_possible", "leaves_nobody_out", "counts_change"),
+    promises=("always_possible", "leaves_nobody_out", "counts_change", "by_seed"),
     protocol=Partition,
     modules=modules_of(
         "simfl.learning.partitions",

@@ -29,6 +29,11 @@ class Natural:
     example = {"column": "place"}
     leaves_nobody_out = True
 
+    @property
+    def by_seed(self) -> bool:
+        """Values are drawn."""
+        return self.subset
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         if self.column not in data.columns:
             known = ", ".join(data.columns) or "none"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simfl.privacy.stage import Stage
 
 
-class Around(NamedTuple):
+class Beside(NamedTuple):
     """What else is made of updates, before and between the stages.
 
     Attributes:
@@ -34,7 +34,7 @@ class Around(NamedTuple):
     changes: bool = True
 
     @classmethod
-    def of(cls, setting: ScenarioView) -> "Around":
+    def of(cls, setting: ScenarioView) -> "Beside":
         """That of a scenario."""
         compression = setting.compression
         return cls(compression.codes, compression.per_client, setting.training.keeps_changes)
@@ -50,23 +50,23 @@ def noise_where(stage: "Stage") -> str:
     return "" if stage.adds_noise is None else stage.adds_noise.where
 
 
-def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], around: Around) -> Bound:
+def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], beside: Beside) -> Bound:
     """How long what stage ``i`` adds its noise to can be, of each client; infinite where nobody knows.
 
     Args:
         stages: of the scenario.
         i: which adds noise.
         facts: of each stage; empty ones before the first round.
-        around: what else is made of updates.
+        beside: what else is made of updates.
     """
     noise = stages[i].adds_noise
     assert noise is not None
     if noise.where == "share" and i + 1 < len(stages):
         return Bound()  # what comes after leaves each client another part of its share
-    bound, place, alone = Bound(), compression_place(stages), around.changes
+    bound, place, alone = Bound(), compression_place(stages), beside.changes
     for k, stage in enumerate(stages if noise.where == "server" else stages[: i + 1]):
-        if around.coded and k == place:
-            bound, alone = Bound(), alone and around.coded_each
+        if beside.coded and k == place:
+            bound, alone = Bound(), alone and beside.coded_each
         for link in stage.links:
             alone = alone and link.per_client
             after = link.bound(bound, facts[k])
@@ -85,10 +85,10 @@ def _wider(one: Bound, other: Bound) -> Bound:
     return Bound(*map(np.maximum, one, other))
 
 
-def candidates(stages: Sequence["Stage"], facts: Sequence[Facts], around: Around) -> list[tuple[int, Bound]]:
+def candidates(stages: Sequence["Stage"], facts: Sequence[Facts], beside: Beside) -> list[tuple[int, Bound]]:
     """The stages whose noise protects, each with the bound at which it does."""
     noisy = [i for i, stage in enumerate(stages) if stage.adds_noise is not None]
-    bounds = [(i, bound_at(stages, i, facts, around)) for i in noisy]
+    bounds = [(i, bound_at(stages, i, facts, beside)) for i in noisy]
     return [(i, bound) for i, bound in bounds if _finite(bound)]
 
 

@@ -43,7 +43,7 @@ class EpsilonTimeline(NamedTuple):
 def losses(history: History) -> list[Loss]:
     """What each stage leaves whose noise protects, by itself: each of them holds, whatever the others add."""
     each_loss = []
-    for i, bound in candidates(history.stages, history.facts, history.around):
+    for i, bound in candidates(history.stages, history.facts, history.beside):
         stage, facts = history.stages[i], history.facts[i]
         if not facts:
             continue
