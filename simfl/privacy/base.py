@@ -96,8 +96,8 @@ def _unfit(stage: Stage, setting: ScenarioView) -> Iterator[str]:
     if where != "server" and (where or stage.certificate) and (why := blind_noise(setting)):
         yield why
     unnamed = next((column.name for column in stage.columns if column.name.startswith("epsilon")), "")
-    if where == "server" and setting.secagg.wraps:
-        yield f"noises a sum that secagg: {setting.secagg.name} may wrap around by one update; use on_wrap: stop"
+    if where == "server" and setting.secagg.moves_sums == "around":
+        yield f"noises a sum that may wrap around by one update (secagg: {setting.secagg.name}); use on_wrap: stop"
     if stage.certificate and not is_known(stage):
         yield f"has an epsilon of its own, '{stage.certificate}', but does not say what it does to updates (maps)"
     if stage.certificate and not setting.training.keeps_changes:

@@ -51,7 +51,7 @@ def central_noise(
     bounds = candidates(stages, [{}] * len(stages), Beside.of(scenario))
     if not bounds:
         raise SimflError(f"--epsilon: no epsilon holds, as a stage after {STAGE} changes what it is made for")
-    if not scenario.secagg.finest_grid:
+    if scenario.secagg.moves_sums:
         why = f"secagg: {scenario.secagg.name} rounds to a scale of your own, by which updates get longer"
         raise SimflError(f"--epsilon: {why}; leave scale out, or see the epsilon of a run")
     weight = _largest_weight(scenario, samples)

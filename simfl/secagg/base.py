@@ -9,7 +9,7 @@ the sum happens later, in one batch, in :meth:`Protocol.add`, and only for sums 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 from typing import Protocol as Interface
 
 import numpy as np
@@ -119,14 +119,11 @@ class Protocol(Plugin, Interface):
         return False
 
     @property
-    def wraps(self) -> bool:
-        """Whether one update may make a sum wrap around; so of a protocol in a field that does not deny it."""
-        return self.field is not None
-
-    @property
-    def finest_grid(self) -> bool:
-        """Whether it rounds as little as its field allows; a protocol in a field has to say so."""
-        return self.field is None
+    def moves_sums(self) -> Literal["", "coarsely", "around"]:
+        """What else than hiding it does to a sum: rounds it ``coarsely``, more than its field makes it, or ``around``:
+        one update may make it wrap around the field, so of a protocol in a field that does not deny it.
+        """
+        return "" if self.field is None else "around"
 
     def known(self, cohort: Cohort) -> dict[str, int]:
         """What theory knows of sums over such a cohort; of these what applies.
@@ -210,8 +207,7 @@ PROTOCOLS = Registry[Protocol](
         "view",
         "opens_last",
         "closes_failures",
-        "wraps",
-        "finest_grid",
+        "moves_sums",
         "largest_row",
     ),  # fmt: skip
     protocol=Protocol,

@@ -88,16 +88,11 @@ class MaskedProtocol(Protocol):
     field = Q
     shows_updates = False
     covers = SUMMABLE
-
     columns: ClassVar[tuple[Column, ...]] = MASKED_COLUMNS
 
     @property
-    def wraps(self) -> bool:
-        return self.on_wrap == "allow"
-
-    @property
-    def finest_grid(self) -> bool:
-        return self.scale is None
+    def moves_sums(self) -> Literal["", "coarsely", "around"]:
+        return "around" if self.on_wrap == "allow" else "" if self.scale is None else "coarsely"
 
     @property
     def after_silence(self) -> int:
@@ -118,9 +113,8 @@ class MaskedProtocol(Protocol):
         most = summands(setting)
         if most is not None and self.min_sum is not None and most < self.min_sum:
             nearest = f"the nearest value is {most}" if most > 1 else "one update is not hidden; use secagg: plain"
-            problems.append(
-                ("min_sum", f"is {self.min_sum}, but {most} {'is' if most == 1 else 'are'} summed; {nearest}")
-            )
+            summed = f"{most} {'is' if most == 1 else 'are'} summed"
+            problems.append(("min_sum", f"is {self.min_sum}, but {summed}; {nearest}"))
         elif most is not None:
             problems += self._field_overflow(setting, most)
         if self.scale is not None and self.clip * self.scale > FINEST:
@@ -177,8 +171,7 @@ class MaskedProtocol(Protocol):
 
     def counting(self) -> JsonObject:
         """With a second for one kind of operation and none for the others, by the kind."""
-        kinds = [rate.name for rate in fields(CryptoRates)]
-        free = dict.fromkeys(kinds, 0.0)
+        free = dict.fromkeys(kinds := [rate.name for rate in fields(CryptoRates)], 0.0)
         return {f"{kind.removesuffix('_s')}s": replace(self, rates=CryptoRates(**free | {kind: 1.0})) for kind in kinds}
 
     def length(self, dimension: int) -> int:
