@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from simfl.audit.audit_report import Report
     from simfl.audit.log import Log
     from simfl.audit.log_ledger import LogLedger
+    from simfl.audit.noise import Spent
 
 
 @click.command("audit")
@@ -113,16 +114,13 @@ def command(
         return following.follow(participation, _columns(columns), least, action, interval_s)
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
-    from simfl.audit.noise import spent
-    from simfl.audit.of_coalition import count_unsummed
     from simfl.audit.reading import read
 
     _check_output(figure, participation, picture=True)
     _check_output(html, participation)
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
-    alone = None if noise is None else count_unsummed(Path(participation))
-    epsilons = None if noise is None else spent(log.used, noise, delta, dimension, alone)
+    epsilons = None if noise is None else _spent(log, participation, noise, delta, dimension)
     colluding = _positions(names, log.clients, participation)
     known = _known_to(log, participation, colluding, colluders or 0)
     report = audit(known.matrix, known.rounds, known.clients, every, unused=known.unused, doubles=known.doubles,
@@ -132,6 +130,14 @@ def command(
         click.echo("weights are without clients' samples, which multiply them (training.weighting: samples)", err=True)
     _write(report, figure, html, Path(participation).name or participation)
     print_json(report.to_json()) if as_json else click.echo(text(report))
+
+
+def _spent(log: "Log", participation: str, noise: str, delta: float, dimension: int | None) -> "Spent":
+    """What noise in the sums leaves to be learned; of a run also of what it has sent and not summed."""
+    from simfl.audit.noise import spent
+    from simfl.audit.of_coalition import count_unsummed
+
+    return spent(log.used, noise, delta, dimension, count_unsummed(Path(participation)))
 
 
 def _known_to(log: "Log", participation: str, colluding: list[int], colluders: int) -> "Log":

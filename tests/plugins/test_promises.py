@@ -108,11 +108,15 @@ def play(tmp_path):
         own.write_text(f"# {own}\n{HEAD}{plugin}")
         out = ["--out", str(tmp_path / "runs")] if command == "run" else []
         words = [command, str(tmp_path / "base.yaml"), *overrides, "--plugin", str(own), *out, "--json"]
-        before = {family: {*registry._plugins} for family, registry in FAMILIES.items()}
+        others = {}  # plugins of other tests, which may have the same names
+        for registry in FAMILIES.values():
+            foreign = [name for name, cls in registry._plugins.items() if not cls.__module__.startswith("simfl.")]
+            others[registry] = {name: registry._plugins.pop(name) for name in foreign}
         done = CliRunner().invoke(simfl, words)
-        for family, registry in FAMILIES.items():  # the next one may take the same names
-            for name in [n for n in registry._plugins if n not in before[family] and n not in registry.modules]:
+        for registry, known in others.items():
+            for name in [name for name, cls in registry._plugins.items() if not cls.__module__.startswith("simfl.")]:
                 del registry._plugins[name]
+            registry._plugins.update(known)
         return done, json.loads(done.stdout) if done.exit_code == 0 else {"output": done.output}
 
     return play
