@@ -17,7 +17,7 @@ from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.agents.world import Process, World
 from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
-from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.protocol import Plugin, is_foreign
 from simfl.core.registration.registry import Registry
 from simfl.core.types import Job, Units, View
 from simfl.core.validation import checked_type
@@ -158,7 +158,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         Raises:
             PluginError: a server of a plugin has given two jobs one number, by which their noise is drawn.
         """
-        if not type(self).__module__.startswith("simfl."):
+        if is_foreign(self):
             numbers = {job.id for job in jobs}
             if len(numbers) < len(jobs) or numbers & self.numbers:
                 raise PluginError(f"server '{self.name}'", "gives two jobs one number, so that their noise is the same")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from inspect import isabstract
 
+from simfl.core.registration.protocol import is_foreign
 from simfl.core.rng import Streams
 from simfl.privacy.stage import Stage
 
@@ -22,6 +23,6 @@ def stage_streams(stages: Sequence[Stage], streams: Streams) -> tuple[Streams, .
         [cls for cls in type(stage).__mro__ if not (cls in Stage.__mro__ or isabstract(cls))] for stage in stages
     ]
     drawing = [{cls for cls in classes if any(name in vars(cls) for name in DRAWING)} for classes in classes_of]
-    ours = [type(stage).__module__.startswith("simfl.") for stage in stages]
-    alike = [not ours[i] or any(classes & earlier for earlier in drawing[:i]) for i, classes in enumerate(drawing)]
+    foreign = [is_foreign(stage) for stage in stages]
+    alike = [foreign[i] or any(classes & earlier for earlier in drawing[:i]) for i, classes in enumerate(drawing)]
     return tuple(replace(streams, within=f"stage {i}/") if it else streams for i, it in enumerate(alike))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from simfl.core.columns import COLLUDER_COLUMNS
 from simfl.core.coverage import sent
 from simfl.core.errors import PluginError
+from simfl.core.registration.protocol import is_foreign
 from simfl.core.types import Arrays
 from simfl.privacy.accountant import Accountant, History
 from simfl.privacy.base import COLUMNS
@@ -43,7 +44,7 @@ def accounts(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
 
 def _shown(accountant: Accountant, seen: History) -> History:
     """What an accountant is given: one of a plugin a copy, as others read the same after it."""
-    return seen if type(accountant).__module__.startswith("simfl.") else deepcopy(seen)
+    return deepcopy(seen) if is_foreign(accountant) else seen
 
 
 def _of_unsummed(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:

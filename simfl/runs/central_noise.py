@@ -51,9 +51,12 @@ def central_noise(
     bounds = candidates(stages, [{}] * len(stages), Beside.of(scenario))
     if not bounds:
         raise SimflError(f"--epsilon: no epsilon holds, as a stage after {STAGE} changes what it is made for")
-    if scenario.secagg.moves_sums:
-        why = f"secagg: {scenario.secagg.name} rounds to a scale of your own, by which updates get longer"
-        raise SimflError(f"--epsilon: {why}; leave scale out, or see the epsilon of a run")
+    if moves := scenario.secagg.moves_sums:
+        does = "rounds to a scale of your own, by which updates get longer" if moves == "coarsely" else "may wrap sums"
+        why = f"secagg: {scenario.secagg.name} {does}"
+        raise SimflError(
+            f"--epsilon: {why}; use the protocol's own scale and on_wrap: stop, or see the epsilon of a run"
+        )
     weight = _largest_weight(scenario, samples)
     scale = weight / (stage.max_weight or 1.0) * float(bounds[0][1].l2) / stage.clip_norm
     known: JsonObject = {

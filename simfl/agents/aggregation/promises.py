@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
 from simfl.core.errors import PluginError
+from simfl.core.registration.protocol import is_foreign
 from simfl.core.types import Aggregate, Job, Updates
 from simfl.core.validation import read_only
 from simfl.privacy.certify.chain import noise_where
@@ -36,7 +37,7 @@ def require_sum(
     """
     aggregate, protocol = parts.rule.aggregate, parts.protocol
     noisy = any(it.adds_noise is not None or it.certificate for it in parts.stages)
-    if not aggregate.sum_only or not (noisy or _is_foreign(aggregate) or _is_foreign(protocol)):
+    if not aggregate.sum_only or not (noisy or is_foreign(aggregate) or is_foreign(protocol)):
         return
     if protocol.certificate or any(it.whole for it in parts.stages):
         return  # adds noise of its own; adds whole numbers, which may wrap
@@ -51,7 +52,7 @@ def require_sum(
     step += 1e-5 * np.abs(sent).max(initial=0.0) * np.abs(shares).sum()  # of numbers that nearly cancel
     off = min(_off(vector, each, gain, step) for each in summed)
     if not off <= (1e-3 if noisy else 1e-2) * np.abs(vector).max(initial=0.0):
-        if not _is_foreign(protocol) and (protocol.shows_updates or protocol.sums_whoever_comes):
+        if not is_foreign(protocol) and (protocol.shows_updates or protocol.sums_whoever_comes):
             raise PluginError(aggregate, "combine gives no fixed multiple of the weighted sum; say sum_only = False")
         why = f"add is off the weighted sum by {off:.3g}, more than the step of its grid, {total.step:g}; say its step"
         raise PluginError(f"secagg '{protocol.name}'", why)
@@ -97,7 +98,7 @@ def required_changes(
 
     deltas = read_only(deltas)
     contributions = rule.contributions(deltas, downloads, model)
-    if not (_is_foreign(rule) and rule.keeps_changes):
+    if not (is_foreign(rule) and rule.keeps_changes):
         return contributions
     changes = contributions - rule.contributions(np.zeros_like(deltas), downloads, model)
     sound = np.isfinite(contributions).all(axis=1)
@@ -129,7 +130,7 @@ def require_maps(
     Raises:
         PluginError: it is not.
     """
-    if not _is_foreign(stage) or noise_where(stage) in ("client", "share"):
+    if not is_foreign(stage) or noise_where(stage) in ("client", "share"):
         return
     links = stage.links
     if links and all(link.per_client for link in links) and not np.allclose(first(), after[:1], 1e-3, 1e-5, True):
@@ -140,7 +141,3 @@ def require_maps(
             bound = link.bound(bound, {})
         if (norms(after) > 1.001 * np.asarray(bound.l2) + 1e-6).any():
             raise PluginError(f"stage '{stage.name}'", "sends longer updates than it says (maps)")
-
-
-def _is_foreign(plugin: object) -> bool:
-    return not type(plugin).__module__.startswith("simfl.")

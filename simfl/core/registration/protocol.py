@@ -137,6 +137,11 @@ def _is_ours(cls: type) -> bool:
     return cls in registered and cls.__module__.startswith("simfl.")
 
 
+def is_foreign(plugin: object) -> bool:
+    """Whether its class is none of simfl's own, which tests look at."""
+    return not type(plugin).__module__.startswith("simfl.")
+
+
 def refuse_altered(plugin: object) -> None:
     """
     Raises:
