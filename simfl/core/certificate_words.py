@@ -3,9 +3,11 @@
 All who print one take their words from here.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
+
+from simfl.core.wording import label_list
 
 if TYPE_CHECKING:
     from simfl.core.columns import Column
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
 AND = "; "
 """Between the assumptions of a column."""
+OR = "; or "
+"""Between the observers of a column of several runs, and between what it protects in them."""
 ONLY_SUMS = "only sums are seen"
 """What is taken for granted where no protocol makes it so: of logs, and of ``secagg: ideal``."""
 IF_ONLY_SUMS = f"(if {ONLY_SUMS})"
@@ -30,6 +34,8 @@ MULTI_ROUND: dict[str, Any] = {
     "assumes": WORST_CASE,
 }
 POLICY: dict[str, Any] = MULTI_ROUND | {"assumes": AND.join([WORST_CASE, "the server follows the policy"])}
+SERVER_TOO = "the server, and all who see the models"
+NOT_SERVER = "all who see the models, not the server, which adds the noise"
 EPSILON: dict[str, Any] = {
     "observer": "all who see the models, and the server unless it adds the noise itself",
     "protects": "all updates of a client against none of them (zero-out)",
@@ -40,7 +46,7 @@ SAMPLED_EPSILON: dict[str, Any] = EPSILON | {
     "protects": "a client, added or removed; with fixed_size, replaced",
 }
 SAMPLE_EPSILON: dict[str, Any] = EPSILON | {
-    "observer": "the server, and all who see the models",
+    "observer": SERVER_TOO,
     "protects": "one sample of one client, replaced",
     "assumes": AND.join(
         [
@@ -118,10 +124,55 @@ def taking_for_granted(columns: "Iterable[Column]", assumed: str) -> "list[Colum
     ]
 
 
+def against(column: "Column", noisy: Collection[str]) -> "Column":
+    """An epsilon of a run whose stages with noise protect against ``server`` or ``outside``: whom it is against."""
+    if column.observer not in (EPSILON["observer"], SAMPLED_EPSILON["observer"]):
+        return column
+    if set(noisy) == {"server"}:
+        return column._replace(observer=SERVER_TOO)
+    return column._replace(observer=NOT_SERVER) if column.observer == EPSILON["observer"] else column
+
+
 def unite_columns(columns: "Iterable[Column]") -> "dict[str, Column]":
-    """The columns of several runs by name; a certificate takes for granted what it does in any of them."""
+    """The columns of several runs by name; a certificate takes for granted what it does in any of them, and none is
+    better than another where they are against different observers, or protect different things.
+    """
     known: dict[str, Column] = {}
     for column in columns:
-        before = assumptions(known[column.name]) if column.name in known else []
-        known[column.name] = column._replace(assumes=AND.join(dict.fromkeys([*before, *assumptions(column)])))
+        before = known.get(column.name, column)
+        assumed = dict.fromkeys([*assumptions(before), *assumptions(column)])
+        column = column._replace(assumes=AND.join(assumed))
+        if _promise(before) != _promise(column):
+            observer, protects = (_either(*pair) for pair in zip(_promise(before), _promise(column), strict=True))
+            column = column._replace(better=0, observer=observer, protects=protects)
+        known[column.name] = column
     return known
+
+
+def unlike_sentences(configurations: "Mapping[str, Mapping[str, str]]", columns: "Mapping[str, Column]") -> list[str]:
+    """In words, without full stops, which certificates cannot be compared; of what :func:`promises` says of each
+    configuration.
+    """
+    of: dict[str, dict[str, list[str]]] = {}
+    for label, each in configurations.items():
+        for name, text in each.items():
+            of.setdefault(name, {}).setdefault(text, []).append(label)
+    sentences: dict[str, list[str]] = {}
+    for name, labels in of.items():
+        if len(labels) > 1:
+            parts = [f"of {label_list(those)} {text}" for text, those in labels.items()]
+            sentences.setdefault(AND.join(parts), []).append(columns[name].heading if name in columns else name)
+    return [f"{' and '.join(headings)}: {text}; these cannot be compared" for text, headings in sentences.items()]
+
+
+def promises(columns: "Iterable[Column]") -> dict[str, str]:
+    """Whom each certificate is against, and what it protects, by name."""
+    return {c.name: f"against {c.observer}, protects {c.protects}" for c in columns if c.observer}
+
+
+def _promise(column: "Column") -> tuple[str, str]:
+    return column.observer, column.protects
+
+
+def _either(before: str, now: str) -> str:
+    return OR.join(dict.fromkeys([*before.split(OR), *now.split(OR)]))

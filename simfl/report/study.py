@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from simfl.core.certificate_words import OF_ONE_RUN, basis_lines, said_of, unite_columns
+from simfl.core.certificate_words import OF_ONE_RUN, basis_lines, promises, said_of, unite_columns
 from simfl.core.columns import Column
 from simfl.experiments.compare.deltas import Deltas, merge, unlike
 from simfl.experiments.compare.overhead import HIDES
@@ -57,6 +57,11 @@ class Group:
     @property
     def first(self) -> Run:
         return self.runs[0]
+
+    @property
+    def promises(self) -> dict[str, str]:
+        """Whom its certificates are against and what they protect, by name."""
+        return promises(unite_columns(column for run in self.runs for column in run.columns.values()).values())
 
     @property
     def hides(self) -> bool:

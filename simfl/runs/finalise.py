@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.final_attacks import document as document_of
 from simfl.agents.aggregation.metric_runner import checked_values
 from simfl.attacks.base import Finding
-from simfl.core.certificate_words import UNSAID, taking_for_granted
+from simfl.core.certificate_words import UNSAID, against, taking_for_granted
 from simfl.core.column_files import FILE, document
 from simfl.core.columns import GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column
 from simfl.core.coverage import beside_sums, clear, sent
@@ -129,7 +129,8 @@ def _describe_columns(folder: Path, scenario: Scenario, columns: Sequence[Column
     plugin_numbers = [column for owner in (*scenario.attacks, *scenario.metrics) for column in owner.finals]
     unsaid = {column.name for each in accountants(scenario) for column in each.columns if not column.observer}
     unsaid |= {column.name for column in columns if "epsilon" in column.name and not column.observer}
-    said = [c._replace(**UNSAID) if c.name in unsaid else c for c in columns]
+    noisy = [stage.observer for stage in scenario.privacy.stages if stage.observer]
+    said = [c._replace(**UNSAID) if c.name in unsaid else against(c, noisy) for c in columns]
     described = (*said, *numbers, *plugin_numbers)
     write_atomically(folder / FILE, _json(document(taking_for_granted(described, scenario.secagg.assumes))))
 

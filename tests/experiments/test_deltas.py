@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from simfl.cli import simfl as group
+from simfl.core.certificate_words import NOT_SERVER, SERVER_TOO, against
 from simfl.core.columns import unknown
 from simfl.experiments.compare.deltas import ACCOUNTED, PERTURBED, PURE, delta_sentences, deltas, unlike
 from simfl.privacy.accountant import ACCOUNTANTS
@@ -75,6 +76,27 @@ def test_epsilons_of_one_delta_are_compared(like_ones):
     assert not any("δ" in sentence for sentence in cautions(study))
     assert best_cells(group_table(study), "epsilon_max") == [False, True]
     assert study.columns["epsilon_max"].better == -1
+
+
+def test_epsilons_against_different_observers_are_not_compared(tmp_path):
+    central, local = (f"{kind}: privacy.stages=[{kind}_gaussian]" for kind in ("central", "local"))
+    text, path = compared(tmp_path, "--case", central, "--case", local)
+    named = next(line for line in text.splitlines() if line.startswith("warning: Largest ε and Median ε: of central"))
+    assert NOT_SERVER in named and f"of local against {SERVER_TOO}" in named and "cannot be compared" in named
+    assert metrics_of(path, "comparison.csv") >= {"epsilon_max", "epsilon_median"}
+    assert not {"epsilon_max", "epsilon_median"} & metrics_of(path, "paired.csv")
+    study = read_study([path])
+    assert study.columns["epsilon_max"].better == 0 and best_cells(group_table(study), "epsilon_max") == [False, False]
+    assert any("cannot be compared" in sentence for sentence in cautions(study))
+
+
+@pytest.mark.parametrize("name", sorted(ACCOUNTED))
+def test_an_epsilon_of_a_run_is_against_the_server_only_where_all_noise_is(name):
+    for column in ACCOUNTANTS[name].columns:
+        if "epsilon" in column.name:
+            assert against(column, ["server"]).observer == against(column, ["server"] * 2).observer == SERVER_TOO
+            for noisy in ([], ["outside"], ["server", "outside"]):
+                assert not against(column, noisy).observer.startswith("the server")
 
 
 def best_cells(table, name):

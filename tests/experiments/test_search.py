@@ -390,6 +390,11 @@ def test_the_key_decides_whether_a_range_has_whole_numbers_only(tiny):
             + ["--maximise", "time_s", "--require", "epsilon_pld<=3"],
             "epsilon_pld: the space has δ = 1e-06 and 1e-05; ε of different δ cannot be compared",
         ),
+        (
+            ["privacy.stages=[central_gaussian],[local_gaussian]", "privacy.accountants=[zero_out]"]
+            + ["training.weighting=equal", "--minimise", "epsilon_max"],
+            "epsilon_max: the space has some against all who see the models, not the server.*cannot be compared",
+        ),
     ],
 )
 def test_bad_input_is_one_line(tiny, tmp_path, words, why):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from simfl.core.certificate_words import assumptions, unite_columns
+from simfl.core.certificate_words import assumptions, promises, unite_columns
 from simfl.core.column_files import document
 from simfl.core.columns import Column, order_columns, unknown
 from simfl.core.errors import SimflError, suggestion
@@ -171,7 +171,6 @@ def _collect(compared: list[Configuration], plan: Plan, index: Index, target: fl
 def _document(
     plan: Plan, compared: list[Configuration], index: Index, baseline: str, target: float | None
 ) -> JsonObject:
-    deltas = {configuration.label: configuration.deltas for configuration in compared}
     return {
         "name": plan.name,
         "file": plan.file,
@@ -187,6 +186,7 @@ def _document(
                 "values": configuration.values,
                 "deltas": {name: list(values) for name, values in configuration.deltas.items()},
                 "assumes": sorted({each for column in configuration.known.values() for each in assumptions(column)}),
+                "against": promises(configuration.known.values()),
                 "runs": [
                     {
                         "seed": seed,
@@ -199,7 +199,9 @@ def _document(
             }
             for configuration in compared
         ],
-        **_tables({configuration.label: configuration.results for configuration in compared}, baseline, deltas),
+        **_tables(
+            {configuration.label: configuration.results for configuration in compared}, baseline, _bases(compared)
+        ),
         "equal": list(_equal_budgets(compared, baseline)),
         "beside_plain": overhead_rows(
             {configuration.label: (configuration.values, configuration.results) for configuration in compared}
@@ -207,8 +209,20 @@ def _document(
     }
 
 
-def _tables(results_of: dict[str, Measured], baseline: str, deltas: dict[str, Deltas]) -> JsonObject:
-    """Means and paired differences of what was measured, by configuration; no difference of epsilons of two deltas."""
+def _bases(compared: list[Configuration]) -> dict[str, dict[str, tuple[object, object]]]:
+    """What stands behind each number of a configuration: its deltas, whom it is against and what it protects."""
+    return {
+        each.label: {name: (each.deltas.get(name), promises([column]).get(name)) for name, column in each.known.items()}
+        for each in compared
+    }
+
+
+def _tables(
+    results_of: dict[str, Measured], baseline: str, bases: dict[str, dict[str, tuple[object, object]]]
+) -> JsonObject:
+    """Means and paired differences of what was measured, by configuration; no difference of certificates that say
+    different things.
+    """
     others = [(label, results) for label, results in results_of.items() if label != baseline]
     return {
         "means": [row for label, results in results_of.items() for row in means(label, results)],
@@ -216,7 +230,7 @@ def _tables(results_of: dict[str, Measured], baseline: str, deltas: dict[str, De
             row
             for label, results_here in others
             for row in differences(label, results_here, baseline, results_of[baseline])
-            if deltas[label].get(row["metric"]) == deltas[baseline].get(row["metric"])
+            if bases[label].get(row["metric"]) == bases[baseline].get(row["metric"])
         ],
     }
 
@@ -230,7 +244,7 @@ def _equal_budgets(compared: list[Configuration], baseline: str) -> Iterator[Jso
             each.label: without_infinite({seed: numbers[budget] for seed, numbers in seeds.items()}, each.known)
             for each, seeds in at
         }
-        tables = _tables(results_of, baseline, {each.label: each.deltas for each in compared})
+        tables = _tables(results_of, baseline, _bases(compared))
         yield {"budget": budget, "column": BUDGETS[budget], "value": value, **tables}
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from simfl.core.columns import Column, unknown
 from simfl.core.json_data import JsonObject
-from simfl.core.wording import amount
+from simfl.core.wording import label_list
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 
@@ -16,9 +16,6 @@ PERTURBED = ("epsilon_weight", "epsilon_model")
 
 PURE = {"oblivious": ("epsilon_weight",)}
 """Those of protocols: of a delta of 0."""
-
-MOST_NAMES = 3
-"""Configurations that a sentence names; of more it says how many they are."""
 
 Deltas = Mapping[str, tuple[float, ...]]
 """Of a run or a configuration: by column, ascending."""
@@ -88,13 +85,9 @@ def delta_sentences(configurations: Mapping[str, Deltas], columns: Mapping[str, 
         labels: dict[tuple[float, ...], list[str]] = {}
         for label, values in pairs:
             labels.setdefault(values, []).append(label)
-        parts = [f"δ = {' and '.join(f'{value:g}' for value in values)} for {_names(of)}"
+        parts = [f"δ = {' and '.join(f'{value:g}' for value in values)} for {label_list(of)}"
                  for values, of in sorted(labels.items())]  # fmt: skip
         yield f"{' and '.join(headings)}: {', '.join(parts)}; ε of different δ cannot be compared"
-
-
-def _names(labels: list[str]) -> str:
-    return " and ".join(labels) if len(labels) <= MOST_NAMES else amount(len(labels), "configuration")
 
 
 def _mapping(value: object) -> JsonObject:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from simfl.core.certificate_words import OF_ONE_RUN, ONLY_SUMS, basis_lines, said_of
+from simfl.core.certificate_words import OF_ONE_RUN, ONLY_SUMS, basis_lines, said_of, unlike_sentences
 from simfl.core.column_files import read_columns
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
 from simfl.core.json_data import JsonObject
@@ -140,9 +140,10 @@ def bound_warnings(document: JsonObject) -> Iterator[str]:
 
 
 def delta_warnings(document: JsonObject) -> Iterator[str]:
-    """In words, which columns of epsilons are of different deltas."""
+    """In words, which certificates are of different deltas, or against different observers."""
     columns = {column.name: column for column in read_columns(document.get("columns", ()))}
     yield from delta_sentences(_deltas(document), columns)
+    yield from unlike_sentences({each["choice"]: each.get("against", {}) for each in document["choices"]}, columns)
 
 
 def _deltas(document: JsonObject) -> dict[str, dict[str, tuple[float, ...]]]:

@@ -7,7 +7,8 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from simfl.core.columns import ROUND_COLUMNS
+from simfl.core.certificate_words import OR, against
+from simfl.core.columns import ROUND_COLUMNS, unknown
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
@@ -125,6 +126,12 @@ def _check_deltas(wanted: Goal, scenarios: Sequence[Scenario]) -> None:
     for name in unlike(behind):
         several = " and ".join(f"{delta:g}" for delta in merge(behind.values())[name])
         raise SimflError(f"{name}: the space has δ = {several}; ε of different δ cannot be compared")
+    sides = [frozenset(stage.observer for stage in each.privacy.stages if stage.observer) for each in scenarios]
+    columns = {column.name: column for each in scenarios for column in plugin_columns(each)}
+    for name in wanted.names:
+        column = columns.get(name) or unknown(name)
+        if len(observers := sorted({against(column, side).observer for side in sides if side})) > 1:
+            raise SimflError(f"{name}: the space has some against {OR.join(observers)}; these cannot be compared")
 
 
 def _check_pruning(wanted: Goal, prune: By | None, scenario: Scenario) -> None:
