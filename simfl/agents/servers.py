@@ -201,12 +201,14 @@ class Server(Plugin, ABC, Generic[R_co]):
             "time_s": np.float64(self.world.now),
             **self.global_model.state(),
             **prefix_arrays("available", self.parts.available.state()),
+            **({"numbers": np.array(sorted(self.numbers), dtype=np.int64)} if is_foreign(self) else {}),
         }
 
     def restore(self, state: Arrays, tally: Tally) -> None:
         """Goes back to a :meth:`state`; the world must have been started at its ``time_s``."""
         self.global_model.restore(state, tally)
         self.parts.available.restore(under("available", state))
+        self.numbers |= set(state["numbers"].tolist() if "numbers" in state else ())
 
 
 @dataclass(eq=False)

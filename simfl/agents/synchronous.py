@@ -10,6 +10,7 @@ from simfl.agents.aggregation.exchange import ASK, exchange, message, sample_del
 from simfl.agents.servers import SERVERS, RoundServer, jobs_in_sum
 from simfl.agents.world import Process
 from simfl.core.columns import LATE, REFUSED
+from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
@@ -52,6 +53,9 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         parts = self.parts
         if (alone := parts.learner.pretrain()) is None:
             return
+        if not {"model", "score"} <= {part.kind for part in parts.rule.algorithm.sends}:
+            why = "pretrain has clients train alone, and their models and scores leave them"
+            raise PluginError("learning", f"{why}; list a 'model' and a 'score' in the client algorithm's `sends`")
         where = Address(-1, everybody, parts.clients)
         request = work(parts, everybody, where, alone.sizes)._replace(up_bytes=parts.whole_bytes(alone.sizes.up_bytes))
         training = exchange(request, sample_delays(parts, request, where), self.world.now)

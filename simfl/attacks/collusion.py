@@ -42,6 +42,10 @@ class Collusion(Observer):
         if coding := [stage.name for stage in setting.privacy.stages if stage.changes_coordinates]:
             why = f"takes clients' own updates off the sum, but privacy.stages: {coding[0]} codes what they send"
             return [("", f"{why}; leave one of the two out")]
+        if setting.compression.subsamples:
+            return [
+                ("", f"knows no update of which compression: {setting.compression.name} sends parts; leave one out")
+            ]
         return []
 
     def coalition(self, clients: int) -> NDArray[np.int32]:
@@ -51,8 +55,12 @@ class Collusion(Observer):
         job = next((job for job in seen.jobs if job.client == self.victim), None)
         if job is None or seen.inside is None or not len(seen.model):
             return None, state
-        naive = seen.total.vector * seen.inside.divisor - seen.inside.vectors.sum(axis=0)
-        known = {name: naive - noise for name, noise in seen.inside.known.items()}
+        weight = 1.0
+        if seen.total.shares is not None:  # its weight is what theirs leave of the divisor
+            (place,) = np.flatnonzero(seen.total.clients == self.victim)
+            weight = float(seen.total.shares[place]) * seen.inside.divisor
+        naive = (seen.total.vector * seen.inside.divisor - seen.inside.vectors.sum(axis=0)) / weight
+        known = {name: naive - noise / weight for name, noise in seen.inside.known.items()}
         return _Guess({"naive": naive, **known}, seen.sent[job.start]), state
 
     def error(self, guess: _Guess, truth: TrueUpdates) -> Mapping[str, float]:

@@ -52,12 +52,14 @@ class GroundTruth(NamedTuple):
 
     Attributes:
         x, y: all training samples, (n, *shape) and int64 (n,).
-        positions_of: the positions of a client's training samples.
+        positions_of: the positions of the samples that a client has trained on.
+        trained: those of all clients, each once.
         x_test, y_test: samples that nobody trains on.
     """
 
     x: NDArray[np.float32]
     y: NDArray[np.int64]
     positions_of: Callable[[int], NDArray[np.int64]]
+    trained: NDArray[np.int64]
     x_test: NDArray[np.float32]
     y_test: NDArray[np.int64]

@@ -13,6 +13,7 @@ from simfl.attacks.base import OBSERVERS, Finding, Picture, with_label
 from simfl.attacks.context import AttackerKnowledge, GroundTruth
 from simfl.attacks.image_similarity import assign_samples, psnr, ssim
 from simfl.attacks.update_recovery import Recovery
+from simfl.attacks.view import unread
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
@@ -65,7 +66,8 @@ class Inversion(Recovery):
         wrong = [client for client in self.clients if not 0 <= client < setting.clients]
         names = f"names {', '.join(map(str, wrong))}; clients are 0 to {setting.clients - 1}"
         text = "looks for numbers, and learning.model takes tokens; membership works with tokens"
-        return [*([("clients", names)] if wrong else []), *([("method", text)] if setting.learning.tokens else [])]
+        tokens = [("method", text)] if setting.learning.tokens else []
+        return [*([("clients", names)] if wrong else []), *tokens, *unread(setting, self.view)]
 
     def answer(self, challenge: object, state: Arrays, knowledge: AttackerKnowledge, streams: Streams) -> list[Answer]:
         known: dict[int, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}

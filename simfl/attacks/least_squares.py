@@ -11,7 +11,7 @@ from pydantic import Field
 
 from simfl.attacks.base import OBSERVERS, Label, ServerView, TrueUpdates, with_label
 from simfl.attacks.linear import Solution, errors, expected_errors, solve
-from simfl.attacks.view import View, equations
+from simfl.attacks.view import View, equations, unread
 from simfl.core.columns import Column
 from simfl.core.one_thread import one_thread
 from simfl.core.rng import Streams
@@ -99,7 +99,7 @@ class LeastSquares:
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         why = f"solves for {setting.clients} clients at once; {MOST_CLIENTS} are the most"
-        return [("name", why)] if setting.clients > MOST_CLIENTS else []
+        return [*([("name", why)] if setting.clients > MOST_CLIENTS else []), *unread(setting, self.view)]
 
     # -- the observer ----------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ estimators, each a least-squares solution of all sums so far (So et al., arXiv 2
 - *prior*: they are shrunk to the mean update of the sums, not to 0.
 
 That the best one is chosen by the truth flatters the attacker: nobody who attacks knows which it is. What is recovered
-is the latest update of each client that was in a sum, with an error of |estimate - update|^2 / |update|^2. A server
+is the latest update of each client that was in a sum, with an error of |estimate - update|^2 / |update|^2; where stages
+may change how long updates are, the estimate is of the length that makes it least, as one number is no secret. A server
 that is shown single updates has an equation for each, and the latest one as it is.
 """
 
@@ -53,6 +54,7 @@ class RecoveryMeter:
         dimension: d, of the model.
         streams: of the run; they draw the c coordinates.
         budget: operations that all measurements together may take, counted by :func:`work`.
+        any_length: updates are compared by their directions.
 
     Attributes:
         values: what was measured last, by column.
@@ -63,7 +65,8 @@ class RecoveryMeter:
         latest: each client's latest update, (N, c), NaN of those who were in no sum.
     """
 
-    def __init__(self, clients: int, dimension: int, streams: Streams, budget: int) -> None:
+    def __init__(self, clients: int, dimension: int, streams: Streams, budget: int, any_length: bool = False) -> None:
+        self.any_length = any_length
         self.budget, self.spent, self.sums, self.measured = budget, 0, 0, 0
         self.values: dict[str, float] = {}
         self.chosen, c = chosen_coordinates(dimension, COORDINATES, streams), min(dimension, COORDINATES)
@@ -108,6 +111,9 @@ class RecoveryMeter:
         truth = self.latest[known]
         lengths, recovered, least = np.square(truth).sum(axis=1), 0, np.inf
         for estimate in self._estimates(known):
+            if self.any_length:
+                sizes, along = np.square(estimate).sum(axis=1), (estimate * truth).sum(axis=1)
+                estimate = estimate * np.divide(along, sizes, out=np.zeros(len(sizes)), where=sizes > 0)[:, None]
             off = np.square(estimate - truth).sum(axis=1)
             each = np.divide(off, lengths, out=np.ones(len(lengths)), where=lengths > 0)
             unseen = len(self.latest) - len(known)

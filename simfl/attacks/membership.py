@@ -11,6 +11,7 @@ from simfl.attacks.base import OBSERVERS, Finding, with_label
 from simfl.attacks.context import AttackerKnowledge, GroundTruth
 from simfl.attacks.membership_statistics import MembershipRates, fedmia, margins, rates, tpr_at
 from simfl.attacks.update_recovery import Recovered, Recovery
+from simfl.attacks.view import unread
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
@@ -75,7 +76,7 @@ class Membership(Recovery):
         return with_label(FINALS, self.label)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        problems = []
+        problems = unread(setting, self.view)
         wrong = [client for client in self.clients if not 0 <= client < setting.clients]
         if self.game == "in_client" and wrong:
             problems.append(("clients", f"names {wrong[0]}; clients are 0 to {setting.clients - 1}"))
@@ -159,7 +160,7 @@ def draw_candidates(
     parts = []
     for client in clients:
         rng = streams("attack/membership", client + 1)
-        positions = rng.permutation(np.arange(len(truth.y)) if client < 0 else truth.positions_of(client))
+        positions = rng.permutation(truth.trained if client < 0 else truth.positions_of(client))
         members, others = positions[:most], rng.permutation(len(truth.y_test))
         if alike:
             pairs = _alike(truth.y[members], truth.y_test[others])

@@ -7,11 +7,35 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.attacks.base import ServerView
+from simfl.core.scenario_view import ScenarioView
+from simfl.privacy.certify.chain import codes, noise_where
 
 View = Annotated[
     Literal["server", "public"],
     Field(description="who looks: the server, or the public, which sees the global models only"),
 ]
+
+
+def unread(setting: ScenarioView, view: View) -> list[tuple[str, str]]:
+    """Problems of an attack that would be shown less than there is to see: other equations for each coordinate, or
+    updates or sums that a stage codes.
+    """
+    if setting.compression.subsamples:
+        why = f"solves the same equations for all coordinates, but compression: {setting.compression.name} sends some"
+        return [("", f"{why}; leave one of the two out")]
+    if view == "public":
+        rule, one = setting.training, np.ones(1, dtype=np.float32)
+        state = rule.start(1)
+        if state or rule.step(np.zeros_like(one), one, state)[0] != one:
+            why = "is public, which takes the model's change for the mean update; the server makes another of it"
+            return [("view", f"{why}; use server_learning_rate: 1.0 and server_optimiser: sgd")]
+        return []
+    coding = [stage.name for stage in setting.privacy.stages if codes(stage)]
+    noisy = any(noise_where(stage) == "server" for stage in setting.privacy.stages)
+    if not coding or not (setting.secagg.shows_updates or noisy):
+        return []
+    what = "single updates" if setting.secagg.shows_updates else "the sum before the server's noise"
+    return [("view", f"is server, which reads {what}, but privacy.stages: {coding[0]} codes them; use view: public")]
 
 
 def rows(seen: ServerView, clients: int, view: View) -> NDArray[np.float64]:

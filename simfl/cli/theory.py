@@ -69,7 +69,9 @@ def command(
     scenario = load(file, overrides, plugins)
     samples, sums = _samples_and_sums(scenario)
     known, seen = theory(scenario, samples), [] if scenario.secagg.shows_updates else windows(scenario)
-    tolerated = surely_tolerated(scenario, sums.get("clients"))
+    tolerated = surely_tolerated(scenario, members := sums.get("clients"))
+    if not scenario.secagg.assumes and members:
+        tolerated = min(tolerated, members - 2)  # so many leave two updates in a sum
     if "colluding" in (protocol := sums.get("known", {})):
         protocol["colluding"] = min(protocol["colluding"], max(0, tolerated))
     if epsilon is not None:
@@ -127,13 +129,13 @@ def _doubts(scenario: "Scenario") -> list[str]:
 
 def _bases(scenario: "Scenario", guarantee: object, epsilon: bool) -> "dict[str, Column]":
     """What stands beside the certificates that are printed, by what is printed."""
-    from simfl.core.certificate_words import taking_for_granted
+    from simfl.core.certificate_words import assumed, taking_for_granted
     from simfl.core.columns import GUARANTEES
     from simfl.privacy.dp.accountants.zero_out import ZeroOut
 
     columns = {"guarantee": GUARANTEES[0]} if guarantee else {}
     columns |= {"epsilon": ZeroOut.columns[0]} if epsilon else {}
-    return dict(zip(columns, taking_for_granted(columns.values(), scenario.secagg.assumes), strict=True))
+    return dict(zip(columns, taking_for_granted(columns.values(), assumed(scenario)), strict=True))
 
 
 def _print_known(known: JsonObject) -> None:

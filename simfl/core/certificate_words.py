@@ -12,6 +12,7 @@ from simfl.core.wording import label_list
 if TYPE_CHECKING:
     from simfl.core.columns import Column
     from simfl.core.json_data import JsonObject
+    from simfl.core.scenario_view import ScenarioView
 
 AND = "; "
 """Between the assumptions of a column."""
@@ -19,6 +20,9 @@ OR = "; or "
 """Between the observers of a column of several runs, and between what it protects in them."""
 ONLY_SUMS = "only sums are seen"
 """What is taken for granted where no protocol makes it so: of logs, and of ``secagg: ideal``."""
+PUBLIC_NUMBERS = "what clients tell for the selection is public"
+"""What is taken for granted with ``scalars: clear``."""
+REMOTE = "remote clients train and send as simulated ones do"
 IF_ONLY_SUMS = f"(if {ONLY_SUMS})"
 WORST_CASE = "worst case: updates that stay the same"
 """What sums tell exactly, they tell of updates that no round changes; of others they tell less."""
@@ -36,6 +40,10 @@ MULTI_ROUND: dict[str, Any] = {
 POLICY: dict[str, Any] = MULTI_ROUND | {"assumes": AND.join([WORST_CASE, "the server follows the policy"])}
 SERVER_TOO = "the server, and all who see the models"
 NOT_SERVER = "all who see the models, not the server, which adds the noise"
+MEASURED: dict[str, Any] = {
+    "observer": "the server that tries these attackers",
+    "protects": "each client's latest update, as far as they go",
+}
 EPSILON: dict[str, Any] = {
     "observer": "all who see the models, and the server unless it adds the noise itself",
     "protects": "all updates of a client against none of them (zero-out)",
@@ -51,13 +59,15 @@ SAMPLE_EPSILON: dict[str, Any] = EPSILON | {
     "assumes": AND.join(
         [
             EPSILON["assumes"],
-            "what data are scaled by is public",
+            "what data are scaled by, and how they are split among clients, is public",
             "of Gaussian noise, at the stage's delta for each round, which add up",
         ]
     ),
 }
 UNSAID: dict[str, Any] = EPSILON | {"observer": "an observer that is not said", "protects": "what is not said"}
 """Of a plugin's epsilon that does not say."""
+UNSAID_CLAUSE = f"against {UNSAID['observer']}"
+AT_DELTA = "at δ = "
 
 
 def assumptions(column: "Column") -> list[str]:
@@ -69,10 +79,17 @@ def basis(column: "Column") -> str:
     """What stands beside a certificate, in words, such as ``against the server; protects ... (if only sums are
     seen)``.
     """
-    clauses = assumptions(column)
-    said = [each if each == WORST_CASE else f"if {each}" for each in clauses if each != ONLY_SUMS]
-    text = AND.join([f"against {column.observer}", f"protects {column.protects}", *said])
-    return f"{text} {IF_ONLY_SUMS}" if ONLY_SUMS in clauses else text
+    text = AND.join(each for each in _clauses(column) if each != IF_ONLY_SUMS)
+    return f"{text} {IF_ONLY_SUMS}" if ONLY_SUMS in assumptions(column) else text
+
+
+def _clauses(column: "Column") -> list[str]:
+    """Whom a certificate is against, what it protects, and what is taken for granted; none of any other number."""
+    if not column.observer:
+        return []
+    plain = {WORST_CASE: WORST_CASE, ONLY_SUMS: IF_ONLY_SUMS}
+    said = [plain.get(each) or (each if each.startswith(AT_DELTA) else f"if {each}") for each in assumptions(column)]
+    return [f"against {column.observer}", f"protects {column.protects}", *said]
 
 
 OF_ONE_RUN = (
@@ -82,7 +99,7 @@ OF_ONE_RUN = (
 """Said of the certificates of several runs."""
 
 
-NOT_COMPARED = f"no guarantee, as only some take for granted that {ONLY_SUMS}"
+NOT_COMPARED = "no guarantee, as not all take the same for granted"
 
 
 def basis_lines(columns: "Iterable[Column]", name: "Callable[[Column], str]" = attrgetter("heading")) -> list[str]:
@@ -114,12 +131,18 @@ def basis_facts(column: "Column") -> "JsonObject":
     return {"observer": column.observer, "protects": column.protects, "assumes": assumptions(column)}
 
 
+def assumed(setting: "ScenarioView") -> str:
+    """What certificates take for granted as the scenario says so: of its protocol, and what it calls public."""
+    public = setting.selection.scalars == "clear" and (setting.selection.asks or setting.selection.reads)
+    remote = REMOTE if setting.learning.external else ""
+    return AND.join(filter(None, [setting.secagg.assumes, PUBLIC_NUMBERS if public else "", remote]))
+
+
 def taking_for_granted(columns: "Iterable[Column]", assumed: str) -> "list[Column]":
-    """The columns of a run whose protocol assumes something: so do its certificates."""
+    """The columns of a run that takes something for granted: so do its certificates."""
+    more = assumed.split(AND) if assumed else []
     return [
-        column._replace(assumes=AND.join(dict.fromkeys([*assumptions(column), assumed])))
-        if column.observer and assumed
-        else column
+        column._replace(assumes=AND.join(dict.fromkeys([*assumptions(column), *more]))) if column.observer else column
         for column in columns
     ]
 
@@ -135,43 +158,50 @@ def against(column: "Column", noisy: Collection[str]) -> "Column":
 
 def unite_columns(columns: "Iterable[Column]") -> "dict[str, Column]":
     """The columns of several runs by name; a certificate takes for granted what it does in any of them, and none is
-    better than another where they are against different observers, or protect different things.
+    better than another where they do not say the same.
     """
     known: dict[str, Column] = {}
     for column in columns:
         before = known.get(column.name, column)
-        assumed = dict.fromkeys([*assumptions(before), *assumptions(column)])
-        column = column._replace(assumes=AND.join(assumed))
-        if _promise(before) != _promise(column):
-            observer, protects = (_either(*pair) for pair in zip(_promise(before), _promise(column), strict=True))
-            column = column._replace(better=0, observer=observer, protects=protects)
-        known[column.name] = column
+        alike = column.name not in known or comparable(_clauses(before), _clauses(column))
+        known[column.name] = column._replace(
+            better=column.better if alike and before.better else 0,
+            observer=_either(before.observer, column.observer),
+            protects=_either(before.protects, column.protects),
+            assumes=AND.join(dict.fromkeys([*assumptions(before), *assumptions(column)])),
+        )
     return known
 
 
-def unlike_sentences(configurations: "Mapping[str, Mapping[str, str]]", columns: "Mapping[str, Column]") -> list[str]:
-    """In words, without full stops, which certificates cannot be compared; of what :func:`promises` says of each
-    configuration.
+def promises(columns: "Iterable[Column]") -> dict[str, list[str]]:
+    """What stands beside each certificate, by name, in clauses."""
+    return {column.name: _clauses(column) for column in columns if column.observer}
+
+
+def comparable(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two certificates say the same; of what is not said nobody knows."""
+    return list(one) == list(other) and UNSAID_CLAUSE not in one
+
+
+def unlike_sentences(
+    configurations: "Mapping[str, Mapping[str, Sequence[str]]]", columns: "Mapping[str, Column]"
+) -> list[str]:
+    """In words, without full stops, which certificates cannot be compared, and in what they differ; of what
+    :func:`promises` says of each configuration.
     """
-    of: dict[str, dict[str, list[str]]] = {}
+    of: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for label, each in configurations.items():
-        for name, text in each.items():
-            of.setdefault(name, {}).setdefault(text, []).append(label)
+        for name, clauses in each.items():
+            of.setdefault(name, {}).setdefault(tuple(clauses), []).append(label)
     sentences: dict[str, list[str]] = {}
     for name, labels in of.items():
         if len(labels) > 1:
-            parts = [f"of {label_list(those)} {text}" for text, those in labels.items()]
-            sentences.setdefault(AND.join(parts), []).append(columns[name].heading if name in columns else name)
+            common = set.intersection(*map(set, labels))
+            own = {label_list(those): [each for each in said if each not in common] for said, those in labels.items()}
+            parts = [f"of {those} {', '.join(said) or 'nothing more'}" for those, said in own.items()]
+            heading = columns[name].heading if name in columns else name
+            sentences.setdefault(AND.join(parts), []).append(heading)
     return [f"{' and '.join(headings)}: {text}; these cannot be compared" for text, headings in sentences.items()]
-
-
-def promises(columns: "Iterable[Column]") -> dict[str, str]:
-    """Whom each certificate is against, and what it protects, by name."""
-    return {c.name: f"against {c.observer}, protects {c.protects}" for c in columns if c.observer}
-
-
-def _promise(column: "Column") -> tuple[str, str]:
-    return column.observer, column.protects
 
 
 def _either(before: str, now: str) -> str:

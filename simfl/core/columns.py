@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from simfl.core.certificate_words import MULTI_ROUND, POLICY, basis_lines
+from simfl.core.certificate_words import MEASURED, MULTI_ROUND, POLICY, basis_lines
 
 Unit = Literal["number", "count", "seconds", "bytes", "share"]
 Final = Literal["last", "end", "sum", "whole_sum", "max", "min", "count"]
@@ -85,12 +85,13 @@ ROUND_COLUMNS: tuple[Column, ...] = (
         "measured_recovered", "Recovered (measured)", "count",
         "Clients whose latest update the best of the tried least-squares attackers recovers from all that the server "
         "has seen, with a squared error below a tenth of its squared length.", -1, words="recovered clients (measured)",
+        **MEASURED,
     ),
     Column(
         "measured_error", "Recovery error (measured)", "number",
         "Squared error, relative to the squared length of each client's latest update, of the best of the tried "
         "least-squares attackers, mean over the clients; 1 is as good as guessing nothing.", 1, shown=False,
-        words="recovery error (measured)",
+        words="recovery error (measured)", **MEASURED,
     ),
     Column("staleness_mean", "Mean staleness", "number", "Mean staleness of the updates aggregated.", -1, None,
            shown=False),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.payload import DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
+from simfl.core.payload import ALONE, DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.scenario_view import ScenarioView, changing_weights
 
@@ -120,13 +120,13 @@ def compression_place(stages: "Sequence[Stage]") -> int:
 def changing_lengths(setting: ScenarioView) -> str:
     """What makes another vector of an update that stays the same from sum to sum; empty where nothing does.
 
-    The rule or the compression, of which nothing is known, or a stage: its norm moves, or it clips what the compression
-    has left of the update, other coordinates in each round. Rows of a participation matrix then do not say what updates
-    count.
+    The rule, learning or compression, of which nothing is known, or a stage: its norm moves, or it clips what the
+    compression has left of the update, other coordinates in each round. Rows of a participation matrix then do not say
+    what updates count.
     """
     rule, compression, stages = setting.training, setting.compression, setting.privacy.stages
-    if not rule.keeps_changes:
-        return f"training: {rule.name}"
+    if not (rule.keeps_changes and setting.learning.per_client):
+        return "learning, which mixes clients" if rule.keeps_changes else f"training: {rule.name}"
     if compression.codes and (compression.error_feedback or not compression.per_client):
         return f"compression: {compression.name}"
     after = stages[compression_place(stages) :] if compression.subsamples else ()
@@ -155,10 +155,10 @@ def reports_for_selection(setting: ScenarioView) -> tuple[PayloadPart, ...]:
 def sent_by_algorithm(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     rule = setting.training
     parts: tuple[PayloadPart, ...] = rule.algorithm.sends
-    if rule.algorithm.partial and all(part.kind != "mask" for part in parts):
-        parts = (*parts, MASK)
-    if rule.algorithm.follows_data:
-        parts = (*parts, DEPARTURE)
+    algorithm = rule.algorithm
+    implied = {MASK: algorithm.partial, DEPARTURE: algorithm.follows_data, ALONE: algorithm.needs_server}
+    said = {part.kind for part in parts}
+    parts += tuple(part for part, there in implied.items() if there and part.kind not in said)
     return (*parts, SAMPLES) if parts and rule.by_samples else parts
 
 

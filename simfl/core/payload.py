@@ -64,6 +64,9 @@ MASK = PayloadPart("the mask of the coordinates that its update speaks about", "
 DEPARTURE = PayloadPart("its departure", "departure")
 """Sent by algorithms whose clients may leave as their data decide."""
 
+ALONE = PayloadPart("the model that it has trained alone", "model", 1.0)
+"""Sent before the first round where one of these is what all begin with."""
+
 
 @dataclass(frozen=True)
 class Upload:

@@ -178,16 +178,20 @@ class ChosenLearning(Protocol):
 
     Attributes:
         evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
-        validates: clients keep samples for validation.
+        validates: clients keep samples for validation; tokens: samples are tokens of a text, not numbers.
+        external: the numbers of remote clients, (n,).
         everybody_holds_samples: whether every client certainly does, given enough data.
         measures_losses: whether clients can say what loss a model has on their samples.
         counts_change: whether a client's number of samples may depend on the version of the model that it trains on.
-        tokens: samples are tokens of a text, not numbers.
+        per_client: what a client sends is of its own samples and of what it was sent, and of no other client's samples.
         steepness: of the model, infinite where its loss is not convex in the parameters; None = nothing is learned.
     """
 
     @property
     def steepness(self) -> float | None: ...
+
+    @property
+    def per_client(self) -> bool: ...
 
     @property
     def tokens(self) -> bool: ...
@@ -206,6 +210,9 @@ class ChosenLearning(Protocol):
 
     @property
     def counts_change(self) -> bool: ...
+
+    @property
+    def external(self) -> tuple[int, ...]: ...
 
 
 class ScenarioView(Protocol):
@@ -286,7 +293,7 @@ def no_sample_bound(setting: ScenarioView) -> str | None:
     if learning.steepness is None:
         return "nothing is learned"
     if learning.steepness == inf:
-        return "learning.model does not say that its loss is convex, or learning.backend that its steps are plain SGD"
+        return "learning's model, backend, transform or holdout does not say what one sample does to an update"
     if not (rule.algorithm.minimises or rule.descends):
         return f"{rule.algorithm.name} sends other models than those of plain SGD without momentum or clips"
     return None

@@ -197,6 +197,8 @@ class Learning(Plugin, Protocol):
         measures_losses: whether clients can say what loss a model has on their samples.
         counts_change: whether a client's number of samples may depend on the version of the model that it trains on.
         by_seed: the seed may decide whose data a client holds.
+        per_client: what a client sends is of its own samples and of what it was sent, and of no other client's samples;
+            else no noise has an epsilon, and guarantees are 1.
         external: the remote clients, which are processes of their own.
         uses_cluster: whether clients train on a cluster.
         tokens: samples are tokens, not numbers.
@@ -214,6 +216,7 @@ class Learning(Plugin, Protocol):
     measures_losses: bool = False
     counts_change: bool = True
     by_seed: bool = True
+    per_client: bool = False
 
     @abstractmethod
     def build(self, scenario: ScenarioView, streams: Streams) -> Learner:
@@ -240,7 +243,7 @@ class Learning(Plugin, Protocol):
 LEARNING = Registry[Learning](
     "learning",
     default="supervised",
-    promises=("steepness", "everybody_holds_samples", "counts_change", "by_seed"),
+    promises=("steepness", "everybody_holds_samples", "counts_change", "by_seed", "per_client"),
     protocol=Learning,
     modules=modules_of("simfl.learning", "none", "supervised"),
 )

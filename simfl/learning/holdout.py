@@ -43,6 +43,11 @@ class Holdout:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
+    @property
+    def tests(self) -> bool:
+        """Whether clients have test samples of their own."""
+        return bool(self.test or self.test_samples or self.test_column)
+
     def split(self, data: Dataset, whole: Split, rng: np.random.Generator) -> Holdings:
         """The samples of each client, by role.
 

@@ -27,7 +27,7 @@ from simfl.learning.client_accuracies import ClientAccuracies, ClientSamples
 from simfl.learning.device import device
 from simfl.learning.evaluator import EvaluationSet, SupervisedEvaluator
 from simfl.learning.holdout import Holdings
-from simfl.learning.local_runner import LocalRunner, TrainedJob, check_declared, sum_arrays, upload_masks
+from simfl.learning.local_runner import LocalRunner, TrainedJob, sum_arrays, upload_masks
 from simfl.learning.models.build import build, check_bf16, refuse_shared_statistics, refuse_single_samples
 from simfl.learning.models.flat import layout, parameters, size
 from simfl.learning.models.initial import initial
@@ -50,7 +50,9 @@ class SupervisedLearner:
         self.choice, self.streams = choice, streams
         self.local = cast(LocalTraining, scenario.training)  # a rule with which something is learned says how
         self.device = device(choice.device)
-        self.data = choice.transform.apply(choice.data.load(scenario, streams), streams)
+        data = choice.data.load(scenario, streams)
+        self.data = choice.transform.apply(data, streams)
+        self.origins = self._origins(len(data.y_train))
         split = choice.partition.split(self.data, scenario.clients, streams("partition"))
         if type(split).counts is not Split.counts and not choice.partition.changes:
             raise PluginError(choice.partition, "gives clients other numbers of samples over time; set changes = True")
@@ -63,6 +65,7 @@ class SupervisedLearner:
         self._build_model(scenario.means)
         self._build_algorithm(scenario.clients)
         self.trained_early: dict[int, TrainedJob] = {}
+        self.watched, self.trained_on = bool(scenario.attacks), np.zeros((0, 2), dtype=np.int64)  # clients, versions
         self.models: dict[int, NDArray[np.float32]] = {}
         self.validation = self._client_samples(self.holdings.validation)
         self.own_test = self._client_samples(self.holdings.test)
@@ -73,6 +76,18 @@ class SupervisedLearner:
         self.evaluator = SupervisedEvaluator(
             choice.evaluate, self._test_set(), record, self.runner, self.samples, self.models, self.start, losses
         )
+
+    def _origins(self, loaded: int) -> NDArray[np.int64]:
+        """Of which sample of the data each training sample is, as a transform says; where it does not, nobody asks.
+
+        Raises:
+            PluginError: a transform says it of more or fewer samples than it gives.
+        """
+        here = len(self.data.y_train)
+        origins = self.choice.transform.origins(loaded)
+        if origins is not None and len(origins) != here:
+            raise PluginError(self.choice.transform, f"gives {here} samples, and origins speaks of {len(origins)}")
+        return np.arange(here) if origins is None else origins
 
     def _build_model(self, means: RuntimeOptions) -> None:
         choice = self.choice
@@ -104,6 +119,8 @@ class SupervisedLearner:
         self.sizes_vary = not self.algorithm.dense
         self.uses_outcomes = self.algorithm.uses_outcomes
         self.private = self.algorithm.private
+        if self.choice.partition.changes and self.algorithm.repeats:
+            self.steepness = inf  # what is sent may be of samples that the client had before
 
     def _holdings(self, split: Split) -> Holdings:
         nothing = Split.of([np.empty(0, dtype=np.int64)] * len(split))
@@ -213,7 +230,10 @@ class SupervisedLearner:
         for job, result in zip(jobs, results, strict=True):
             self.states.keep_result(job.client, result)
             row.update(result.row)
-        clients, versions = np.array([(job.client, job.version) for job in jobs], dtype=np.int64).T
+        pairs = np.array([(job.client, job.version) for job in jobs], dtype=np.int64)
+        if self.watched:
+            self.trained_on = np.unique(np.concatenate([self.trained_on, pairs]), axis=0)
+        clients, versions = pairs.T
         examples = self.partition.counts(clients, versions)
         for job in jobs:
             if (model := known[job.id].model) is not None:
@@ -229,7 +249,7 @@ class SupervisedLearner:
         return self.partition.counts(clients, np.full(len(clients), version, dtype=np.int64))
 
     def positions(self, jobs: Sequence[Job]) -> tuple[NDArray[np.int64], ...]:
-        return tuple(self.partition.samples_at(job.client, job.version) for job in jobs)
+        return tuple(self.origins[self.partition.samples_at(job.client, job.version)] for job in jobs)
 
     def report_outcomes(self, jobs: Sequence[Job], outcomes: Sequence[RoundOutcome]) -> NDArray[np.bool_]:
         leaving = np.zeros(len(jobs), dtype=bool)
@@ -245,7 +265,6 @@ class SupervisedLearner:
     def pretrain(self) -> ClientPretraining | None:
         if (alone := self.algorithm.pretraining()) is None:
             return None
-        check_declared(self.local.algorithm, {"model", "score"})
         rounds, algorithm = alone
         clients = np.flatnonzero(self.samples).tolist()
         return ClientPretraining(rounds, algorithm, self.start, clients, self.validation, self.runner)
@@ -256,12 +275,26 @@ class SupervisedLearner:
         low, high = (bound(data.x_train, axis=axes, keepdims=axes is not None) for bound in (np.min, np.max))
         box = (np.asarray(low[0] if axes else low), np.asarray(high[0] if axes else high))
         knowledge = AttackerKnowledge(module, self.parameters, data.shape, data.classes, *box, self.local)
-        truth = GroundTruth(data.x_train, data.y_train, self.partition.__getitem__, data.x_test, data.y_test)
+        every = _union(map(self._trained, set(self.trained_on[:, 0].tolist())))
+        truth = GroundTruth(data.x_train, data.y_train, self._trained, every, data.x_test, data.y_test)
         return knowledge, truth
 
+    def _trained(self, client: int) -> NDArray[np.int64]:
+        """The positions of the samples that a client trains on; those of all its jobs, where they change."""
+        if not self.choice.partition.changes:
+            return self.partition[client]
+        versions = self.trained_on[self.trained_on[:, 0] == client, 1].tolist()
+        return _union(self.partition.samples_at(client, version) for version in versions)
+
     def state(self) -> Arrays:
-        return self.states.state() | self.evaluator.record.state()
+        return self.states.state() | self.evaluator.record.state() | {"trained_on": self.trained_on}
 
     def restore(self, state: Arrays) -> None:
+        self.trained_on = np.array(state["trained_on"])
         self.states.restore(state)
         self.evaluator.record.restore(state)
+
+
+def _union(parts: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Positions that are in any part, ascending."""
+    return np.unique(np.concatenate([*parts, np.zeros(0, dtype=np.int64)]))

@@ -27,6 +27,7 @@ class NoLearning:
     steepness = None
     counts_change = False
     by_seed = False
+    per_client = True
 
     @property
     def everybody_holds_samples(self) -> bool:

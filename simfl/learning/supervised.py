@@ -8,6 +8,7 @@ from pydantic import Field
 
 from simfl.core.columns import Column
 from simfl.core.processor import BF16_CAUTION, processor
+from simfl.core.registration.protocol import is_foreign
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.learning.augment import Augment
@@ -20,7 +21,7 @@ from simfl.learning.models import MODELS
 from simfl.learning.models.base import check_size, check_tokens
 from simfl.learning.partitions import PARTITIONS
 from simfl.learning.partitions.iid import Iid
-from simfl.learning.scores import BEST_COLUMNS, COLUMNS
+from simfl.learning.scores import BEST_COLUMNS, COLUMNS, on_training_samples
 from simfl.learning.transforms import TRANSFORMS
 from simfl.learning.transforms.unchanged import Unchanged
 
@@ -91,7 +92,8 @@ class Supervised:
     def columns(self) -> tuple[Column, ...]:
         if not self.evaluate.per_client:
             return ()
-        return COLUMNS + BEST_COLUMNS if self.evaluate.best else COLUMNS
+        columns = COLUMNS + BEST_COLUMNS if self.evaluate.best else COLUMNS
+        return columns if self.holdout is not None and self.holdout.tests else tuple(map(on_training_samples, columns))
 
     @property
     def validates(self) -> bool:
@@ -103,7 +105,9 @@ class Supervised:
 
     @property
     def steepness(self) -> float | None:
-        return float(self.model.steepness) if self.backend.plain_sgd else inf
+        """Infinite also where a sample may decide what others are, or which of them a client trains on."""
+        alone = self.holdout is None and self.transform.origins(1) is not None
+        return float(self.model.steepness) if alone and self.backend.plain_sgd else inf
 
     @property
     def everybody_holds_samples(self) -> bool:
@@ -111,7 +115,12 @@ class Supervised:
 
     @property
     def by_seed(self) -> bool:
-        return bool(self.partition.by_seed)
+        return bool(self.partition.by_seed or self.data.by_seed)
+
+    @property
+    def per_client(self) -> bool:
+        """A backend of a plugin that says no more of its steps may let one client's samples move another's."""
+        return bool(self.backend.plain_sgd or not is_foreign(self.backend))
 
     @property
     def counts_change(self) -> bool:

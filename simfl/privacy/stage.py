@@ -170,7 +170,10 @@ class Stage(Plugin, Protocol):
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it changes; those that
             it does not cover pass it as they are.
         certificate: its column that holds an epsilon of its own; empty = none does.
+        epsilon_delta: the δ of that epsilon; None = it is pure.
         colluders: clients who tell the server what they know, whom its noise allows for.
+        public_state: what :meth:`server` keeps follows from what is released: from numbers, noise and noised sums. Any
+            other state that changes ends a run whose server adds noise after it, as clients could send it again.
         of_samples: it protects single samples, so that it needs to know how much one can move a model: ``slope``.
     """
 
@@ -182,6 +185,8 @@ class Stage(Plugin, Protocol):
     certificate: str = ""
     of_samples: bool = False
     colluders: int = 0
+    public_state: bool = False
+    epsilon_delta: float | None = None
 
     @property
     def changes_coordinates(self) -> bool:
@@ -261,7 +266,7 @@ class Stage(Plugin, Protocol):
 
 STAGES = Registry[Stage](
     "stage",
-    promises=("maps", "server_maps", "loss", "facts"),
+    promises=("maps", "server_maps", "loss", "facts", "public_state"),
     protocol=Stage,
     derived=("links", "server_links", "observer"),
     modules=modules_of(

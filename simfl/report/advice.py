@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import count
 
 from simfl.core.certificate_words import NOT_COMPARED, unlike_sentences
-from simfl.experiments.compare.deltas import delta_sentences
 from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.run_numbers import divergence_text
 from simfl.experiments.compare.significance import FEWEST_PAIRS, least
@@ -206,7 +205,7 @@ def fewest_pairs(level: float) -> int:
 
 def cautions(study: Study) -> list[str]:
     """What a reader of a study must know before its numbers: no time passed, runs diverged, rounds were skipped, or
-    epsilons are of different deltas, or certificates against different observers.
+    certificates do not say the same.
     """
     finals = [run.finals for run in study.runs]
     timeless = bool(finals) and all(each.get("time_s") == each.get("skipped", 0) for each in finals)  # 1 s each
@@ -224,7 +223,7 @@ def cautions(study: Study) -> list[str]:
                 f"{group.label} skipped {skipped:g} of {rounds:g} rounds: nothing was aggregated in them{rest}."
             )
     unlike = unlike_sentences({group.label: group.promises for group in study.groups}, study.columns)
-    return [*sentences, *(f"{text}." for text in (*delta_sentences(study.deltas, study.columns), *unlike))]
+    return [*sentences, *(f"{text}." for text in unlike)]
 
 
 def _no_choice(reason: str, rule: Sequence[str]) -> Advice:

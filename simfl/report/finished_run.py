@@ -10,7 +10,6 @@ from simfl.core.certificate_words import ONLY_SUMS, assumptions
 from simfl.core.columns import Column
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.experiments.compare.deltas import read_deltas
 from simfl.experiments.compare.run_numbers import measures, to_target
 from simfl.results.file_names import ACCURACIES, CLIENTS, FINDINGS, LATENCY, SCENARIO
 from simfl.results.folder import ResultsFolder
@@ -103,11 +102,6 @@ class Run:
         if not isinstance(value, dict):
             raise SimflError(f"{self.path / SCENARIO}: not a scenario")
         return value
-
-    @cached_property
-    def deltas(self) -> dict[str, tuple[float, ...]]:
-        """The deltas behind its epsilons, by column."""
-        return read_deltas(self.results)
 
     @cached_property
     def rounds(self) -> "DataFrame":

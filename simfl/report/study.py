@@ -6,7 +6,6 @@ from functools import cached_property
 
 from simfl.core.certificate_words import OF_ONE_RUN, basis_lines, promises, said_of, unite_columns
 from simfl.core.columns import Column
-from simfl.experiments.compare.deltas import Deltas, merge, unlike
 from simfl.experiments.compare.overhead import HIDES
 from simfl.report.finished_run import Run
 from simfl.results.frames import as_printed, html_table
@@ -59,8 +58,8 @@ class Group:
         return self.runs[0]
 
     @property
-    def promises(self) -> dict[str, str]:
-        """Whom its certificates are against and what they protect, by name."""
+    def promises(self) -> dict[str, list[str]]:
+        """What stands beside its certificates, by name."""
         return promises(unite_columns(column for run in self.runs for column in run.columns.values()).values())
 
     @property
@@ -152,15 +151,9 @@ class Study:
         return [*lines, *several, *said_of(assumed, [group.label for group in self.groups])] if lines else []
 
     @cached_property
-    def deltas(self) -> dict[str, Deltas]:
-        """The deltas behind the epsilons of each group."""
-        return {group.label: merge([run.deltas for run in group.runs]) for group in self.groups}
-
-    @cached_property
     def columns(self) -> dict[str, Column]:
-        """What the runs' numbers mean, by name; none of epsilons of different deltas is better than another."""
-        known = unite_columns(column for run in self.runs for column in run.columns.values())
-        return known | {name: known[name]._replace(better=0) for name in unlike(self.deltas) if name in known}
+        """What the runs' numbers mean, by name; no certificate is better than one that says another thing."""
+        return unite_columns(column for run in self.runs for column in run.columns.values())
 
     def group(self, label: str) -> Group:
         """The group of a label."""

@@ -55,10 +55,12 @@ def _of_unsummed(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
     at = np.ones(seen.any_view.rounds, bool) if alone is None else np.diff(alone.indptr) > 0
     who = [each for each in (*scenario.privacy.stages, scenario.secagg) if each.certificate]
     names = [column.name for each in who for column in each.columns if column.name.startswith("epsilon")]
-    columns: dict[str, Iterable[Any]] = {name: [math.inf if it else ... for it in at.tolist()] for name in names}
-    if scenario.secagg.shows_updates:  # what was not summed was not trained: nobody knows what is recovered of it
-        columns |= {name: [None] * len(at) for name in MEASURED}
-    return columns if at.any() else {}
+    columns: dict[str, Iterable[Any]] = {}
+    if at.any():
+        columns = {name: [math.inf if it else ... for it in at.tolist()] for name in names}
+    if at.any() if scenario.secagg.shows_updates else seen.open_to(0).any():
+        columns |= {name: [None] * len(at) for name in MEASURED}  # not measured of what the meter was not given
+    return columns
 
 
 def _of_sums(name: str, values: Iterable[Any], seen: History) -> list[Any]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.final_attacks import document as document_of
 from simfl.agents.aggregation.metric_runner import checked_values
 from simfl.attacks.base import Finding
-from simfl.core.certificate_words import UNSAID, against, taking_for_granted
+from simfl.core.certificate_words import assumed
 from simfl.core.column_files import FILE, document
 from simfl.core.columns import GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column
 from simfl.core.coverage import beside_sums, clear, sent
@@ -32,7 +32,7 @@ from simfl.results.sealed_files import seal_document, write_sealed
 from simfl.results.tables import TableWriter
 from simfl.runs.accounting import accounts, history, of_clients
 from simfl.scenario import Scenario
-from simfl.scenario.column_owners import accountants
+from simfl.scenario.column_owners import described
 from simfl.scenario.digest import foreign_plugins
 from simfl.selection.theory.expected_cardinality import guarantee, keeps_to_family
 
@@ -127,12 +127,8 @@ def _describe_columns(folder: Path, scenario: Scenario, columns: Sequence[Column
     """Writes what the columns of the tables and the numbers of the summary mean."""
     numbers = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
     plugin_numbers = [column for owner in (*scenario.attacks, *scenario.metrics) for column in owner.finals]
-    unsaid = {column.name for each in accountants(scenario) for column in each.columns if not column.observer}
-    unsaid |= {column.name for column in columns if "epsilon" in column.name and not column.observer}
-    noisy = [stage.observer for stage in scenario.privacy.stages if stage.observer]
-    said = [c._replace(**UNSAID) if c.name in unsaid else against(c, noisy) for c in columns]
-    described = (*said, *numbers, *plugin_numbers)
-    write_atomically(folder / FILE, _json(document(taking_for_granted(described, scenario.secagg.assumes))))
+    every = described(scenario, (*columns, *numbers, *plugin_numbers))
+    write_atomically(folder / FILE, _json(document(every)))
 
 
 def _attack_numbers(folder: Path, scenario: Scenario, attack_results: Sequence[Finding]) -> JsonObject:
@@ -232,9 +228,12 @@ def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
         seen.append(f"what a session that failed may tell the server (secagg: {scenario.secagg.name})")
     if seen:
         disclosed["beside_sums"] = seen
-    if protocol.assumes:
-        disclosed["privacy_assumes"] = protocol.assumes
-    elif not protocol.shows_updates and np.isfinite(fewest := run_history.fewest_tolerated().min(initial=np.inf)):
+    if taken := assumed(scenario):
+        disclosed["privacy_assumes"] = taken
+    members = np.diff(run_history.any_view.rows.indptr)
+    leaving_two = np.where(members > 0, members - 2, np.inf)  # colluders know their own updates
+    fewest = np.minimum(run_history.fewest_tolerated(), leaving_two).min(initial=np.inf)
+    if not (protocol.assumes or protocol.shows_updates) and np.isfinite(fewest):
         disclosed["tolerated_colluders"] = max(0, int(fewest))
     return disclosed
 

@@ -1,8 +1,9 @@
 """Which plugin fills which column of the results; no two fill one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from simfl.core.certificate_words import AND, AT_DELTA, UNSAID, against, assumed, taking_for_granted
 from simfl.core.column_files import wrong_values
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
 from simfl.privacy.stage import NOT_FINITE, Stage
@@ -25,6 +26,25 @@ def plugin_columns(scenario: Any) -> tuple[Column, ...]:
     columns = (column for owner in (*owners, *scenario.attacks, *scenario.metrics) for column in owner.columns)
     columns_by_name = {column.name: column for column in columns if column.name not in known}
     return tuple(columns_by_name.values())
+
+
+def described(scenario: Any, columns: Iterable[Column]) -> list[Column]:
+    """Columns of a run with what stands beside its certificates: whom they are against, at which δ, and what is taken
+    for granted. A plugin's epsilon that says nothing is against nobody knows whom.
+    """
+    stages = scenario.privacy.stages or ()
+    owners = (*(scenario.privacy.accountants or ()), *(stage for stage in stages if stage.certificate))
+    deltas = {c.name: owner.epsilon_delta for owner in owners for c in owner.columns if "epsilon" in c.name}
+    mine = {column.name for owner in accountants(scenario) for column in owner.columns}
+    noisy = [stage.observer for stage in stages if stage.observer]
+    known = []
+    for column in columns:
+        if not column.observer and (column.name in mine or "epsilon" in column.name):
+            column = column._replace(**UNSAID)
+        if (delta := deltas.get(column.name)) is not None:
+            column = column._replace(assumes=AND.join([f"{AT_DELTA}{delta:g}", column.assumes]))
+        known.append(against(column, noisy))
+    return taking_for_granted(known, assumed(scenario))
 
 
 def problems(scenario: object) -> list[tuple[KeyPath, str]]:

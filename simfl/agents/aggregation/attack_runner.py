@@ -29,9 +29,9 @@ class AttackRunner:
         self.memories = [each.init_memory(parts.clients, dimension) for each in parts.observers]
         affordable = dimension and work(parts.clients) <= parts.recovery_budget
         affordable = affordable and not parts.compression.subsamples  # each coordinate has other equations then
-        self.meter = (
-            RecoveryMeter(parts.clients, dimension, parts.streams, parts.recovery_budget) if affordable else None
-        )
+        affordable = affordable and parts.shows_all_it_reads and not parts.rule.many_aggregators
+        how = (parts.clients, dimension, parts.streams, parts.recovery_budget, bool(parts.stages))
+        self.meter = RecoveryMeter(*how) if affordable else None
 
     def after(
         self, t: int, now_s: float, result: AggregationResult, before: NDArray[np.float32], model: NDArray[np.float32]
@@ -105,6 +105,7 @@ def seen_of(
     """An aggregation as the server sees it."""
     updates = result.client_updates
     sent = {job.start: parts.learner.get(job.start) for job in updates.jobs}
-    vectors = updates.vectors if parts.protocol.shows_updates and not parts.changes_coordinates else None
-    read = result.server_update if parts.changes_coordinates else result.total.vector
+    each, read = result.legible
+    vectors = each if parts.protocol.shows_updates else None
+    read = result.server_update if read is None else read
     return ServerView(t, now_s, result.total, updates.jobs, sent, vectors, model, before, read)

@@ -22,6 +22,7 @@ from simfl.learning.base import Learner
 from simfl.metrics.base import Metric
 from simfl.network.base import Links
 from simfl.network.links import PathLinks, sharing
+from simfl.privacy.certify.chain import codes, noise_where
 from simfl.privacy.stage import Stage
 from simfl.privacy.stage_streams import stage_streams
 from simfl.results.tables import JobRow, PhaseRow
@@ -110,6 +111,21 @@ class Components(Generic[R_co]):
     def changes_coordinates(self) -> bool:
         """Whether a stage codes what clients send."""
         return any(stage.changes_coordinates for stage in self.stages)
+
+    @cached_property
+    def legible_length(self) -> int | None:
+        """Coordinates of the update itself, in front of what is sent; None = a stage codes it."""
+        place = compression_place(self.stages)
+        longer = [i for i, stage in enumerate(self.stages) if stage.changes_coordinates]
+        if any(codes(self.stages[i]) or i < place for i in longer):
+            return None
+        return self.stage_inputs[longer[0]] if longer else self.lengths[-1]
+
+    @property
+    def shows_all_it_reads(self) -> bool:
+        """Whether an attacker is handed all that the server reads: of what is coded it is what the server releases."""
+        noisy = any(noise_where(stage) == "server" for stage in self.stages)
+        return self.legible_length is not None or not (self.protocol.shows_updates or noisy)
 
     @cached_property
     def sample_slope(self) -> float | None:

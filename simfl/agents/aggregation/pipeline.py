@@ -18,8 +18,7 @@ aggregate all see the same state; a client's residual (error feedback) changes o
 are addressed by job or by number of the aggregate, so that batches and the order of arrivals change none. A round that
 sums nobody releases nothing, unless the rule divides by a fixed number (:meth:`AggregationPipeline.nobody`).
 
-A checkpoint needs the stages' states, the residuals and nothing else: all other inputs are arguments, or belong to the
-rule, the learner or :class:`simfl.agents.aggregation.global_model.GlobalModelState`.
+A checkpoint needs the stages' states and the residuals: all other inputs are arguments, or others' state.
 """
 
 from collections.abc import Sequence
@@ -31,13 +30,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents.aggregation import promises
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.compression_step import CompressionStep
-from simfl.agents.aggregation.promises import require_fixed, require_maps, require_sum, required_changes, train_as_said
 from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Job, Updates
-from simfl.core.validation import checked_pair, checked_type, checked_vectors, read_only
+from simfl.core.validation import checked_type, checked_vectors, read_only
 from simfl.privacy.dp.stages.sample_copies import of_each_sample, of_one_sample
 from simfl.privacy.stage import NOT_FINITE, Members
 from simfl.secagg.sessions import SessionResult
@@ -73,6 +72,7 @@ class AggregationResult:
         facts: of each stage.
         row: the training's, the stages', the protocol's and the aggregate's columns of rounds.csv.
         mask: what the server's step is multiplied with, float32 (d,) or one number; None = nothing.
+        legible: each update and the aggregate as the server reads them, float32 (n, d) and (d,); None = coded.
     """
 
     total: Aggregate
@@ -84,6 +84,7 @@ class AggregationResult:
     facts: tuple[dict[str, float], ...]
     row: dict[str, float]
     mask: Any = None
+    legible: tuple[NDArray[np.float32] | None, ...] = (None, None)
 
 
 class AggregationPipeline:
@@ -103,7 +104,7 @@ class AggregationPipeline:
 
     def train(self, jobs: Sequence[Job]) -> Updates:
         """Trains exactly these jobs, in one batch."""
-        return train_as_said(self.parts, jobs)
+        return promises.train_as_said(self.parts, jobs)
 
     def sum(
         self,
@@ -125,21 +126,21 @@ class AggregationPipeline:
             done: the protocol's good end.
         """
         parts, rule = self.parts, self.parts.rule
-        contributions = required_changes(parts, jobs, updates.deltas, model)
+        contributions = promises.required_changes(parts, jobs, updates.deltas, model)
         client_updates = self._client_updates(jobs, updates, staleness, contributions)
         in_sum = client_updates.weights > 0
         if not in_sum.any():
             return None
         total = self._add(done, client_updates)
-        if not parts.changes_coordinates:
-            client_updates = client_updates._replace(vectors=self._to_model(client_updates.vectors, number))
-            total = total._replace(vector=self._to_model(total.vector, number))
+        each, read = (self._to_model(values, number) for values in (client_updates.vectors, total.vector))
+        if not parts.changes_coordinates and each is not None and read is not None:
+            client_updates, total = client_updates._replace(vectors=each), total._replace(vector=read)
         in_sum &= total.weights != 0
         if not in_sum.any():
             return None
         members = self._members(number, updates, client_updates, total)
         shares = members.weights / members.divisor if total.shares is None else total.shares
-        require_sum(parts, client_updates, total, members, shares)
+        promises.require_sum(parts, client_updates, total, members, shares)
         row = used_row(rule, total.weights, shares, members.divisor, updates.examples)
         total = total._replace(
             clients=total.clients[in_sum], weights=row[in_sum], shares=shares[in_sum],
@@ -150,16 +151,20 @@ class AggregationPipeline:
         mask = factor.values if factor is not None and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
         server_update, facts, cells = self._server(
-            members, total.vector if parts.changes_coordinates else self._to_sum(total.vector, number), broken
+            members,
+            total.vector if parts.changes_coordinates else self.compression.pack(self._sent(total.vector), number),
+            broken,
         )
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
-        return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells, mask)
+        read = read if parts.changes_coordinates else total.vector
+        return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
+                                 mask, (each, read))  # fmt: skip
 
     def _members(self, number: int, updates: Updates, client_updates: ClientUpdates, total: Aggregate) -> Members:
         """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""
         parts, row = self.parts, np.asarray(client_updates.row)
         weights = client_updates.weights * np.divide(total.weights, row, out=np.zeros(len(row)), where=row != 0)
-        require_fixed(parts.rule, client_updates.divisor(weights))
+        promises.require_fixed(parts.rule, client_updates.divisor(weights))
         return Members(
             number, client_updates.jobs, weights, client_updates.divisor(weights), total.opened, updates.examples,
             parts.rule.fixed_denominator, parts.rule.algorithm.follows_data, total.step, parts.elements,
@@ -204,7 +209,7 @@ class AggregationPipeline:
     def _server(self, members: Members, server_update: NDArray[np.float32], broken: int) -> ReleasedUpdate:
         """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
         stages = self.parts.stages
-        facts = tuple(stage.facts(members, state) for stage, state in zip(stages, self.states, strict=True))
+        facts = tuple(stage.facts(members, state) for stage, state in zip(stages, promises.handed(stages, self.states)))
         server_update = self._whole(self._release(server_update, members))
         shown = [{column.name for column in stage.columns} for stage in stages]
         row = {name: known[name] for known, names in zip(facts, shown, strict=True) for name in names & known.keys()}
@@ -218,9 +223,9 @@ class AggregationPipeline:
         for i in reversed(range(len(stages))):
             if i == place - 1:
                 vector = self.compression.unpack(vector, members.number)
-            released = stages[i].server(vector, members, self.states[i], self.parts.stage_streams[i])
-            checked_pair(released, f"stage '{stages[i].name}'", "server", "(vector, state)")
-            vector, self.states[i] = released
+            state = promises.handed(stages[i : i + 1], self.states[i : i + 1])[0]
+            released = stages[i].server(vector, members, state, self.parts.stage_streams[i])
+            vector, self.states[i] = promises.required_release(stages, i, released, state)
         return vector if place else self.compression.unpack(vector, members.number)
 
     def _client_updates(
@@ -254,22 +259,19 @@ class AggregationPipeline:
     def _code(self, jobs: tuple[Job, ...], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """What stages and compression make of the clients' vectors, (n, d) -> (n, d')."""
         place = self.compression.place
-        for i, (stage, state) in enumerate(zip(self.parts.stages, self.states, strict=True)):
+        for i, (stage, state) in enumerate(zip(self.parts.stages, promises.handed(self.parts.stages, self.states))):
             if i == place:
                 vectors = self.compression.client(vectors, jobs)
             length, before, streams = stage.length(vectors.shape[1]), read_only(vectors), self.parts.stage_streams[i]
             vectors = stage.client(before, jobs, state, streams)
             checked_vectors(vectors, (len(jobs), length), f"stage '{stage.name}'", "client gives")
-            require_maps(stage, before, vectors, partial(stage.client, before[:1], jobs[:1], state, streams))
+            promises.require_maps(stage, before, vectors, partial(stage.client, before[:1], jobs[:1], state, streams))
         return vectors if place < len(self.states) else self.compression.client(vectors, jobs)
 
-    def _to_model(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32]:
-        """What was added up in aggregation ``number``, (..., d'), in the model's coordinates, (..., d)."""
-        return self._whole(self.compression.unpack(values, number))
-
-    def _to_sum(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32]:
-        """Undoes :meth:`_to_model`."""
-        return self.compression.pack(self._sent(values), number)
+    def _to_model(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32] | None:
+        """What was added up in aggregation ``number``, (..., d'), in the model's coordinates; None: it is coded."""
+        front = self.parts.legible_length
+        return None if front is None else self._whole(self.compression.unpack(values[..., :front], number))
 
     def _sent(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """The coordinates that leave the clients, (..., d) -> (..., d')."""

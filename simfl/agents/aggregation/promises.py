@@ -5,21 +5,30 @@ Of simfl's own parts, which tests compare with exact sums, the sum is looked at 
 
 from collections.abc import Callable, Sequence
 from math import isclose
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
 from simfl.core.errors import PluginError
+from simfl.core.payload import SUMMABLE
 from simfl.core.registration.protocol import is_foreign
-from simfl.core.types import Aggregate, Job, Updates
-from simfl.core.validation import read_only
+from simfl.core.types import Aggregate, Arrays, Job, Updates
+from simfl.core.validation import checked_pair, read_only
 from simfl.privacy.certify.chain import noise_where
 from simfl.privacy.certify.clip import norms
 from simfl.privacy.certify.maps import Bound
 from simfl.privacy.stage import Members, Stage
 from simfl.secagg.updates import ClientUpdates
 from simfl.training.base import Rule
+
+ROUNDED = 1e-5
+"""By so much of the largest coordinate sums of 32 bits may be off; what is off by more makes other rows."""
+
+WRAPS = 2**30
+"""Below this sums of whole numbers are in any field what they are."""
 
 
 def require_sum(
@@ -39,19 +48,22 @@ def require_sum(
     noisy = any(it.adds_noise is not None or it.certificate for it in parts.stages)
     if not aggregate.sum_only or not (noisy or is_foreign(aggregate) or is_foreign(protocol)):
         return
-    if protocol.certificate or any(it.whole for it in parts.stages):
-        return  # adds noise of its own; adds whole numbers, which may wrap
+    if protocol.certificate:
+        return  # adds noise of its own
     vector, step = total.vector.astype(np.float64), total.step * np.abs(shares).sum()
     sent = client_updates.vectors
+    if any(it.whole for it in parts.stages):  # these may wrap around
+        inside = np.abs(sent.astype(np.float64)).sum(axis=0) < WRAPS
+        vector, sent = vector[inside], sent[:, inside]
     clipped = np.clip(np.nan_to_num(sent), -protocol.clip, protocol.clip) if total.clipped else sent
     summed = [np.einsum("n,nd->d", shares, vectors.astype(np.float64)) for vectors in (sent, clipped)]
     gain = None  # any multiple of it tells what it tells
     if noisy:
         ones, used = np.ones((len(shares), 1), dtype=np.float32), shares * members.divisor
         gain = float(aggregate.combine(ones, used, members.divisor)[0]) / (float(shares.sum()) or 1.0)
-    step += 1e-5 * np.abs(sent).max(initial=0.0) * np.abs(shares).sum()  # of numbers that nearly cancel
+    step += ROUNDED * np.abs(sent).max(initial=0.0) * np.abs(shares).sum()  # of numbers that nearly cancel
     off = min(_off(vector, each, gain, step) for each in summed)
-    if not off <= (1e-3 if noisy else 1e-2) * np.abs(vector).max(initial=0.0):
+    if not off <= ROUNDED * np.abs(vector).max(initial=0.0):
         if not is_foreign(protocol) and (protocol.shows_updates or protocol.sums_whoever_comes):
             raise PluginError(aggregate, "combine gives no fixed multiple of the weighted sum; say sum_only = False")
         why = f"add is off the weighted sum by {off:.3g}, more than the step of its grid, {total.step:g}; say its step"
@@ -74,6 +86,9 @@ def train_as_said(parts: Components[Rule], jobs: Sequence[Job]) -> Updates:
     """
     learner, algorithm = parts.learner, parts.rule.algorithm
     updates = learner.train(jobs)
+    if is_foreign(learner) and learner.sizes_vary and {part.kind for part in algorithm.sends} <= SUMMABLE:
+        why = "sets sizes_vary, so that a message's size or time may tell of its client's samples"
+        raise PluginError(learner, f"{why}; have the client algorithm declare in `sends` what it tells")
     most = learner.samples[[job.client for job in jobs]]
     if learner.dimension and (updates.examples > most).any():
         raise PluginError(learner, "trains on more samples of a client than its `samples` says")
@@ -106,6 +121,33 @@ def required_changes(
         why = "sums something else than clients' changes; say sends_changes = False"
         raise PluginError(f"training '{rule.name}'", why)
     return contributions
+
+
+def handed(stages: Sequence[Stage], states: Sequence[Arrays]) -> list[Any]:
+    """What stages are given of their states: a plugin keeps something only by giving it back."""
+    return [
+        MappingProxyType({name: read_only(np.asarray(value)) for name, value in state.items()})
+        if is_foreign(stage)
+        else state
+        for stage, state in zip(stages, states, strict=True)
+    ]
+
+
+def required_release(stages: Sequence[Stage], i: int, released: Any, before: Arrays) -> Any:
+    """What stage ``i`` makes of a sum, and the state that it keeps: nothing of a sum to which noise is yet to come.
+
+    Raises:
+        PluginError: it gives something else, or does not say of what it keeps that it is public.
+    """
+    stage = stages[i]
+    checked_pair(released, f"stage '{stage.name}'", "server", "(vector, state)")
+    noised = any(noise_where(it) == "server" for it in stages[: i + 1])
+    if noised and is_foreign(stage) and not stage.public_state:
+        kept = released[1]
+        if kept.keys() != before.keys() or not all(np.array_equal(kept[name], before[name]) for name in kept):
+            why = "server keeps what may follow from a sum without its noise; say public_state, if it does not"
+            raise PluginError(f"stage '{stage.name}'", why)
+    return released
 
 
 def require_fixed(rule: Rule, divisor: float) -> None:

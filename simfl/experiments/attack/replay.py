@@ -15,6 +15,7 @@ from simfl.experiments.attack.recorded import Recorded
 from simfl.learning.base import Learner
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
+from simfl.results.run_files import participation_matrix
 from simfl.scenario import Scenario
 from simfl.scenario.trust import Trust
 
@@ -86,8 +87,19 @@ def attack(
     middle = int(rounds[len(rounds) // 2])
     truth = truth_at(learner, recorded, middle)
     errors, state = replay_observer(observer, recorded, truth, streams, first, stop)
+    remember_training(learner, reader)
     (finding,) = finalise_attacks((observer,), (state,), learner, streams)
     return Replayed(int(rounds[0]), int(rounds[-1]), len(rounds), middle, errors, finding)
+
+
+def remember_training(learner: Learner, results: ResultsFolder) -> None:
+    """Tells a learner which clients a run has summed, and when, so that it knows what has been trained on."""
+    from simfl.learning.learner import SupervisedLearner
+
+    if isinstance(learner, SupervisedLearner):
+        rounds, clients = (int(results.summary[name]) for name in ("rounds", "clients"))
+        matrix = participation_matrix(results.file("participation.csv"), rounds, clients).tocoo()
+        learner.trained_on = np.unique(np.stack([matrix.col, matrix.row], axis=1).astype(np.int64), axis=0)
 
 
 def replay_observer(

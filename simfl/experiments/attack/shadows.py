@@ -20,6 +20,7 @@ from simfl.attacks.membership_statistics import lira, margins, rates
 from simfl.core.children import SafeSpawn
 from simfl.core.errors import ExhaustedError, SimflError
 from simfl.core.rng import Streams
+from simfl.experiments.attack.replay import remember_training
 from simfl.learning.data.base import Dataset
 from simfl.learning.transforms.unchanged import Unchanged
 from simfl.results.file_names import SCENARIO
@@ -73,10 +74,12 @@ def likelihood(
     model = np.load(reader.file("model.npy"))
     streams, learning = Streams(scenario.seed), scenario.learning
     data: Dataset = learning.transform.apply(learning.data.load(scenario, streams), streams)
-    members, others = _draw_samples(data, candidates, streams)
+    learner = _learning(scenario, data).build(scenario, streams)
+    remember_training(learner, reader)
+    knowledge, truth = learner.attack_context()
+    members, others = _draw_samples(truth.trained, data, candidates, streams)
     inside = halves(shadows, len(members) + len(others), streams)
     scores = np.stack(list(_map_tasks(_Shared(path, trust, data, members, others), list(enumerate(inside)), jobs)))
-    knowledge, _ = _learning(scenario, data).build(scenario, streams).attack_context()
     target = _margins(knowledge, model, data, members, others)
     member = np.arange(len(members) + len(others)) < len(members)
     document = {
@@ -93,10 +96,12 @@ def halves(shadows: int, candidates: int, streams: Streams) -> NDArray[np.bool_]
     return draws.argsort(axis=0).argsort(axis=0) < shadows // 2
 
 
-def _draw_samples(data: Dataset, most: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions of members among the training samples and of others among the test samples, as many of both."""
-    rng, n = streams("attack/candidates"), min(most, len(data.y_train), len(data.y_test))
-    return rng.permutation(len(data.y_train))[:n], rng.permutation(len(data.y_test))[:n]
+def _draw_samples(
+    trained: NDArray[np.int64], data: Dataset, most: int, streams: Streams
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions of members among the samples trained on and of others among the test samples, as many of both."""
+    rng, n = streams("attack/candidates"), min(most, len(trained), len(data.y_test))
+    return rng.permutation(trained)[:n], rng.permutation(len(data.y_test))[:n]
 
 
 class _Shared(NamedTuple):

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 
-from simfl.core.certificate_words import assumptions, promises, unite_columns
+from simfl.core.certificate_words import assumptions, comparable, promises, unite_columns
 from simfl.core.column_files import document
 from simfl.core.columns import Column, order_columns, unknown
 from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import file_lock
 from simfl.experiments.compare.budgets import BUDGETS, Course, affordable
-from simfl.experiments.compare.deltas import Deltas, merge, read_deltas
 from simfl.experiments.compare.differences import DIFFERENCES, MEANS, Measured, differences, means, metrics
 from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.overhead import BESIDE, overhead_rows
@@ -41,7 +40,6 @@ class Configuration:
         results: numbers of each seed's run that is complete.
         known: what describes them.
         courses: each of these runs round by round.
-        deltas: behind its columns of epsilons.
     """
 
     label: str
@@ -50,7 +48,6 @@ class Configuration:
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     known: dict[str, Column] = field(default_factory=dict)
     courses: dict[int, Course] = field(default_factory=dict)
-    deltas: Deltas = field(default_factory=dict)
 
     def divergence_round(self, seed: int) -> int | None:
         """The round at which a seed's run diverged, if it did."""
@@ -158,7 +155,6 @@ def _collect(compared: list[Configuration], plan: Plan, index: Index, target: fl
             numbers = measures(readers[member.digest].summary)
             known = readers[member.digest].columns()
             configuration.known |= known
-            configuration.deltas = merge([configuration.deltas, read_deltas(readers[member.digest])])
             configuration.courses[member.seed] = Course.read(readers[member.digest].file("rounds.csv"), known.values())
             if used is not None:
                 numbers |= to_target(readers[member.digest].file("rounds.csv"), used)
@@ -184,7 +180,6 @@ def _document(
             {
                 "choice": configuration.label,
                 "values": configuration.values,
-                "deltas": {name: list(values) for name, values in configuration.deltas.items()},
                 "assumes": sorted({each for column in configuration.known.values() for each in assumptions(column)}),
                 "against": promises(configuration.known.values()),
                 "runs": [
@@ -200,7 +195,9 @@ def _document(
             for configuration in compared
         ],
         **_tables(
-            {configuration.label: configuration.results for configuration in compared}, baseline, _bases(compared)
+            {configuration.label: configuration.results for configuration in compared},
+            baseline,
+            _said(compared),
         ),
         "equal": list(_equal_budgets(compared, baseline)),
         "beside_plain": overhead_rows(
@@ -209,17 +206,12 @@ def _document(
     }
 
 
-def _bases(compared: list[Configuration]) -> dict[str, dict[str, tuple[object, object]]]:
-    """What stands behind each number of a configuration: its deltas, whom it is against and what it protects."""
-    return {
-        each.label: {name: (each.deltas.get(name), promises([column]).get(name)) for name, column in each.known.items()}
-        for each in compared
-    }
+def _said(compared: list[Configuration]) -> dict[str, dict[str, list[str]]]:
+    """What stands beside each certificate of each configuration."""
+    return {each.label: promises(each.known.values()) for each in compared}
 
 
-def _tables(
-    results_of: dict[str, Measured], baseline: str, bases: dict[str, dict[str, tuple[object, object]]]
-) -> JsonObject:
+def _tables(results_of: dict[str, Measured], baseline: str, said: dict[str, dict[str, list[str]]]) -> JsonObject:
     """Means and paired differences of what was measured, by configuration; no difference of certificates that say
     different things.
     """
@@ -230,7 +222,7 @@ def _tables(
             row
             for label, results_here in others
             for row in differences(label, results_here, baseline, results_of[baseline])
-            if bases[label].get(row["metric"]) == bases[baseline].get(row["metric"])
+            if comparable(*(said[each].get(row["metric"], ()) for each in (label, baseline)))
         ],
     }
 
@@ -244,7 +236,7 @@ def _equal_budgets(compared: list[Configuration], baseline: str) -> Iterator[Jso
             each.label: without_infinite({seed: numbers[budget] for seed, numbers in seeds.items()}, each.known)
             for each, seeds in at
         }
-        tables = _tables(results_of, baseline, _bases(compared))
+        tables = _tables(results_of, baseline, _said(compared))
         yield {"budget": budget, "column": BUDGETS[budget], "value": value, **tables}
 
 

@@ -11,7 +11,6 @@ from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, C
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import FORMS, ROUNDING, Form, heading, mean_text
 from simfl.experiments.compare.budgets import BUDGETS
-from simfl.experiments.compare.deltas import delta_sentences
 from simfl.experiments.compare.run_numbers import divergence_text
 from simfl.experiments.compare.significance import FEWEST_PAIRS, NORMAL_FROM, holm, least
 from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
@@ -23,8 +22,8 @@ GAP = 2
 NARROWEST = 8
 """Letters that a configuration's name has in any case; the rest is wrapped."""
 
-OTHER_DELTA = "other δ"
-"""Instead of a difference of epsilons of different deltas."""
+OTHER = "not compared"
+"""Instead of a difference of certificates that do not say the same."""
 
 FEW = 0.1
 """Share of skipped rounds from which on words say so."""
@@ -75,7 +74,7 @@ def show(document: JsonObject, console: Any = None, at: str | None = None) -> No
     for sentence in certificate_notes(document):
         _line(console, sentence, "dim")
     for sentence in (*divergence_warnings(document), *skipped_warnings(document), *bound_warnings(document),
-                     *delta_warnings(document)):  # fmt: skip
+                     *unlike_warnings(document)):  # fmt: skip
         _line(console, f"warning: {sentence}", "yellow")
 
 
@@ -139,17 +138,10 @@ def bound_warnings(document: JsonObject) -> Iterator[str]:
             yield f"{name}: {LOWER_BOUNDS}"
 
 
-def delta_warnings(document: JsonObject) -> Iterator[str]:
-    """In words, which certificates are of different deltas, or against different observers."""
+def unlike_warnings(document: JsonObject) -> list[str]:
+    """In words, which certificates do not say the same of all configurations."""
     columns = {column.name: column for column in read_columns(document.get("columns", ()))}
-    yield from delta_sentences(_deltas(document), columns)
-    yield from unlike_sentences({each["choice"]: each.get("against", {}) for each in document["choices"]}, columns)
-
-
-def _deltas(document: JsonObject) -> dict[str, dict[str, tuple[float, ...]]]:
-    """The deltas behind the columns of each configuration; those of earlier versions are not known."""
-    return {choice["choice"]: {name: tuple(values) for name, values in choice.get("deltas", {}).items()}
-            for choice in document["choices"]}  # fmt: skip
+    return unlike_sentences({each["choice"]: each.get("against", {}) for each in document["choices"]}, columns)
 
 
 def _differences(
@@ -158,7 +150,7 @@ def _differences(
     paired: Rows = {(row["choice"], row["metric"]): row for row in part["paired"]}
     rows = [label for label in labels if label != document["baseline"]]
     columns = [column for column in columns if any(paired.get((label, column.name)) for label in rows)]
-    columns = [column for column in columns if column.better]
+    columns = [column for column in columns if column.better or column.observer]
     comparable = [
         row for row in paired.values() if row["lower"] is not None and row["metric"] in {c.name for c in columns}
     ]
@@ -167,10 +159,10 @@ def _differences(
     console.print()
     _line(console, f"difference to {document['baseline']}, same seeds", "italic")
     shown = [_cells(column, rows, paired, seeds, levels) for column in columns]
-    deltas = _deltas(document)
+    said = {choice["choice"]: choice.get("against", {}) for choice in document["choices"]}
     for column, cells in zip(columns, (each.cells for each in shown), strict=True):
-        base = deltas[document["baseline"]].get(column.name)
-        cells[:] = [OTHER_DELTA if deltas[label].get(column.name) != base and (label, column.name) not in paired
+        base = said[document["baseline"]].get(column.name)
+        cells[:] = [OTHER if said[label].get(column.name) != base and (label, column.name) not in paired
                     else cell for label, cell in zip(rows, cells, strict=True)]  # fmt: skip
     _print(console, limit, rows, shown)
     if comparable:

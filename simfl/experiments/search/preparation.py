@@ -7,18 +7,17 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 
-from simfl.core.certificate_words import OR, against
-from simfl.core.columns import ROUND_COLUMNS, unknown
+from simfl.core.certificate_words import AND, OR, promises
+from simfl.core.columns import ROUND_COLUMNS
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.experiments.compare.deltas import deltas, merge, unlike
 from simfl.experiments.search.objectives import Goal, goal
 from simfl.experiments.search.space import SearchParameter, Space, space_of
 from simfl.experiments.sweep.plan import DIGEST_DIGITS, Given, Load, source
 from simfl.experiments.sweep.stop_rule import By
 from simfl.scenario import Scenario
-from simfl.scenario.column_owners import plugin_columns
+from simfl.scenario.column_owners import described, plugin_columns
 from simfl.scenario.yaml.writer import dump
 
 BATCH = 4
@@ -116,22 +115,18 @@ def prepare(
     first = valid[0]
     wanted = goal(maximise, minimise, require, first)
     _check_pruning(wanted, prune, first)
-    _check_deltas(wanted, valid)
+    _check_certificates(wanted, valid)
     return Search(file, load, first, resolved, wanted, runs, batch, prune, own_seeds)
 
 
-def _check_deltas(wanted: Goal, scenarios: Sequence[Scenario]) -> None:
-    """Every epsilon of the goal has one delta in the whole space: a larger delta makes any epsilon smaller."""
-    behind = {str(number): deltas(scenario.plain(), wanted.names) for number, scenario in enumerate(scenarios)}
-    for name in unlike(behind):
-        several = " and ".join(f"{delta:g}" for delta in merge(behind.values())[name])
-        raise SimflError(f"{name}: the space has δ = {several}; ε of different δ cannot be compared")
-    sides = [frozenset(stage.observer for stage in each.privacy.stages if stage.observer) for each in scenarios]
-    columns = {column.name: column for each in scenarios for column in plugin_columns(each)}
+def _check_certificates(wanted: Goal, scenarios: Sequence[Scenario]) -> None:
+    """Every certificate of the goal says the same in the whole space; a larger delta makes any epsilon smaller."""
+    noisy = [each for each in scenarios if any(stage.observer for stage in each.privacy.stages)] or scenarios
+    said = {str(i): promises(described(each, (*ROUND_COLUMNS, *plugin_columns(each)))) for i, each in enumerate(noisy)}
     for name in wanted.names:
-        column = columns.get(name) or unknown(name)
-        if len(observers := sorted({against(column, side).observer for side in sides if side})) > 1:
-            raise SimflError(f"{name}: the space has some against {OR.join(observers)}; these cannot be compared")
+        several = sorted({AND.join(each[name]) for each in said.values() if name in each})
+        if len(several) > 1:
+            raise SimflError(f"{name}: in the space it is {OR.join(several)}; these cannot be compared")
 
 
 def _check_pruning(wanted: Goal, prune: By | None, scenario: Scenario) -> None:

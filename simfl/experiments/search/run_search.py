@@ -21,7 +21,7 @@ from simfl.experiments.search import trials as table
 from simfl.experiments.search.median_rule import median_rule
 from simfl.experiments.search.preparation import Search
 from simfl.experiments.search.proposals import Proposer
-from simfl.experiments.search.together import Together, together
+from simfl.experiments.search.together import OF_TEST, Together, together
 from simfl.experiments.search.trials import Trial
 from simfl.experiments.sweep import run_status
 from simfl.experiments.sweep.execution import SHARED, Counts, How, Watch, execute
@@ -114,7 +114,7 @@ def _together(definition: Search, out: Path, running: "_Running") -> Together | 
     ended = [trial for trial in running.trials if trial.state in (table.DONE, table.EMPTY)]
     runs = out / definition.first.name
     scenarios = ((definition.scenario(trial.number, trial.values), runs / trial.digest) for trial in ended)
-    return together(scenarios, len(running.trials) - len(ended))
+    return together(scenarios, len(running.trials) - len(ended), definition.goal.names)
 
 
 class _Running:
@@ -273,7 +273,8 @@ def choice_line(definition: Search, trials: Sequence[Trial]) -> str:
     """In a line, that a best value is the best of so many, on the samples that it is reported on."""
     ended = sum(trial.state == table.DONE for trial in trials)
     names = " and ".join(objective.name for objective in definition.goal.objectives)
-    on = " on the test samples that it is reported on" if definition.first.learning.evaluate_every else ""
+    tested = any(objective.name in OF_TEST for objective in definition.goal.objectives)
+    on = " on the test samples that it is reported on" if tested else ""
     return f"optimistic: the best of {amount(ended, 'run')} was chosen by {names}{on}; repeat it with other seeds"
 
 

@@ -30,6 +30,8 @@ class Adult:
     def outline(self, setting: ScenarioView) -> None:
         adult_paths(self.root, setting)
 
+    by_seed = False
+
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         paths = adult_paths(self.root, setting)
         return encode(*read_adult(paths), "income", paths)

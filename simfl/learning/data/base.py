@@ -78,7 +78,12 @@ class Data(Plugin, Protocol):
     >>> data = choice.load(None, Streams(0))
     >>> data.x_train.shape, data.y_train.tolist(), data.x_test.shape, data.label_names
     ((4, 3), [0, 0, 1, 1], (2, 3), ('0', '1'))
+
+    Attributes:
+        by_seed: the seed may decide which samples there are, and which of them are for the test.
     """
+
+    by_seed: bool = True
 
     @abstractmethod
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
@@ -102,6 +107,7 @@ class Data(Plugin, Protocol):
 DATA = Registry[Data](
     "data",
     shorthand=shorthand,
+    promises=("by_seed",),
     protocol=Data,
     modules=modules_of(
         "simfl.learning.data",

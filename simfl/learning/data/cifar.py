@@ -38,6 +38,8 @@ class Cifar10(Data):
             self._archive(root)
         return Outline((3, 32, 32), self.classes)
 
+    by_seed = False
+
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         root = setting.file(self.root) if self.root else data_root()
         if root is not None and (path := self._npz(Path(root))):

@@ -56,6 +56,10 @@ class Csv:
             if name not in names:
                 raise broken(path, f"has no column '{name}'; it has {', '.join(names)}")
 
+    @property
+    def by_seed(self) -> bool:
+        return self.test_path is None
+
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         path = test_file = self._path(setting, self.path, "path")
         train = self._read(path)

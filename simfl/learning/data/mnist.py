@@ -39,6 +39,8 @@ class Mnist(Data):
     torchvision_name: ClassVar[str] = "MNIST"
     label_names: ClassVar[tuple[str, ...]] = tuple("0123456789")
 
+    by_seed = False
+
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         files = self._files(setting, get=True)
 

@@ -68,6 +68,8 @@ class Npz:
             raise MissingError(f"learning.data.path: {path} not found")
         return path
 
+    by_seed = False
+
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         path = self._path(setting)
         arrays = load_cached(f"npz v2 {self.tokens}", [path], lambda: _decode(path, self.tokens))

@@ -52,6 +52,10 @@ class Parquet:
         for path in self._paths(setting):
             self._roles(path)
 
+    @property
+    def by_seed(self) -> bool:
+        return self.test_path is None
+
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         paths = self._paths(setting)
         roles = [self._roles(path) for path in paths]

@@ -20,6 +20,8 @@ class PrivacyFLDigits:
     def outline(self, setting: ScenarioView) -> Outline:
         return Outline((64,), 10)
 
+    by_seed = False
+
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         pixels, labels = read_digits()
         least, span = pixels.min(axis=0), np.ptp(pixels, axis=0)

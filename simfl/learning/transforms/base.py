@@ -34,6 +34,12 @@ class Transform(Plugin, Protocol):
         """
         ...
 
+    def origins(self, samples: int) -> NDArray[np.int64] | None:
+        """Of which of so many training samples each of those is made that come out, and of no other, int64 (m,); what
+        all are scaled by counts as public. None = not said: nothing is known of what one sample does.
+        """
+        return None
+
     def outline(self, outline: Outline) -> Outline:
         """What it makes of the shape of one sample and the number of classes."""
         return outline
@@ -41,6 +47,7 @@ class Transform(Plugin, Protocol):
 
 TRANSFORMS = Registry[Transform](
     "transform",
+    promises=("origins",),
     protocol=Transform,
     modules=modules_of("simfl.learning.transforms", "colours", "images", "rotation", none="unchanged"),
 )

@@ -32,6 +32,9 @@ class Colours(Transform):
         Field(description="hues of the test part: the class's own; those of other classes; none"),
     ] = "permuted"
 
+    def origins(self, samples: int) -> NDArray[np.int64]:
+        return np.arange(samples)
+
     def apply(self, data: Dataset, streams: Streams) -> Dataset:
         train, test = grey_levels(data, self.name)
         rng, classes = streams("colours"), data.classes

@@ -42,6 +42,9 @@ class Images(Transform):
             return [(key, f"is missing beside {other}: give both, or neither")]
         return []
 
+    def origins(self, samples: int) -> NDArray[np.int64]:
+        return np.tile(np.arange(samples), 1 + len(self.copies))
+
     def apply(self, data: Dataset, streams: Streams) -> Dataset:
         train, test = images_of(data, self.name)
         if self.mean is not None and self.deviation is not None:

@@ -24,7 +24,7 @@ class Rotation(Transform):
     ten classes and 10 degrees, 10 to 50 degrees either way. ``fixed`` turns by just that angle; ``range`` by an angle
     drawn for each image between minus and plus that angle (torchvision's RandomRotation), which is what fits the
     accuracies of Mugunthan (MIT thesis, 2022, Table 3.2). Pixels are interpolated bilinearly; what comes from outside
-    the image is as its darkest pixel.
+    the image is as the darkest pixel of all training images, so that nothing is known of what one of them does.
     """
 
     angles: Annotated[

@@ -26,7 +26,7 @@ class Beside(NamedTuple):
     Attributes:
         coded: updates are compressed.
         coded_each: each of them by itself.
-        changes: what is summed of a client is its own change.
+        changes: what is summed of a client is its own change, which no other client's data have moved.
     """
 
     coded: bool = False
@@ -37,7 +37,8 @@ class Beside(NamedTuple):
     def of(cls, setting: ScenarioView) -> "Beside":
         """That of a scenario."""
         compression = setting.compression
-        return cls(compression.codes, compression.per_client, setting.training.keeps_changes)
+        changes = setting.training.keeps_changes and setting.learning.per_client
+        return cls(compression.codes, compression.per_client, changes)
 
 
 def is_known(stage: "Stage") -> bool:
@@ -48,6 +49,12 @@ def is_known(stage: "Stage") -> bool:
 def noise_where(stage: "Stage") -> str:
     """Where it adds noise: ``client``, ``share`` or ``server``; empty = nowhere."""
     return "" if stage.adds_noise is None else stage.adds_noise.where
+
+
+def codes(stage: "Stage") -> bool:
+    """Whether what it makes of an update cannot be read without its server's part."""
+    legible = stage.links and all(link.leads for link in stage.links)
+    return stage.changes_coordinates and (stage.whole or not legible)
 
 
 def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], beside: Beside) -> Bound:

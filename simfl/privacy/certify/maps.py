@@ -39,6 +39,7 @@ class Map:
         sparse: coordinates that are 0 stay 0.
         per_client: what it makes of a client's update depends on no other client's. Else one client may move what
             others send, which no clip that follows undoes.
+        leads: what comes out begins with what it makes of the update, coordinate by coordinate; more may follow.
     """
 
     @property
@@ -55,6 +56,10 @@ class Map:
 
     @property
     def per_client(self) -> bool:
+        return False
+
+    @property
+    def leads(self) -> bool:
         return False
 
     def apply(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:

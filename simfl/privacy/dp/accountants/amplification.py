@@ -49,6 +49,10 @@ class Accounting(Accountant):
 
     name = ""
 
+    @property
+    def epsilon_delta(self) -> float:  # type: ignore[override]  # a constant where there is none
+        return self.delta
+
     def resolve(self, setting: ScenarioView) -> Self:
         """With the selection's own rate."""
         rate = _rate(setting) if self.amplification != "none" else None

@@ -60,6 +60,10 @@ class ZeroOut(Accountant):
                "empty where it is infinite.", -1, "end", words="median ε of the clients", **EPSILON),
     )  # fmt: skip
 
+    @property
+    def epsilon_delta(self) -> float:  # type: ignore[override]  # a constant where there is none
+        return self.delta
+
     def cautions(self, setting: ScenarioView) -> list[str]:
         at_most = "clients weigh what their growing samples say, and count with all that they will ever hold: each " \
             "epsilon is at most what is printed"  # fmt: skip

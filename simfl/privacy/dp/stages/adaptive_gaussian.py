@@ -30,6 +30,7 @@ class ClippedWithBit(Map):
 
     sparse = True
     per_client = True
+    leads = True
 
     def bound(self, before: Bound, facts: Facts) -> Bound:
         return Bound(l2=np.hypot(facts.get("sensitivity", 1.0), 1.0))

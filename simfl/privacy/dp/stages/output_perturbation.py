@@ -103,6 +103,10 @@ class OutputPerturbation(Stage):
 
     maps = (Noised(),)
 
+    @property
+    def epsilon_delta(self) -> float | None:  # type: ignore[override]  # a constant where there is none
+        return self.delta if self.mechanism == "gaussian" else None
+
     def resolve(self, setting: ScenarioView) -> Self:
         """With the rule's own penalty."""
         return self if self.penalty is not None else replace(self, penalty=setting.training.weight_decay)
