@@ -37,6 +37,7 @@ class SampledStalenessServer(RoundServer[SampledStalenessRule]):
     """
 
     counts_unsummed = True
+    follows_policy = True
 
     def start(self) -> None:
         """Nobody has delivered yet; version 0 may be worked on."""

@@ -49,10 +49,12 @@ class Server(Plugin, ABC, Generic[R_co]):
         shown_view: what the policy has been shown for the current round.
         global_model: the model's versions and its step.
         numbers: of the jobs that a server of a plugin has aggregated.
+        follows_policy: whoever works was selected by the policy. A server has to say so: else its guarantee is 1.
         counts_unsummed: it notes of every update that is sent what becomes of it, and who is summed follows from no
             update. A server has to say so: else guarantees are 1, and epsilons infinite.
     """
 
+    follows_policy: ClassVar[bool] = False
     counts_unsummed: ClassVar[bool] = False
 
     parts: Components[R_co]
@@ -250,7 +252,7 @@ def jobs_in_sum(jobs: list[Job], session: SessionResult, units: Units) -> list[J
     return sorted((jobs[i] for i in np.flatnonzero(summed)), key=lambda job: job.client)
 
 
-SERVERS = Registry[Server[Rule]]("server", promises=("counts_unsummed",), protocol=Server)
+SERVERS = Registry[Server[Rule]]("server", promises=("counts_unsummed", "follows_policy"), protocol=Server)
 
 
 def server_of(rule: Rule) -> type[Server[Any]]:

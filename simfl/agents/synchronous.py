@@ -36,6 +36,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
     """
 
     counts_unsummed = True
+    follows_policy = True
 
     def start(self) -> None:
         """Nobody holds the model."""

@@ -6,7 +6,7 @@ estimators, each a least-squares solution of all sums so far (So et al., arXiv 2
 
 - *weights by age*: the equations of a sum that is ``a`` aggregations old count ``keep ** a``;
 - *ridge*: estimates are shrunk, as if the variance of a sum's noise were ``ridge`` times that of an update;
-- *prior*: they are shrunk to the mean update of the sums, not to 0.
+- *prior*: they are shrunk to the mean update of the sums, not to 0; and one says that all are 0.
 
 That the best one is chosen by the truth flatters the attacker: nobody who attacks knows which it is. What is recovered
 is the latest update of each client that was in a sum, with an error of |estimate - update|^2 / |update|^2; where stages
@@ -115,15 +115,15 @@ class RecoveryMeter:
                 sizes, along = np.square(estimate).sum(axis=1), (estimate * truth).sum(axis=1)
                 estimate = estimate * np.divide(along, sizes, out=np.zeros(len(sizes)), where=sizes > 0)[:, None]
             off = np.square(estimate - truth).sum(axis=1)
-            each = np.divide(off, lengths, out=np.ones(len(lengths)), where=lengths > 0)
-            unseen = len(self.latest) - len(known)
-            error = (float(each.sum()) + unseen) / len(self.latest)
-            recovered, least = max(recovered, int((each < BELOW).sum())), min(least, error)
+            each = np.divide(off, lengths, out=np.zeros(len(lengths)), where=lengths > 0)
+            error = float(each.sum()) / max(int((lengths > 0).sum()), 1)
+            recovered, least = max(recovered, int(((each < BELOW) & (lengths > 0)).sum())), min(least, error)
         self.values = {"measured_recovered": recovered, "measured_error": least}
         return self.values
 
     def _estimates(self, known: NDArray[np.int64]) -> Iterator[Floats]:
         """What each attacker says of the clients ``known``, (n,): (n, c) each."""
+        yield np.zeros((len(known), self.latest.shape[1]))
         if not np.isnan(self.shown).all():
             yield np.nan_to_num(self.shown[known])
         with one_thread():

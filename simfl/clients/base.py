@@ -182,13 +182,13 @@ class ClientAlgorithm(Plugin, Protocol):
 
 CLIENTS = Registry[ClientAlgorithm](
     "client",
-    promises=("descends", "minimises"),
+    promises=("descends", "minimises", "repeats"),
     protocol=ClientAlgorithm,
     modules=modules_of("simfl.clients", "fedprox", "privacyfl", "scaffold", plain="local_training"),
 )
 PERSONAL = Registry[ClientAlgorithm](
     "personal",
-    promises=("descends", "minimises"),
+    promises=("descends", "minimises", "repeats"),
     protocol=ClientAlgorithm,
     modules=modules_of(
         "simfl.clients",

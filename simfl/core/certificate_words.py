@@ -44,6 +44,10 @@ MEASURED: dict[str, Any] = {
     "observer": "the server that tries these attackers",
     "protects": "each client's latest update, as far as they go",
 }
+AGGREGATES_ONLY: dict[str, Any] = {
+    "observer": "an attacker who is not shown what the server has in no aggregate",
+    "protects": "what the attack asks for",
+}
 EPSILON: dict[str, Any] = {
     "observer": "all who see the models, and the server unless it adds the noise itself",
     "protects": "all updates of a client against none of them (zero-out)",
@@ -60,6 +64,7 @@ SAMPLE_EPSILON: dict[str, Any] = EPSILON | {
         [
             EPSILON["assumes"],
             "what data are scaled by, and how they are split among clients, is public",
+            "clients train in real numbers",
             "of Gaussian noise, at the stage's delta for each round, which add up",
         ]
     ),

@@ -90,7 +90,7 @@ ROUND_COLUMNS: tuple[Column, ...] = (
     Column(
         "measured_error", "Recovery error (measured)", "number",
         "Squared error, relative to the squared length of each client's latest update, of the best of the tried "
-        "least-squares attackers, mean over the clients; 1 is as good as guessing nothing.", 1, shown=False,
+        "least-squares attackers, mean over the clients that have sent any; 1 is that of guessing 0.", 1, shown=False,
         words="recovery error (measured)", **MEASURED,
     ),
     Column("staleness_mean", "Mean staleness", "number", "Mean staleness of the updates aggregated.", -1, None,

@@ -210,8 +210,7 @@ def beside_sums(setting: ScenarioView) -> list[str]:
     needed += [messages] if (messages := silent_server(setting)) else []
     if setting.training.own_models:
         needed.append("models of clients, which hold others' updates")
-    changing = changing_lengths(setting)
-    lengths = [f"how updates that stay change from sum to sum ({changing})"] if changing else []
+    lengths = [f"how updates that stay change from sum to sum ({it})" for it in [changing_lengths(setting)] if it]
     weights = ["how weights change from sum to sum as samples grow (training.weighting: samples)"]
     return [
         *needed,
@@ -251,7 +250,8 @@ def selection_problems(setting: ScenarioView) -> list[str]:
     """What the scenario promises of its clients and cannot keep, in words about the selection."""
     parts, problems = reports_for_selection(setting), []
     clear = setting.selection.scalars == "clear"
-    for who, covers, otherwise in [*([] if clear else protocol_promise(setting)), *_noise_promises(setting)]:
+    promises = [] if clear and not setting.secagg.certificate else protocol_promise(setting)
+    for who, covers, otherwise in [*promises, *_noise_promises(setting)]:
         for part in parts:
             if part.kind not in covers:
                 public = "" if who.startswith(("the epsilon", "epsilon")) or clear else "scalars: clear or "
@@ -281,7 +281,7 @@ def protocol_promise(setting: ScenarioView) -> Iterator[Promise]:
     if not protocol.shows_updates:
         certified = f"secagg: {protocol.name}" if not protocol.certificate else (
             f"{protocol.certificate} of secagg: {protocol.name}")  # fmt: skip
-        besides = frozenset[str]() if protocol.certificate else frozenset({"departure"})
+        besides = PUBLIC if protocol.certificate else frozenset({"departure"})
         yield certified, protocol.covers & SUMMABLE | besides, "secagg: plain"
 
 

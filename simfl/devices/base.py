@@ -56,6 +56,7 @@ class Computation(Plugin, Protocol):
 
     Attributes:
         instant: whether no job takes any time.
+        independent: whether certainly no job takes longer as others work.
 
     A tenth of a second for a sample and epoch; client 1 is half as fast. For two epochs of 50 and 20 samples:
 
@@ -68,6 +69,7 @@ class Computation(Plugin, Protocol):
     """
 
     instant: bool = False
+    independent: bool = False
 
     @abstractmethod
     def build(self, setting: ScenarioView, streams: Streams) -> "Computing":
@@ -123,7 +125,7 @@ AVAILABILITY = Registry[Availability](
 COMPUTATION = Registry[Computation](
     "computation",
     number=("constant", "seconds"),
-    promises=("instant",),
+    promises=("instant", "independent"),
     protocol=Computation,
     modules=modules_of(
         "simfl.devices",

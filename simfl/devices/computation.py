@@ -36,6 +36,8 @@ class ConstantTime:
 
     seconds: Annotated[NonNegative, Field(description="seconds of local training")] = 0.0
 
+    independent = True
+
     @property
     def instant(self) -> bool:
         return self.seconds == 0
@@ -53,6 +55,7 @@ class PerSample:
     speed: Speed = 1.0
 
     example = {"seconds": 0.1}
+    independent = True
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         return length_problems("speed", self.speed, setting.clients)
@@ -72,6 +75,7 @@ class RandomTime:
     speed: Speed = 1.0
 
     example = {"distribution": {"name": "half_normal", "sigma": 1}}
+    independent = True
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         return length_problems("speed", self.speed, setting.clients)

@@ -29,6 +29,7 @@ class MeasuredTime:
     speed: Speed = 1.0
 
     example = {"path": "measured_seconds.csv"}
+    independent = True
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         return length_problems("speed", self.speed, setting.clients)

@@ -21,6 +21,8 @@ class ProfileTime:
     has a column work_sigma, times exp(work_sigma z) with z standard normal, drawn for each job.
     """
 
+    independent = True
+
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         return _needs_file(setting, "samples_per_s")
 

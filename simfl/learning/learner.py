@@ -16,6 +16,7 @@ from simfl.clients.local_training import LocalTraining
 from simfl.clients.local_values import RoundOutcome
 from simfl.core.errors import PluginError, ScenarioError
 from simfl.core.payload import SUMMABLE
+from simfl.core.registration.protocol import is_foreign
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import RuntimeOptions, ScenarioView
 from simfl.core.types import Arrays, Job, Labels, Updates
@@ -37,6 +38,7 @@ from simfl.learning.pretraining import ClientPretraining
 from simfl.learning.sample_moves import largest_move
 from simfl.learning.torch_setup import configure_torch
 from simfl.learning.training_losses import TrainingLosses
+from simfl.learning.transforms.base import origins_of
 
 PIECE = 1 << 10
 """Samples whose norms are computed at a time."""
@@ -52,7 +54,7 @@ class SupervisedLearner:
         self.device = device(choice.device)
         data = choice.data.load(scenario, streams)
         self.data = choice.transform.apply(data, streams)
-        self.origins = self._origins(len(data.y_train))
+        self.origins = origins_of(choice.transform, data, self.data)
         split = choice.partition.split(self.data, scenario.clients, streams("partition"))
         if type(split).counts is not Split.counts and not choice.partition.changes:
             raise PluginError(choice.partition, "gives clients other numbers of samples over time; set changes = True")
@@ -77,18 +79,6 @@ class SupervisedLearner:
             choice.evaluate, self._test_set(), record, self.runner, self.samples, self.models, self.start, losses
         )
 
-    def _origins(self, loaded: int) -> NDArray[np.int64]:
-        """Of which sample of the data each training sample is, as a transform says; where it does not, nobody asks.
-
-        Raises:
-            PluginError: a transform says it of more or fewer samples than it gives.
-        """
-        here = len(self.data.y_train)
-        origins = self.choice.transform.origins(loaded)
-        if origins is not None and len(origins) != here:
-            raise PluginError(self.choice.transform, f"gives {here} samples, and origins speaks of {len(origins)}")
-        return np.arange(here) if origins is None else origins
-
     def _build_model(self, means: RuntimeOptions) -> None:
         choice = self.choice
         module = build(choice.model, self.data.shape, self.data.classes, self.data.tokens)
@@ -111,8 +101,10 @@ class SupervisedLearner:
         self.algorithm = named.for_model(self.parameters, self.start)
         if self.algorithm.pretraining() is not None and not named.needs_server:
             raise PluginError(named, "trains clients alone first; set `needs_server`")
-        if self.algorithm.sized_by_training and named.sends and SUMMABLE.issuperset(part.kind for part in named.sends):
-            why = "is `sized_by_training`, so that a message's size or time tells of its client's samples"
+        sized = self.algorithm.sized_by_training or (is_foreign(named) and not self.algorithm.dense)
+        if sized and named.sends and SUMMABLE.issuperset(part.kind for part in named.sends):
+            why = "is `sized_by_training`" if self.algorithm.sized_by_training else "is not `dense`"
+            why = f"{why}, so that a message's size or time tells of its client's samples"
             raise PluginError(named, f"{why}; declare in `sends` what it tells")
         self._check_statistics()
         self.states = AlgorithmState(self.algorithm, clients, self.algorithm.common(self.parameters, self.dimension))

@@ -81,10 +81,10 @@ BEST_COLUMNS = _columns(
 """What ``evaluate.best`` adds to them."""
 
 
-def on_training_samples(column: Column) -> Column:
-    """What measuring clients adds where they have no test samples of their own."""
-    sentence = column.sentence.replace("its own samples", "its own training samples, on which it learns (optimistic),")
-    return column._replace(heading=f"{column.heading} (on training samples)", sentence=sentence)
+def on_training_samples(column: Column, how: str) -> Column:
+    """What measuring clients adds where they have no test samples of their own, or others may have trained on these."""
+    sentence = column.sentence.replace("its own samples", f"its own samples ({how}, optimistic)")
+    return column._replace(heading=f"{column.heading} ({how})", sentence=sentence)
 
 
 def client_scores(accuracy: NDArray[np.float64], name: str) -> dict[str, float]:

@@ -93,7 +93,12 @@ class Supervised:
         if not self.evaluate.per_client:
             return ()
         columns = COLUMNS + BEST_COLUMNS if self.evaluate.best else COLUMNS
-        return columns if self.holdout is not None and self.holdout.tests else tuple(map(on_training_samples, columns))
+        if self.holdout is None or not self.holdout.tests:
+            return tuple(on_training_samples(column, "on training samples") for column in columns)
+        origins = self.transform.origins(1)
+        alone = self.partition.disjoint and origins is not None and len(origins) == 1
+        alone = alone or not self.holdout.test  # these are of the data's test part
+        return columns if alone else tuple(on_training_samples(each, "perhaps trained on") for each in columns)
 
     @property
     def validates(self) -> bool:

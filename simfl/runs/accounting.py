@@ -58,9 +58,16 @@ def _of_unsummed(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
     columns: dict[str, Iterable[Any]] = {}
     if at.any():
         columns = {name: [math.inf if it else ... for it in at.tolist()] for name in names}
-    if at.any() if scenario.secagg.shows_updates else seen.open_to(0).any():
-        columns |= {name: [None] * len(at) for name in MEASURED}  # not measured of what the meter was not given
+    if has_unshown(scenario, seen):
+        columns |= {name: [None] * len(at) for name in MEASURED}
     return columns
+
+
+def has_unshown(scenario: Scenario, seen: History) -> bool:
+    """Whether the server may have more of single clients than the aggregates that attackers and the meter are shown."""
+    if not scenario.secagg.shows_updates:
+        return bool(seen.open_to(0).any())
+    return seen.any_view.alone is None or bool(seen.any_view.alone.nnz)
 
 
 def _of_sums(name: str, values: Iterable[Any], seen: History) -> list[Any]:

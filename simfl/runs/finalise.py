@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.final_attacks import document as document_of
 from simfl.agents.aggregation.metric_runner import checked_values
 from simfl.attacks.base import Finding
-from simfl.core.certificate_words import assumed
+from simfl.core.certificate_words import AGGREGATES_ONLY, assumed
 from simfl.core.column_files import FILE, document
 from simfl.core.columns import GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column
 from simfl.core.coverage import beside_sums, clear, sent
@@ -30,7 +30,7 @@ from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
 from simfl.results.sealed_files import seal_document, write_sealed
 from simfl.results.tables import TableWriter
-from simfl.runs.accounting import accounts, history, of_clients
+from simfl.runs.accounting import accounts, has_unshown, history, of_clients
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import described
 from simfl.scenario.digest import foreign_plugins
@@ -99,7 +99,7 @@ def finish(
         **_disclosure(scenario, run_history),
         **jobs,
     }
-    _describe_columns(folder, scenario, columns, summary)
+    _describe_columns(folder, scenario, columns, summary, has_unshown(scenario, run_history))
     summary |= _attack_numbers(folder, scenario, attack_results)
     summary |= _metric_numbers(folder, scenario)
     return _seal(folder, scenario, summary, digests)
@@ -123,11 +123,18 @@ def _npy(values: NDArray[np.float32]) -> bytes:
     return buffer.getvalue()
 
 
-def _describe_columns(folder: Path, scenario: Scenario, columns: Sequence[Column], summary: JsonObject) -> None:
-    """Writes what the columns of the tables and the numbers of the summary mean."""
+def _describe_columns(
+    folder: Path, scenario: Scenario, columns: Sequence[Column], summary: JsonObject, unshown: bool
+) -> None:
+    """Writes what the columns of the tables and the numbers of the summary mean; ``unshown``: attackers were not shown
+    all that there was.
+    """
     numbers = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
     plugin_numbers = [column for owner in (*scenario.attacks, *scenario.metrics) for column in owner.finals]
     every = described(scenario, (*columns, *numbers, *plugin_numbers))
+    if unshown:
+        attacks = {column.name for attack in scenario.attacks for column in (*attack.columns, *attack.finals)}
+        every = [column._replace(**AGGREGATES_ONLY) if column.name in attacks else column for column in every]
     write_atomically(folder / FILE, _json(document(every)))
 
 

@@ -25,7 +25,12 @@ def plugin_columns(scenario: Any) -> tuple[Column, ...]:
     known = {column.name for column in ROUND_COLUMNS}
     columns = (column for owner in (*owners, *scenario.attacks, *scenario.metrics) for column in owner.columns)
     columns_by_name = {column.name: column for column in columns if column.name not in known}
-    return tuple(columns_by_name.values())
+    return tuple(map(_infinite_where_empty, columns_by_name.values()))
+
+
+def _infinite_where_empty(column: Column) -> Column:
+    """An epsilon that has no value any more is infinite, if its column does not say how it ends."""
+    return column._replace(final="end") if "epsilon" in column.name and column.final == "last" else column
 
 
 def described(scenario: Any, columns: Iterable[Column]) -> list[Column]:

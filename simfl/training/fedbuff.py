@@ -138,13 +138,6 @@ class FedBuff(SgdRule):
         return self.mix == "deltas" and type(self).contributions is FedBuff.contributions
 
     @property
-    def most_rounds(self) -> int | None:
-        """Server updates after which the run ends at the latest; None if only something else can end it."""
-        updates = self.stop.client_updates
-        bounds = [self.rounds, None if updates is None else -(-updates // (self.buffer or 1))]
-        return min((bound for bound in bounds if bound is not None), default=None)
-
-    @property
     def keeps_units(self) -> bool:
         """Whether units are aggregated whole, each with one weight, and only their sum is seen."""
         return not self.partial and self.unit_weights != "own" and self.aggregate.sum_only

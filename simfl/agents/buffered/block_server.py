@@ -42,6 +42,7 @@ class BlockServer(Server[BufferedRule]):
     """
 
     counts_unsummed = True
+    follows_policy = True
 
     def start(self) -> None:
         """Nobody is at work, and the buffer is empty."""

@@ -63,6 +63,7 @@ class BufferedServer(Server[BufferedRule]):
     """
 
     counts_unsummed = True
+    follows_policy = True
 
     @classmethod
     def class_for(cls, parts: Components[Any], log: Log | None) -> type[Server[Any]]:

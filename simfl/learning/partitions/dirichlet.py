@@ -35,6 +35,8 @@ class DirichletPartition:
     ] = "classes"
     min_samples: Annotated[int, Field(ge=0, le=10**9, description="samples that every client holds at least")] = 0
 
+    disjoint = True
+
     @property
     def always_possible(self) -> bool:
         return not self.min_samples

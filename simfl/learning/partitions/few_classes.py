@@ -25,6 +25,7 @@ class FewClasses:
     samples: Annotated[int, Field(ge=1, le=10**9, description="samples of each of its classes")] = 50
 
     leaves_nobody_out = True
+    disjoint = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         pools = by_class(data, rng)

@@ -33,6 +33,7 @@ class GrowingData:
 
     example = {"first": 10}
     changes = True
+    disjoint = True
 
     @property
     def counts_change(self) -> bool:

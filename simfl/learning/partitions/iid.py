@@ -16,6 +16,7 @@ class Iid:
 
     always_possible = True
     leaves_nobody_out = True
+    disjoint = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         samples = len(data.y_train)

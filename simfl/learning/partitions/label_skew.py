@@ -27,6 +27,7 @@ class LabelSkew:
     classes: Annotated[int, Field(ge=1, le=10_000, description="classes of its own that each client has")] = 2
 
     leaves_nobody_out = True
+    disjoint = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         pools = by_class(data, rng)

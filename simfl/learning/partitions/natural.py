@@ -28,6 +28,7 @@ class Natural:
 
     example = {"column": "place"}
     leaves_nobody_out = True
+    disjoint = True
 
     @property
     def by_seed(self) -> bool:

@@ -22,6 +22,7 @@ class Quantity:
     )
 
     always_possible = True
+    disjoint = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         samples = len(data.y_train)

@@ -26,6 +26,8 @@ class Shards:
 
     labels_per_client: Annotated[int, Field(ge=1, le=10_000, description="shards of each client")] = 2
 
+    disjoint = True
+
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         pools = [pool for pool in by_class(data, rng) if len(pool)]
         count = clients * self.labels_per_client

@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.errors import ScenarioError
+from simfl.core.errors import PluginError, ScenarioError
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
@@ -51,6 +51,18 @@ TRANSFORMS = Registry[Transform](
     protocol=Transform,
     modules=modules_of("simfl.learning.transforms", "colours", "images", "rotation", none="unchanged"),
 )
+
+
+def origins_of(transform: Transform, before: Dataset, after: Dataset) -> NDArray[np.int64]:
+    """Of which sample of the data each training sample is, as a transform says; where it does not, nobody asks.
+
+    Raises:
+        PluginError: a transform says it of more or fewer samples than it gives.
+    """
+    here, origins = len(after.y_train), transform.origins(len(before.y_train))
+    if origins is not None and len(origins) != here:
+        raise PluginError(transform, f"gives {here} samples, and origins speaks of {len(origins)}")
+    return np.arange(here) if origins is None else origins
 
 
 def images_of(data: Dataset, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from simfl.core.coverage import beside_sums, sent, unstated_weights
 from simfl.core.json_data import JsonObject
+from simfl.core.registration.family_index import FAMILIES
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.tolerance import can_lose_clients
@@ -110,7 +111,8 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
     weight, and a client without samples is in no sum (``samples``, shape (clients,), says who holds how many; None =
     not known). 1 where the server sees or needs single updates, more leaves the clients than updates that are summed,
     or these are clipped to lengths that change, or weighed otherwise than the rule states. Where everybody is selected
-    in every round, all of them hide each other only if nobody is ever lost; otherwise their units do. With
+    in every round, all of them hide each other only if nobody is ever lost; otherwise their units do. 1 where sums may
+    fail, or be refused, and the protocol does not say that they are closed. With
     ``privacy.rows: weights`` only the weak guarantee follows: numbers of samples, which nobody knows yet, scale the
     columns.
     """
@@ -118,11 +120,13 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
     upheld, family = policy.guarantee(n), policy.family(n)
     if (upheld is None and family is None) or not sent(setting):
         return None
-    if beside_sums(setting) or unstated_weights(setting, samples):
+    if beside_sums(setting) or unstated_weights(setting, samples) or not _follows_policy(setting):
         return {"strong": 1, "semi_strong": 1, "weak": 1}
-    if upheld is not None:  # of sums that have ended, which are all that the policy sees
-        sure = setting.secagg.closes_failures or not can_lose_clients(setting)
-        return upheld._asdict() if sure else {"strong": 1, "semi_strong": 1, "weak": 1}
+    may_refuse = upheld is not None and not _everybody_counts(setting, samples)
+    if not setting.secagg.closes_failures and (can_lose_clients(setting) or may_refuse):
+        return {"strong": 1, "semi_strong": 1, "weak": 1}  # a failed or refused sum may be seen, and is none of them
+    if upheld is not None:
+        return upheld._asdict()
     if not isinstance(family, CanBeAsked):
         return None
     if not setting.training.keeps_units or not _everybody_counts(setting, samples):
@@ -134,6 +138,13 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
     if setting.privacy.rows == "weights" and setting.training.by_samples:  # columns are scaled, each in its own way
         return {"strong": None, "semi_strong": None, "weak": weak}
     return {"strong": strong, "semi_strong": weak, "weak": weak}
+
+
+def _follows_policy(setting: ScenarioView) -> bool:
+    """Whether the server asks the policy, as simfl's own do."""
+    name: Any = setting.training.server
+    server: Any = FAMILIES.imported.get("server", {name: None}).get(name)
+    return server is None or server.__module__.startswith("simfl.") or server.follows_policy
 
 
 def keeps_to_family(setting: ScenarioView, P: Any) -> bool:

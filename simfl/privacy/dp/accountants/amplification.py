@@ -176,7 +176,10 @@ def _unsound(setting: ScenarioView, noisy: list[Stage], claimed: str) -> Iterabl
         elif not (stage.adds_noise and stage.adds_noise.fresh):
             yield f"is {claimed}, but the noise of stage {stage.name} lasts over rounds; {instead}"
     weights = rule.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64))
-    if weights[0] != weights[1]:
+    if not type(rule).weights.__module__.startswith("simfl."):
+        yield f"is {claimed}, but training: {rule.name} has weights of its own, which may follow who takes part; " \
+            f"{instead}"  # fmt: skip
+    elif weights[0] != weights[1]:
         yield f"is {claimed}, but clients weigh as much as they hold samples; use weighting: equal"
     if rule.algorithm.follows_data:
         yield f"is {claimed}, but clients leave after a look at their own models, not by chance; {instead}"
@@ -198,9 +201,10 @@ def _unlike_coins(setting: ScenarioView, instead: str) -> Iterable[str]:
         yield "one client's failure takes all others out of the sum; set training.on_failure to drop_unit"
     waits = (("training", rule.losses.deadline_s if rule.losses is not None else None),
              ("secagg", setting.secagg.deadline_s if setting.secagg.phases else None))  # fmt: skip
-    for key in (key for key, deadline_s in waits if deadline_s is not None and not setting.network.independent):
-        yield "messages share links, so that who else was selected decides who is late; set " \
-            f"{key}.deadline_s to null, or share no link of the network"  # fmt: skip
+    shared = [] if setting.network.independent else ["messages share links"]
+    shared += [] if devices.computation.independent else ["jobs may take longer as others work"]
+    for key in (key for key, deadline_s in waits if deadline_s is not None and shared):
+        yield f"{shared[0]}, so that who else was selected decides who is late; set {key}.deadline_s to null"
     if not setting.secagg.sums_whoever_comes:
         yield f"secagg: {setting.secagg.name} fails as a whole where too few come; set secagg to plain"
     if not devices.availability.timeless:

@@ -25,6 +25,7 @@ from simfl.core.certificate_words import SAMPLE_EPSILON
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, no_sample_bound
+from simfl.core.tolerance import can_lose_clients
 from simfl.core.types import Arrays, Job
 from simfl.core.wording import amount
 from simfl.privacy.certify.clip import changed_by_others, weights_differ
@@ -159,6 +160,9 @@ class OutputPerturbation(Stage):
             problems.append(("epsilon", f"{why}, or use noise_scale: calibrated"))
         if self.mechanism == "staircase" and self.adds == "share":
             problems.append(("adds", "is share, but a staircase is no sum of shares; use whole, or mechanism: laplace"))
+        if self.adds == "share" and can_lose_clients(setting):
+            why = "is share, but no client can know how many others will have come where some may fail or be late"
+            problems.append(("adds", f"{why}; use whole, or devices.failure: none and no deadline"))
         if weights_differ(setting):
             why = "is for a mean in which all clients count the same"
             problems.append(("", f"{why}; use weighting: equal and staleness: constant"))

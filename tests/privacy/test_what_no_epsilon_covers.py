@@ -1,0 +1,110 @@
+"""What makes an epsilon that simfl prints larger than it says is refused, in one line, or makes it infinite."""
+
+import pytest
+
+import simfl
+from simfl.core.errors import SimflError
+from simfl.core.registration.family_index import FAMILIES
+
+OBLIVIOUS = {
+    "clients": 5, "selection": "all", "secagg": {"name": "oblivious", "epsilon": 1.0, "samples": 50},
+    "training": {"name": "fedavg", "rounds": 2, "weighting": "equal", "weight_decay": 1.0, "learning_rate": 0.001},
+    "learning": {"data": "digits", "model": "logistic"},
+}  # fmt: skip
+SHARES = OBLIVIOUS | {
+    "secagg": "secagg", "privacy": {"stages": [{"name": "output_perturbation", "epsilon": 1.0, "samples": 50}]},
+}  # fmt: skip
+POISSON = OBLIVIOUS | {
+    "secagg": "plain", "selection": {"name": "bernoulli", "k": 2},
+    "training": OBLIVIOUS["training"] | {"denominator": 2.0, "deadline_s": 3.0},
+    "network": {"name": "star", "latency_s": 0.1},
+    "privacy": {"stages": ["central_gaussian"], "accountants": [{"name": "pld", "amplification": "poisson"}]},
+}  # fmt: skip
+
+
+def refused(scenario, why, **changes):
+    with pytest.raises(SimflError, match=why) as raised:
+        simfl.load(scenario | changes)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_noise_of_a_protocol_is_for_what_clients_train_not_for_what_a_stage_makes_of_it(order):
+    """A clip in L1 may move two updates further apart in L2 than they were."""
+    clip = {"stages": [{"name": "clipping", "norm": 0.01, "order": order}]}
+    if order == 1:
+        refused(OBLIVIOUS, "has epsilons of what clients train, but privacy.stages: clipping", privacy=clip)
+    else:
+        simfl.load(OBLIVIOUS | {"privacy": clip})
+
+
+@pytest.mark.parametrize("name", ["power_of_choice", "oort"])
+def test_what_is_public_for_sums_is_not_public_for_one_sample(name):
+    told = {"name": name, "k": 3, "scalars": "clear"} | ({"d": 4} if name == "power_of_choice" else {})
+    for scenario in (OBLIVIOUS, SHARES):
+        refused(scenario, "reads the loss of the model on its samples, which epsilon_", selection=told)
+
+
+@pytest.mark.parametrize(("adds", "changes"), [
+    ("share", {"devices": {"failure": 0.1}}),
+    ("share", {"training": OBLIVIOUS["training"] | {"deadline_s": 3.0}, "network": {"name": "star", "latency_s": 0.1}}),
+])  # fmt: skip
+def test_no_client_knows_how_many_others_will_have_come(adds, changes):
+    refused(SHARES, "no client can know how many others will have come", **changes)
+    stages = [{"name": "output_perturbation", "epsilon": 1.0, "samples": 50, "adds": "whole"}]
+    simfl.load(SHARES | changes | {"privacy": {"stages": stages}})
+    simfl.load(SHARES)
+
+
+@pytest.fixture
+def registered():
+    taken = []
+
+    def register(family, name, cls):
+        FAMILIES[family](name)(cls)
+        taken.append((family, name))
+
+    yield register
+    for family, name in taken:
+        FAMILIES[family]._plugins.pop(name)
+
+
+def test_amplification_needs_clients_that_do_not_slow_each_other_down(registered):
+    from dataclasses import dataclass
+
+    from simfl.devices.computation import ConstantTime
+
+    @dataclass(frozen=True)
+    class Crowd(ConstantTime):
+        """A machine for all."""
+
+        def build(self, setting, streams):
+            return super().build(setting, streams)
+
+    simfl.load(POISSON | {"devices": {"computation": 1.0}})
+    registered("computation", "crowd", Crowd)
+    refused(POISSON, "jobs may take longer as others work", devices={"computation": "crowd"})
+
+
+def test_amplification_needs_weights_that_follow_nobody_else(registered):
+    from dataclasses import dataclass
+
+    from simfl.plugins.training import FedAvg
+
+    @dataclass(frozen=True, kw_only=True)
+    class Confident(FedAvg):
+        """The more come, the more each one counts."""
+
+        def weights(self, examples, staleness):
+            return super().weights(examples, staleness) * len(examples) / 4
+
+    registered("training", "confident", Confident)
+    rule = POISSON["training"] | {"name": "confident"}
+    refused(POISSON, "has weights of its own, which may follow who takes part", training=rule)
+
+
+def test_no_number_of_updates_says_how_many_aggregations_there_are():
+    """An update that is in no sum is not counted, so that there may be more of them."""
+    rule = {"name": "fedbuff", "buffer": 4, "stop": {"client_updates": 8}, "weighting": "equal"}
+    assert simfl.load(OBLIVIOUS | {"secagg": "ideal", "training": rule}).training.most_rounds is None
+    assert simfl.load(OBLIVIOUS | {"secagg": "ideal", "training": rule | {"rounds": 3}}).training.most_rounds == 3
