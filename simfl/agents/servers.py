@@ -158,13 +158,15 @@ class Server(Plugin, ABC, Generic[R_co]):
     def _look_at(self, jobs: list[Job]) -> None:
         """
         Raises:
-            PluginError: a server of a plugin has given two jobs one number, by which their noise is drawn.
+            PluginError: a server of a plugin has given two jobs one number, by which their noise is drawn, or a client two.
         """
         if is_foreign(self):
             numbers = {job.id for job in jobs}
             if len(numbers) < len(jobs) or numbers & self.numbers:
                 raise PluginError(f"server '{self.name}'", "gives two jobs one number, so that their noise is the same")
             self.numbers |= numbers
+            if len({job.client for job in jobs}) < len(jobs):
+                raise PluginError(f"server '{self.name}'", "sums two updates of one client in one aggregation")
 
     def end_jobs(self, jobs: list[Job], done: RoundResult, staleness: NDArray[np.int64] | None) -> None:
         """What becomes of jobs that have been aggregated; synchronous rounds say nothing of single jobs."""

@@ -53,6 +53,7 @@ class GroundTruth(NamedTuple):
     Attributes:
         x, y: all training samples, (n, *shape) and int64 (n,).
         positions_of: the positions of the samples that a client has trained on.
+        latest_of: the positions of those that a client's latest job has trained on.
         trained: those of all clients, each once.
         x_test, y_test: samples that nobody trains on.
     """
@@ -60,6 +61,7 @@ class GroundTruth(NamedTuple):
     x: NDArray[np.float32]
     y: NDArray[np.int64]
     positions_of: Callable[[int], NDArray[np.int64]]
+    latest_of: Callable[[int], NDArray[np.int64]]
     trained: NDArray[np.int64]
     x_test: NDArray[np.float32]
     y_test: NDArray[np.int64]

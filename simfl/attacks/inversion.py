@@ -110,7 +110,7 @@ class Inversion(Recovery):
         mean, said = scale(truth.x_test.mean(axis=0)), {one.client: one.samples for one in answer}
         rows, pictures = [], []
         for client in self.clients:
-            true = scale(truth.x[truth.positions_of(client)])
+            true = scale(truth.x[truth.latest_of(client)])
             recovered = scale(said[client]) if client in said else true[:0]
             for number, (one, place) in enumerate(zip(true, assign_samples(true, recovered), strict=True)):
                 best = recovered[place] if place >= 0 else mean

@@ -268,7 +268,7 @@ class SupervisedLearner:
         box = (np.asarray(low[0] if axes else low), np.asarray(high[0] if axes else high))
         knowledge = AttackerKnowledge(module, self.parameters, data.shape, data.classes, *box, self.local)
         every = _union(map(self._trained, set(self.trained_on[:, 0].tolist())))
-        truth = GroundTruth(data.x_train, data.y_train, self._trained, every, data.x_test, data.y_test)
+        truth = GroundTruth(data.x_train, data.y_train, self._trained, self._latest, every, data.x_test, data.y_test)
         return knowledge, truth
 
     def _trained(self, client: int) -> NDArray[np.int64]:
@@ -277,6 +277,11 @@ class SupervisedLearner:
             return self.partition[client]
         versions = self.trained_on[self.trained_on[:, 0] == client, 1].tolist()
         return _union(self.partition.samples_at(client, version) for version in versions)
+
+    def _latest(self, client: int) -> NDArray[np.int64]:
+        """Those of its latest job."""
+        versions = self.trained_on[self.trained_on[:, 0] == client, 1]
+        return self.partition.samples_at(client, int(versions.max(initial=0)))
 
     def state(self) -> Arrays:
         return self.states.state() | self.evaluator.record.state() | {"trained_on": self.trained_on}

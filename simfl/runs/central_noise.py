@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import STALEST, exposing, told_by_compression, unstated_weights
+from simfl.core.coverage import STALEST, exposing, silent_server, told_by_compression, unstated_weights
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.accountant import ACCOUNTANTS
@@ -93,6 +93,8 @@ def _with_epsilon(scenario: Scenario) -> Scenario:
     noised = replace(scenario, privacy=replace(privacy, stages=stages, accountants=(accountant,)))
     for path, message in conflicts(noised):
         raise SimflError(f"--epsilon: no epsilon holds with privacy.stages=[{STAGE}]: {dotted_key(path)}: {message}")
+    if messages := silent_server(noised):
+        raise SimflError(f"--epsilon: is infinite, as there may be {messages}")
     coded = told_by_compression(noised)
     if names := [part.name for part in exposing(noised) if part not in coded]:
         raise SimflError(f"--epsilon: is infinite, as a client tells {', '.join(names)}, which no noise covers")

@@ -159,3 +159,13 @@ def test_a_guarantee_for_any_number_of_rounds_counts_failed_and_refused_sums(tmp
     (tmp_path / "base.yaml").write_text(json.dumps(scenario))
     done = CliRunner().invoke(command, ["theory", str(tmp_path / "base.yaml"), "--json"])
     assert json.loads(done.stdout)["guarantee"]["semi_strong"] == least, done.output
+
+
+@pytest.mark.parametrize("partition", [{"name": "resampled", "samples": 1}, {"name": "growing", "first": 1, "new": 0}])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_what_is_recovered_is_compared_with_what_was_trained_on(tmp_path, partition, rounds):
+    """One sample, one step: logistic regression's gradient is the sample itself, times a number."""
+    found = run(tmp_path, BASE, secagg="plain", selection="all", attacks=[{"name": "inversion", "method": "analytic"}],
+                training=BASE["training"] | {"rounds": rounds, "batch_size": 1},
+                learning=BASE["learning"] | {"partition": partition})  # fmt: skip
+    assert found.summary["inversion_psnr"] > 60 > found.summary["inversion_guess_psnr"]
