@@ -48,6 +48,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         accounts: what the round has cost so far, a :class:`simfl.agents.aggregation.accounts.RoundAccounts`.
         shown_view: what the policy has been shown for the current round.
         global_model: the model's versions and its step.
+        at_end: the rule has ended the run.
         numbers: of the jobs that a server of a plugin has aggregated.
         follows_policy: whoever works was selected by the policy. A server has to say so: else its guarantee is 1.
         counts_unsummed: it notes of every update that is sent what becomes of it, and who is summed follows from no
@@ -64,7 +65,7 @@ class Server(Plugin, ABC, Generic[R_co]):
 
     def __post_init__(self) -> None:
         self.global_model = GlobalModelState(self.parts)
-        self.accounts, self.numbers = RoundAccounts(self.log), set[int]()
+        self.accounts, self.numbers, self.at_end = RoundAccounts(self.log), set[int](), False
         self.start()
 
     @classmethod
@@ -158,7 +159,7 @@ class Server(Plugin, ABC, Generic[R_co]):
     def _look_at(self, jobs: list[Job]) -> None:
         """
         Raises:
-            PluginError: a server of a plugin has given two jobs one number, by which their noise is drawn, or a client two.
+            PluginError: two jobs of a plugin's server have one number, by which their noise is drawn, or one client.
         """
         if is_foreign(self):
             numbers = {job.id for job in jobs}
@@ -179,6 +180,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         """
         if self.accounts.sums > 1:
             raise PluginError(f"server '{self.name}'", f"opens {self.accounts.sums} sums and aggregates one of them")
+        self.at_end = done.last
         done = replace(done, jobs=self.accounts.job_rows, transcripts=self._transcripts(done))
         self.accounts.begin()
         return done
@@ -233,6 +235,9 @@ class RoundServer(Server[R_co]):
             done = yield from process
             checked_type(done, RoundResult, f"server '{self.name}'", "round", "what aggregate returns")
             last = done.last
+            if is_foreign(self) and last and not self.at_end:
+                why = "ends the run, which its rule does not end, so that when it ends may tell what no noise covers"
+                raise PluginError(f"server '{self.name}'", f"{why}; end it by the rule's `ends`")
             self.on_round(done)
             empty_rounds = 0 if len(done.clients) else empty_rounds + 1
             if empty_rounds >= MAX_EMPTY_ATTEMPTS and self.parts.rule.most_rounds is None:

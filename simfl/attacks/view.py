@@ -8,7 +8,6 @@ from pydantic import Field
 
 from simfl.attacks.base import ServerView
 from simfl.core.scenario_view import ScenarioView
-from simfl.privacy.certify.chain import codes, noise_where
 
 View = Annotated[
     Literal["server", "public"],
@@ -30,8 +29,9 @@ def unread(setting: ScenarioView, view: View) -> list[tuple[str, str]]:
             why = "is public, which takes the model's change for the mean update; the server makes another of it"
             return [("view", f"{why}; use server_learning_rate: 1.0 and server_optimiser: sgd")]
         return []
-    coding = [stage.name for stage in setting.privacy.stages if codes(stage)]
-    noisy = any(noise_where(stage) == "server" for stage in setting.privacy.stages)
+    coding = [stage.name for stage in setting.privacy.stages if stage.codes]
+    noises = [stage.adds_noise for stage in setting.privacy.stages if stage.adds_noise is not None]
+    noisy = any(noise.where == "server" for noise in noises)
     if not coding or not (setting.secagg.shows_updates or noisy):
         return []
     what = "single updates" if setting.secagg.shows_updates else "the sum before the server's noise"

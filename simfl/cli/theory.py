@@ -69,9 +69,7 @@ def command(
     scenario = load(file, overrides, plugins)
     samples, sums = _samples_and_sums(scenario)
     known, seen = theory(scenario, samples), [] if scenario.secagg.shows_updates else windows(scenario)
-    tolerated = surely_tolerated(scenario, members := sums.get("clients"))
-    if not scenario.secagg.assumes and members:
-        tolerated = min(tolerated, members - 2)  # so many leave two updates in a sum
+    tolerated = surely_tolerated(scenario, sums.get("clients"))
     if "colluding" in (protocol := sums.get("known", {})):
         protocol["colluding"] = min(protocol["colluding"], max(0, tolerated))
     if epsilon is not None:
@@ -80,7 +78,7 @@ def command(
         known["guarantee"] = dict.fromkeys(known["guarantee"], 1)
     if colluders is not None:
         known |= _against_any(known["guarantee"], colluders, scenario.clients, tolerated)
-    bases = _bases(scenario, known["guarantee"], epsilon is not None)
+    bases = _bases(scenario, known["guarantee"], None if epsilon is None else delta)
     real = _real_costs(file, overrides, plugins, scenario)
     if as_json:
         known |= {"real_protocol": real, "withdrawn": doubts}
@@ -127,15 +125,17 @@ def _doubts(scenario: "Scenario") -> list[str]:
     return [it.what for it in refuted_rows(scenario)]
 
 
-def _bases(scenario: "Scenario", guarantee: object, epsilon: bool) -> "dict[str, Column]":
+def _bases(scenario: "Scenario", guarantee: object, delta: float | None) -> "dict[str, Column]":
     """What stands beside the certificates that are printed, by what is printed."""
-    from simfl.core.certificate_words import assumed, taking_for_granted
+    from simfl.core.certificate_words import AND, AT_DELTA, against, premises_of, taking_for_granted
     from simfl.core.columns import GUARANTEES
     from simfl.privacy.dp.accountants.zero_out import ZeroOut
 
     columns = {"guarantee": GUARANTEES[0]} if guarantee else {}
-    columns |= {"epsilon": ZeroOut.columns[0]} if epsilon else {}
-    return dict(zip(columns, taking_for_granted(columns.values(), assumed(scenario)), strict=True))
+    if delta is not None:
+        column = against(ZeroOut.columns[0], ["outside"])
+        columns["epsilon"] = column._replace(assumes=AND.join([f"{AT_DELTA}{delta:g}", column.assumes]))
+    return dict(zip(columns, taking_for_granted(columns.values(), premises_of(scenario)), strict=True))
 
 
 def _print_known(known: JsonObject) -> None:

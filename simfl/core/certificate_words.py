@@ -136,7 +136,7 @@ def basis_facts(column: "Column") -> "JsonObject":
     return {"observer": column.observer, "protects": column.protects, "assumes": assumptions(column)}
 
 
-def assumed(setting: "ScenarioView") -> str:
+def premises_of(setting: "ScenarioView") -> str:
     """What certificates take for granted as the scenario says so: of its protocol, and what it calls public."""
     public = setting.selection.scalars == "clear" and (setting.selection.asks or setting.selection.reads)
     remote = REMOTE if setting.learning.external else ""
@@ -202,8 +202,8 @@ def unlike_sentences(
     for name, labels in of.items():
         if len(labels) > 1:
             common = set.intersection(*map(set, labels))
-            own = {label_list(those): [each for each in said if each not in common] for said, those in labels.items()}
-            parts = [f"of {those} {', '.join(said) or 'nothing more'}" for those, said in own.items()]
+            more = {label_list(those): [each for each in said if each not in common] for said, those in labels.items()}
+            parts = [f"of {those} {', '.join(said) or 'nothing more'}" for those, said in more.items()]
             heading = columns[name].heading if name in columns else name
             sentences.setdefault(AND.join(parts), []).append(heading)
     return [f"{' and '.join(headings)}: {text}; these cannot be compared" for text, headings in sentences.items()]

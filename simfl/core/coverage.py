@@ -9,14 +9,14 @@ that change (:func:`changing_lengths`).
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.payload import ALONE, DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
-from simfl.core.registration.family_index import FAMILIES
 from simfl.core.scenario_view import ScenarioView, changing_weights
+from simfl.core.server_promises import silent_server
 
 if TYPE_CHECKING:
     from simfl.privacy.stage import Stage
@@ -191,14 +191,6 @@ def clear(setting: ScenarioView) -> list[str]:
     return [name for name, form in forms(setting).items() if form == "clear"]
 
 
-def silent_server(setting: ScenarioView) -> str:
-    """The server of a plugin that does not say that it counts every message and sum; empty where there is none."""
-    name: Any = setting.training.server
-    server: Any = FAMILIES.imported.get("server", {name: None}).get(name)
-    counts = server is None or server.__module__.startswith("simfl.") or server.counts_unsummed
-    return "" if counts else f"messages that nobody counts (server: {name})"
-
-
 def beside_sums(setting: ScenarioView) -> list[str]:
     """The names of what the server needs of single clients, or learns of them, so that sums may hide nobody."""
     if not sent(setting):
@@ -226,6 +218,10 @@ def coverage_problems(setting: ScenarioView) -> list[str]:
     if protocol.certificate and (protocol.shows_updates or not setting.training.keeps_changes):
         why = f"{protocol.certificate} of secagg: {protocol.name} is of a sum of what clients train"
         problems.append(f"{why}, which the protocol (shows_updates) or training (sends_changes) does not say there is")
+    expanding = [stage.name for stage in setting.privacy.stages if any(link.stability > 1 for link in stage.links)]
+    if protocol.certificate and expanding:
+        why = f"{protocol.certificate} of secagg: {protocol.name} is of what clients train"
+        problems.append(f"{why}, which privacy.stages: {expanding[0]} may move further apart; leave that stage out")
     for who, covers, otherwise in _promises(setting):
         if not parts:
             problems.append(f"sends nothing that {who} could protect; use {otherwise}")

@@ -29,9 +29,11 @@ def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:
     """The same before the run, whatever happens: 0 where clients can be lost after they have shared masks.
 
     Their silence cuts graphs of neighbours, and may be that of a colluder who keeps the one share that opens a failed
-    sum.
+    sum. Of a sum two updates at least have to be left.
     """
     tolerated = tolerated_colluders(setting, summed)
+    if summed and not setting.secagg.assumes:
+        tolerated = min(tolerated, summed - 2)
     return tolerated if setting.secagg.assumes or not can_lose_clients(setting) else min(tolerated, 0)
 
 

@@ -267,11 +267,11 @@ class SupervisedLearner:
         low, high = (bound(data.x_train, axis=axes, keepdims=axes is not None) for bound in (np.min, np.max))
         box = (np.asarray(low[0] if axes else low), np.asarray(high[0] if axes else high))
         knowledge = AttackerKnowledge(module, self.parameters, data.shape, data.classes, *box, self.local)
-        every = _union(map(self._trained, set(self.trained_on[:, 0].tolist())))
-        truth = GroundTruth(data.x_train, data.y_train, self._trained, self._latest, every, data.x_test, data.y_test)
+        every = _union(map(self._samples_of, set(self.trained_on[:, 0].tolist())))
+        truth = GroundTruth(data.x_train, data.y_train, self._samples_of, self._latest, every, data.x_test, data.y_test)
         return knowledge, truth
 
-    def _trained(self, client: int) -> NDArray[np.int64]:
+    def _samples_of(self, client: int) -> NDArray[np.int64]:
         """The positions of the samples that a client trains on; those of all its jobs, where they change."""
         if not self.choice.partition.changes:
             return self.partition[client]

@@ -83,9 +83,8 @@ class LocalRunner:
             for (i, each), job_work, delta, loss in zip(
                 open_passes.items(), works, deltas, losses.tolist(), strict=True
             ):
-                if _is_plain(each, self.local):
-                    downloaded = contexts[i].download.model
-                    sgd[i].append(delta if each.start is downloaded else delta + (each.start - downloaded))
+                if _is_plain(each, self.local) and np.array_equal(each.start, contexts[i].download.model):
+                    sgd[i].append(delta)
                 after = algorithm.end(contexts[i], each, delta, job_work.steps, job_work.rate)
                 checked_type(after, (LocalPass, LocalResult), algorithm, "end", "a LocalResult, or another LocalPass")
                 passes[i] += 1.0 if each.epochs is None else each.epochs / self.local.local_epochs
@@ -153,8 +152,9 @@ class LocalRunner:
 
 
 def _is_plain(each: LocalPass, local: LocalTraining) -> bool:
-    """Whether a pass is SGD on the loss and the penalties that the rule and the client algorithm say."""
-    same = each.proximal == local.algorithm.proximal and each.epochs in {None, *range(local.local_epochs + 1)}
+    """Whether a pass is SGD on the loss and the penalties that the rule and the client algorithm say, as long as it."""
+    shorter = local.local_steps is None and each.epochs in range(local.local_epochs + 1)
+    same = each.proximal == local.algorithm.proximal and (each.epochs is None or shorter)
     return same and each.shift is None and each.mask is None and not each.distance
 
 

@@ -193,6 +193,12 @@ class Stage(Plugin, Protocol):
         """Whether what clients send is in other coordinates than the model's: whole numbers, or another length."""
         return self.whole or self.length(3) != 3
 
+    @property
+    def codes(self) -> bool:
+        """Whether what it makes of an update cannot be read without its server's part."""
+        legible = self.links and all(link.leads for link in self.links)
+        return self.changes_coordinates and (self.whole or not legible)
+
     def secrets(self, job: Job, streams: Streams) -> tuple[bytes, ...]:
         """The :attr:`seeds` secrets of a job, of 32 bytes each; the server's part gets those that were opened."""
         return ()
@@ -268,7 +274,7 @@ STAGES = Registry[Stage](
     "stage",
     promises=("maps", "server_maps", "loss", "facts", "public_state"),
     protocol=Stage,
-    derived=("links", "server_links", "observer"),
+    derived=("links", "server_links", "observer", "codes"),
     modules=modules_of(
         "simfl.privacy.dp.stages",
         "adaptive_gaussian",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.final_attacks import document as document_of
 from simfl.agents.aggregation.metric_runner import checked_values
 from simfl.attacks.base import Finding
-from simfl.core.certificate_words import AGGREGATES_ONLY, assumed
+from simfl.core.certificate_words import AGGREGATES_ONLY, premises_of
 from simfl.core.column_files import FILE, document
 from simfl.core.columns import GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column
 from simfl.core.coverage import beside_sums, clear, sent
@@ -32,7 +32,7 @@ from simfl.results.sealed_files import seal_document, write_sealed
 from simfl.results.tables import TableWriter
 from simfl.runs.accounting import accounts, has_unshown, history, of_clients
 from simfl.scenario import Scenario
-from simfl.scenario.column_owners import described
+from simfl.scenario.column_owners import with_bases
 from simfl.scenario.digest import foreign_plugins
 from simfl.selection.theory.expected_cardinality import guarantee, keeps_to_family
 
@@ -131,7 +131,7 @@ def _describe_columns(
     """
     numbers = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
     plugin_numbers = [column for owner in (*scenario.attacks, *scenario.metrics) for column in owner.finals]
-    every = described(scenario, (*columns, *numbers, *plugin_numbers))
+    every = with_bases(scenario, (*columns, *numbers, *plugin_numbers))
     if unshown:
         attacks = {column.name for attack in scenario.attacks for column in (*attack.columns, *attack.finals)}
         every = [column._replace(**AGGREGATES_ONLY) if column.name in attacks else column for column in every]
@@ -235,8 +235,8 @@ def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
         seen.append(f"what a session that failed may tell the server (secagg: {scenario.secagg.name})")
     if seen:
         disclosed["beside_sums"] = seen
-    if taken := assumed(scenario):
-        disclosed["privacy_assumes"] = taken
+    if premises := premises_of(scenario):
+        disclosed["privacy_assumes"] = premises
     members = np.diff(run_history.any_view.rows.indptr)
     leaving_two = np.where(members > 0, members - 2, np.inf)  # colluders know their own updates
     fewest = np.minimum(run_history.fewest_tolerated(), leaving_two).min(initial=np.inf)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from simfl.core.certificate_words import AND, AT_DELTA, UNSAID, against, assumed, taking_for_granted
+from simfl.core.certificate_words import AND, AT_DELTA, UNSAID, against, premises_of, taking_for_granted
 from simfl.core.column_files import wrong_values
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
 from simfl.privacy.stage import NOT_FINITE, Stage
@@ -33,7 +33,7 @@ def _infinite_where_empty(column: Column) -> Column:
     return column._replace(final="end") if "epsilon" in column.name and column.final == "last" else column
 
 
-def described(scenario: Any, columns: Iterable[Column]) -> list[Column]:
+def with_bases(scenario: Any, columns: Iterable[Column]) -> list[Column]:
     """Columns of a run with what stands beside its certificates: whom they are against, at which δ, and what is taken
     for granted. A plugin's epsilon that says nothing is against nobody knows whom.
     """
@@ -49,7 +49,7 @@ def described(scenario: Any, columns: Iterable[Column]) -> list[Column]:
         if (delta := deltas.get(column.name)) is not None:
             column = column._replace(assumes=AND.join([f"{AT_DELTA}{delta:g}", column.assumes]))
         known.append(against(column, noisy))
-    return taking_for_granted(known, assumed(scenario))
+    return taking_for_granted(known, premises_of(scenario))
 
 
 def problems(scenario: object) -> list[tuple[KeyPath, str]]:

@@ -10,7 +10,7 @@ import pytest
 from simfl.agents.servers import SERVERS
 from simfl.core.registration.family_index import FAMILIES
 
-NOBODYS = {("client", "minimises"), ("personal", "minimises"), ("accountant", "covers")}
+NOBODYS = {("client", "minimises"), ("personal", "minimises"), ("personal", "repeats"), ("accountant", "covers")}
 """What no plugin of simfl itself promises."""
 assert SERVERS is FAMILIES["server"]
 PROMISES = [(family, name) for family, registry in FAMILIES.items() for name in registry.promises]

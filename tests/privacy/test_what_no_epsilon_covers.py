@@ -33,7 +33,9 @@ def test_noise_of_a_protocol_is_for_what_clients_train_not_for_what_a_stage_make
     """A clip in L1 may move two updates further apart in L2 than they were."""
     clip = {"stages": [{"name": "clipping", "norm": 0.01, "order": order}]}
     if order == 1:
-        refused(OBLIVIOUS, "has epsilons of what clients train, but privacy.stages: clipping", privacy=clip)
+        refused(
+            OBLIVIOUS, "is of what clients train, which privacy.stages: clipping may move further apart", privacy=clip
+        )
     else:
         simfl.load(OBLIVIOUS | {"privacy": clip})
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 import simfl
 from simfl.attacks.measured_recovery import RecoveryMeter
 from simfl.cli import simfl as command
-from simfl.core.certificate_words import PUBLIC_NUMBERS, REMOTE, assumed
+from simfl.core.certificate_words import PUBLIC_NUMBERS, REMOTE, premises_of
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
 
@@ -126,10 +126,10 @@ def test_members_are_those_whom_somebody_trains_on(tmp_path):
 
 def test_what_is_said_to_be_public_is_taken_for_granted():
     told = {"name": "power_of_choice", "k": 4, "d": 6, "scalars": "clear"}
-    assert assumed(simfl.load(BASE | {"selection": told, "secagg": "secagg"})) == PUBLIC_NUMBERS
-    assert PUBLIC_NUMBERS not in assumed(simfl.load(BASE))
+    assert premises_of(simfl.load(BASE | {"selection": told, "secagg": "secagg"})) == PUBLIC_NUMBERS
+    assert PUBLIC_NUMBERS not in premises_of(simfl.load(BASE))
     backend = {"backend": {"name": "external", "clients": [0]}}
-    assert REMOTE in assumed(simfl.load(BASE | {"learning": BASE["learning"] | backend}))
+    assert REMOTE in premises_of(simfl.load(BASE | {"learning": BASE["learning"] | backend}))
 
 
 @pytest.mark.parametrize(("changes", "most"), [

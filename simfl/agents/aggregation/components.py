@@ -22,7 +22,7 @@ from simfl.learning.base import Learner
 from simfl.metrics.base import Metric
 from simfl.network.base import Links
 from simfl.network.links import PathLinks, sharing
-from simfl.privacy.certify.chain import codes, noise_where
+from simfl.privacy.certify.chain import noise_where
 from simfl.privacy.stage import Stage
 from simfl.privacy.stage_streams import stage_streams
 from simfl.results.tables import JobRow, PhaseRow
@@ -117,7 +117,7 @@ class Components(Generic[R_co]):
         """Coordinates of the update itself, in front of what is sent; None = a stage codes it."""
         place = compression_place(self.stages)
         longer = [i for i, stage in enumerate(self.stages) if stage.changes_coordinates]
-        if any(codes(self.stages[i]) or i < place for i in longer):
+        if any(self.stages[i].codes or i < place for i in longer):
             return None
         return self.stage_inputs[longer[0]] if longer else self.lengths[-1]
 

@@ -148,17 +148,13 @@ class AggregationPipeline:
         )  # fmt: skip
         self.compression.keep(total.clients.tolist())
         total, factor = self._apply_factor(client_updates, total)
-        mask = factor.values if factor is not None and factor.on_step else None
+        mask = factor.values if factor and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
-        server_update, facts, cells = self._server(
-            members,
-            total.vector if parts.changes_coordinates else self.compression.pack(self._sent(total.vector), number),
-            broken,
-        )
+        vector = total.vector if parts.changes_coordinates else self._to_sum(total.vector, number)
+        server_update, facts, cells = self._server(members, vector, broken)
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
-        read = read if parts.changes_coordinates else total.vector
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
-                                 mask, (each, read))  # fmt: skip
+                                 mask, (each, read if parts.changes_coordinates else total.vector))  # fmt: skip
 
     def _members(self, number: int, updates: Updates, client_updates: ClientUpdates, total: Aggregate) -> Members:
         """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""
@@ -209,7 +205,7 @@ class AggregationPipeline:
     def _server(self, members: Members, server_update: NDArray[np.float32], broken: int) -> ReleasedUpdate:
         """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
         stages = self.parts.stages
-        facts = tuple(stage.facts(members, state) for stage, state in zip(stages, promises.handed(stages, self.states)))
+        facts = tuple(it.facts(members, state) for it, state in zip(stages, promises.states_for(stages, self.states)))
         server_update = self._whole(self._release(server_update, members))
         shown = [{column.name for column in stage.columns} for stage in stages]
         row = {name: known[name] for known, names in zip(facts, shown, strict=True) for name in names & known.keys()}
@@ -223,7 +219,7 @@ class AggregationPipeline:
         for i in reversed(range(len(stages))):
             if i == place - 1:
                 vector = self.compression.unpack(vector, members.number)
-            state = promises.handed(stages[i : i + 1], self.states[i : i + 1])[0]
+            state = promises.states_for(stages[i : i + 1], self.states[i : i + 1])[0]
             released = stages[i].server(vector, members, state, self.parts.stage_streams[i])
             vector, self.states[i] = promises.required_release(stages, i, released, state)
         return vector if place else self.compression.unpack(vector, members.number)
@@ -259,7 +255,7 @@ class AggregationPipeline:
     def _code(self, jobs: tuple[Job, ...], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """What stages and compression make of the clients' vectors, (n, d) -> (n, d')."""
         place = self.compression.place
-        for i, (stage, state) in enumerate(zip(self.parts.stages, promises.handed(self.parts.stages, self.states))):
+        for i, (stage, state) in enumerate(zip(self.parts.stages, promises.states_for(self.parts.stages, self.states))):
             if i == place:
                 vectors = self.compression.client(vectors, jobs)
             length, before, streams = stage.length(vectors.shape[1]), read_only(vectors), self.parts.stage_streams[i]
@@ -272,6 +268,10 @@ class AggregationPipeline:
         """What was added up in aggregation ``number``, (..., d'), in the model's coordinates; None: it is coded."""
         front = self.parts.legible_length
         return None if front is None else self._whole(self.compression.unpack(values[..., :front], number))
+
+    def _to_sum(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32]:
+        """Undoes :meth:`_to_model`."""
+        return self.compression.pack(self._sent(values), number)
 
     def _sent(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """The coordinates that leave the clients, (..., d) -> (..., d')."""

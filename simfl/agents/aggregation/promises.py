@@ -123,7 +123,7 @@ def required_changes(
     return contributions
 
 
-def handed(stages: Sequence[Stage], states: Sequence[Arrays]) -> list[Any]:
+def states_for(stages: Sequence[Stage], states: Sequence[Arrays]) -> list[Any]:
     """What stages are given of their states: a plugin keeps something only by giving it back."""
     return [
         MappingProxyType({name: read_only(np.asarray(value)) for name, value in state.items()})
@@ -143,8 +143,8 @@ def required_release(stages: Sequence[Stage], i: int, released: Any, before: Arr
     checked_pair(released, f"stage '{stage.name}'", "server", "(vector, state)")
     noised = any(noise_where(it) == "server" for it in stages[: i + 1])
     if noised and is_foreign(stage) and not stage.public_state:
-        kept = released[1]
-        if kept.keys() != before.keys() or not all(np.array_equal(kept[name], before[name]) for name in kept):
+        after = released[1]
+        if after.keys() != before.keys() or not all(np.array_equal(after[name], before[name]) for name in after):
             why = "server keeps what may follow from a sum without its noise; say public_state, if it does not"
             raise PluginError(f"stage '{stage.name}'", why)
     return released

@@ -62,8 +62,7 @@ class BufferedServer(Server[BufferedRule]):
     Args: as for :class:`simfl.agents.servers.Server`.
     """
 
-    counts_unsummed = True
-    follows_policy = True
+    counts_unsummed = follows_policy = True
 
     @classmethod
     def class_for(cls, parts: Components[Any], log: Log | None) -> type[Server[Any]]:

@@ -17,7 +17,7 @@ from simfl.experiments.search.space import SearchParameter, Space, space_of
 from simfl.experiments.sweep.plan import DIGEST_DIGITS, Given, Load, source
 from simfl.experiments.sweep.stop_rule import By
 from simfl.scenario import Scenario
-from simfl.scenario.column_owners import described, plugin_columns
+from simfl.scenario.column_owners import plugin_columns, with_bases
 from simfl.scenario.yaml.writer import dump
 
 BATCH = 4
@@ -122,7 +122,7 @@ def prepare(
 def _check_certificates(wanted: Goal, scenarios: Sequence[Scenario]) -> None:
     """Every certificate of the goal says the same in the whole space; a larger delta makes any epsilon smaller."""
     noisy = [each for each in scenarios if any(stage.observer for stage in each.privacy.stages)] or scenarios
-    said = {str(i): promises(described(each, (*ROUND_COLUMNS, *plugin_columns(each)))) for i, each in enumerate(noisy)}
+    said = {str(i): promises(with_bases(each, (*ROUND_COLUMNS, *plugin_columns(each)))) for i, each in enumerate(noisy)}
     for name in wanted.names:
         several = sorted({AND.join(each[name]) for each in said.values() if name in each})
         if len(several) > 1:

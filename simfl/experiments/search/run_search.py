@@ -273,8 +273,8 @@ def choice_line(definition: Search, trials: Sequence[Trial]) -> str:
     """In a line, that a best value is the best of so many, on the samples that it is reported on."""
     ended = sum(trial.state == table.DONE for trial in trials)
     names = " and ".join(objective.name for objective in definition.goal.objectives)
-    tested = any(objective.name in OF_TEST for objective in definition.goal.objectives)
-    on = " on the test samples that it is reported on" if tested else ""
+    on_test_part = any(objective.name in OF_TEST for objective in definition.goal.objectives)
+    on = " on the test samples that it is reported on" if on_test_part else ""
     return f"optimistic: the best of {amount(ended, 'run')} was chosen by {names}{on}; repeat it with other seeds"
 
 

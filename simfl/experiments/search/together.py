@@ -72,8 +72,8 @@ def together(runs: Iterable[tuple[Scenario, Path]], unfinished: int, chosen_by: 
         return None
     deltas = [each.delta for scenario, _ in finished for each in accountants(scenario) if isinstance(each, ZeroOut)]
     delta = min(deltas, default=None)
-    telling = [name for name in chosen_by if not all(_of_models(name, scenario) for scenario, _ in finished)]
-    chosen = CHOSEN.format(telling[0]) if telling else ""
+    unsafe = [name for name in chosen_by if not all(_of_models(name, scenario) for scenario, _ in finished)]
+    chosen = CHOSEN.format(unsafe[0]) if unsafe else ""
     if why := UNFINISHED if unfinished else chosen if delta else OTHERS:
         return Together(len(finished) + unfinished, delta, why=why)
     if max(Counter(scenario.seed for scenario, _ in finished).values()) > 1:

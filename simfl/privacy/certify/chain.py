@@ -51,12 +51,6 @@ def noise_where(stage: "Stage") -> str:
     return "" if stage.adds_noise is None else stage.adds_noise.where
 
 
-def codes(stage: "Stage") -> bool:
-    """Whether what it makes of an update cannot be read without its server's part."""
-    legible = stage.links and all(link.leads for link in stage.links)
-    return stage.changes_coordinates and (stage.whole or not legible)
-
-
 def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], beside: Beside) -> Bound:
     """How long what stage ``i`` adds its noise to can be, of each client; infinite where nobody knows.
 

@@ -47,11 +47,10 @@ def is_sum(setting: ScenarioView) -> list[Problem]:
 
 
 def changed_by_others(setting: ScenarioView, name: str, repeats: bool) -> list[Problem]:
-    """Which stages before a stage or protocol change the models that clients train, for which it has bounds: those that
-    may move two updates apart; all of them where it ``repeats`` the same sum. (What comes after noise is every stage's
-    matter.)
+    """Which stages before a stage change the models that clients train, for which it has bounds: those that may move
+    two updates apart; all of them where it ``repeats`` the same sum. (What comes after noise is every stage's matter.)
     """
-    names, problems = [*(stage.name for stage in setting.privacy.stages), setting.secagg.name], list[Problem]()
+    names, problems = [stage.name for stage in setting.privacy.stages], list[Problem]()
     why = "has epsilons of what clients train" + " and, with rounds, send again" * repeats
     for stage in setting.privacy.stages[: names.index(name)]:
         if repeats or any(link.stability > 1 for link in stage.links):

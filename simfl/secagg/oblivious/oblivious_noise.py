@@ -19,7 +19,6 @@ from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, no_sample_bound, summands
 from simfl.core.types import Aggregate
-from simfl.privacy.certify.clip import changed_by_others
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.keys import ELEMENT, KEY
 from simfl.secagg.crypto.quantise import Grid
@@ -95,7 +94,7 @@ class Oblivious(MaskedProtocol):
             problems.append(("", "has a grid of its own, but a stage sends whole numbers; leave that stage out"))
         if self.noise == "once" and setting.selection.k != setting.clients:
             problems.append(("noise", "is dealt once among all clients, but not all are selected; use every_round"))
-        return [*problems, *changed_by_others(setting, self.name, False)]
+        return problems
 
     def cautions(self, setting: ScenarioView) -> list[str]:
         cautions, real = super().cautions(setting), setting.training.weight_decay

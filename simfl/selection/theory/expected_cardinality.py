@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from simfl.core.coverage import beside_sums, sent, unstated_weights
 from simfl.core.json_data import JsonObject
-from simfl.core.registration.family_index import FAMILIES
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.server_promises import follows_policy
 from simfl.core.tolerance import can_lose_clients
 from simfl.selection.base import CanBeAsked, resolved_policy
 from simfl.selection.theory.families import Family
@@ -120,7 +120,7 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
     upheld, family = policy.guarantee(n), policy.family(n)
     if (upheld is None and family is None) or not sent(setting):
         return None
-    if beside_sums(setting) or unstated_weights(setting, samples) or not _follows_policy(setting):
+    if beside_sums(setting) or unstated_weights(setting, samples) or not follows_policy(setting):
         return {"strong": 1, "semi_strong": 1, "weak": 1}
     may_refuse = upheld is not None and not _everybody_counts(setting, samples)
     if not setting.secagg.closes_failures and (can_lose_clients(setting) or may_refuse):
@@ -138,13 +138,6 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
     if setting.privacy.rows == "weights" and setting.training.by_samples:  # columns are scaled, each in its own way
         return {"strong": None, "semi_strong": None, "weak": weak}
     return {"strong": strong, "semi_strong": weak, "weak": weak}
-
-
-def _follows_policy(setting: ScenarioView) -> bool:
-    """Whether the server asks the policy, as simfl's own do."""
-    name: Any = setting.training.server
-    server: Any = FAMILIES.imported.get("server", {name: None}).get(name)
-    return server is None or server.__module__.startswith("simfl.") or server.follows_policy
 
 
 def keeps_to_family(setting: ScenarioView, P: Any) -> bool:

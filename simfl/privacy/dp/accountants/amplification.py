@@ -20,6 +20,7 @@ from pydantic import Field
 from simfl.core.errors import MissingError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.server_promises import follows_policy
 from simfl.privacy.accountant import Accountant, History
 from simfl.privacy.dp.accountants.zero_out import Delta, departure_cautions, large_delta_cautions, no_noise_cautions
 from simfl.privacy.dp.losses import loss_factors, losses
@@ -166,6 +167,8 @@ def _unsound(setting: ScenarioView, noisy: list[Stage], claimed: str) -> Iterabl
     rule, instead = setting.training, "use amplification: none"
     if rule.asynchronous:
         yield f"is {claimed}, but a buffered server's aggregates are no samples of its clients; {instead}"
+    if not follows_policy(setting):
+        yield f"is {claimed}, but the server does not say that it asks the policy (follows_policy); {instead}"
     if policy.sampling != claimed:
         fits = {"poisson": "bernoulli", "fixed_size": "random"}[claimed]
         yield f"is {claimed}, but selection: {policy.name} does not draw so; {instead}, or selection: {fits}"

@@ -63,6 +63,7 @@ class AdaptiveGaussian(Stage):
     max_weight: MaxWeight = None
 
     adds_noise = Noise("server", gaussian=True, fresh=True)
+    public_state = True  # the norm follows from the noised count
     columns = (
         NOISE, NOT_FINITE,
         Column("clip_norm", "Clip norm", "number", "Norm to which updates are clipped.", 0, shown=False),
