@@ -51,8 +51,9 @@ class Server(Plugin, ABC, Generic[R_co]):
         at_end: the rule has ended the run.
         numbers: of the jobs that a server of a plugin has aggregated.
         follows_policy: whoever works was selected by the policy. A server has to say so: else its guarantee is 1.
-        counts_unsummed: it notes of every update that is sent what becomes of it, and who is summed follows from no
-            update. A server has to say so: else guarantees are 1, and epsilons infinite.
+        counts_unsummed: it notes of every update that is sent what becomes of it, gives every session a number of its
+            own, asks clients for nothing else, and who is summed, and when it ends, follows from no update. A server
+            has to say so: else guarantees are 1, and epsilons infinite.
     """
 
     follows_policy: ClassVar[bool] = False
@@ -176,10 +177,12 @@ class Server(Plugin, ABC, Generic[R_co]):
         """The round with the fates of its jobs, and whom the server heard; the next round's accounts begin.
 
         Raises:
-            PluginError: the server has opened several sums for one aggregation.
+            PluginError: the server has opened several sums for one aggregation, or one that it does not aggregate.
         """
         if self.accounts.sums > 1:
             raise PluginError(f"server '{self.name}'", f"opens {self.accounts.sums} sums and aggregates one of them")
+        if is_foreign(self) and self.accounts.sums and not len(done.clients):
+            raise PluginError(f"server '{self.name}'", "opens a sum and does not aggregate it")
         self.at_end = done.last
         done = replace(done, jobs=self.accounts.job_rows, transcripts=self._transcripts(done))
         self.accounts.begin()

@@ -239,7 +239,8 @@ def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
         disclosed["privacy_assumes"] = premises
     members = np.diff(run_history.any_view.rows.indptr)
     leaving_two = np.where(members > 0, members - 2, np.inf)  # colluders know their own updates
-    fewest = np.minimum(run_history.fewest_tolerated(), leaving_two).min(initial=np.inf)
+    others = int(scenario.training.many_aggregators)  # whoever aggregates is one of those who are tolerated
+    fewest = np.minimum(run_history.fewest_tolerated() - others, leaving_two).min(initial=np.inf)
     if not (protocol.assumes or protocol.shows_updates) and np.isfinite(fewest):
         disclosed["tolerated_colluders"] = max(0, int(fewest))
     return disclosed
