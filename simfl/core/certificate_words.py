@@ -42,11 +42,13 @@ SERVER_TOO = "the server, and all who see the models"
 NOT_SERVER = "all who see the models, not the server, which adds the noise"
 MEASURED: dict[str, Any] = {
     "observer": "the server that tries these attackers",
-    "protects": "each client's latest update, as far as they go",
+    "protects": "each client's latest update",
+    "assumes": "no other attacker does better",
 }
 AGGREGATES_ONLY: dict[str, Any] = {
     "observer": "an attacker who is not shown what the server has in no aggregate",
     "protects": "what the attack asks for",
+    "assumes": "no other attacker does better",
 }
 EPSILON: dict[str, Any] = {
     "observer": "all who see the models, and the server unless it adds the noise itself",

@@ -111,7 +111,7 @@ class SupervisedLearner:
         self.sizes_vary = not self.algorithm.dense
         self.uses_outcomes = self.algorithm.uses_outcomes
         self.private = self.algorithm.private
-        if self.choice.partition.changes and self.algorithm.repeats:
+        if self.choice.partition.changes and not self.choice.partition.accumulates and self.algorithm.repeats:
             self.steepness = inf  # what is sent may be of samples that the client had before
 
     def _holdings(self, split: Split) -> Holdings:
@@ -267,7 +267,8 @@ class SupervisedLearner:
         low, high = (bound(data.x_train, axis=axes, keepdims=axes is not None) for bound in (np.min, np.max))
         box = (np.asarray(low[0] if axes else low), np.asarray(high[0] if axes else high))
         knowledge = AttackerKnowledge(module, self.parameters, data.shape, data.classes, *box, self.local)
-        every = _union(map(self._samples_of, set(self.trained_on[:, 0].tolist())))
+        who = self.trained_on[:, 0] if len(self.trained_on) else np.flatnonzero(self.samples)  # all, if nobody says
+        every = _union(map(self._samples_of, np.unique(who).tolist()))
         truth = GroundTruth(data.x_train, data.y_train, self._samples_of, self._latest, every, data.x_test, data.y_test)
         return knowledge, truth
 

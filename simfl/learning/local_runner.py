@@ -83,7 +83,8 @@ class LocalRunner:
             for (i, each), job_work, delta, loss in zip(
                 open_passes.items(), works, deltas, losses.tolist(), strict=True
             ):
-                if _is_plain(each, self.local) and np.array_equal(each.start, contexts[i].download.model):
+                downloaded = contexts[i].download.model
+                if _is_plain(each, self.local) and np.array_equal(each.start, downloaded, equal_nan=True):
                     sgd[i].append(delta)
                 after = algorithm.end(contexts[i], each, delta, job_work.steps, job_work.rate)
                 checked_type(after, (LocalPass, LocalResult), algorithm, "end", "a LocalResult, or another LocalPass")

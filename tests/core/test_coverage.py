@@ -149,7 +149,7 @@ def test_noise_that_is_dealt_once_protects_one_sum(tmp_path):
     oblivious = {"name": "oblivious", "epsilon": 1.0, "samples": 50, "noise": "once"}
     base = json.loads(text((), {}))
     training = base["training"] | {"weight_decay": 0.1, "learning_rate": 0.01}
-    learning = base["learning"] | {"model": "logistic"}
+    learning = base["learning"] | {"model": "logistic", "holdout": None}
     more = {"selection": "all", "secagg": oblivious, "training": training, "learning": learning}
     found = Scenario.parse(json.dumps(base | more), "once")
     assert any("infinite from the second sum on" in line for line in found.cautions())

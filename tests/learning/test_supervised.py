@@ -29,7 +29,7 @@ def choice(registry, **fields):
 def build(clients=4, seed=0, training=None, **learning):
     rule = choice(RULES, **{"name": "fedavg", "rounds": 1, **(training or {})})
     learning = choice(LEARNING, **{"data": "digits", "model": "logistic", **learning})
-    scenario = SimpleNamespace(clients=clients, seed=seed, training=rule, means=RuntimeOptions())
+    scenario = SimpleNamespace(clients=clients, seed=seed, training=rule, means=RuntimeOptions(), attacks=())
     learner = learning.build(scenario, Streams(seed))
     learner.put(0, learner.initial())
     return learner, rule

@@ -106,7 +106,7 @@ def better(stripped, whole):
             f"{name}: {value}, refused before" for name, value in stripped.items() if value not in (1, 0, -inf, inf)
         ]
     worst = {name: -inf if name.startswith("epsilon") else 0 for name in stripped}
-    told = worst | whole
+    told = {name: value if name.startswith("epsilon") else max(value, 1) for name, value in (worst | whole).items()}
     return [f"{name}: {value} > {told[name]}" for name, value in stripped.items() if value > told[name] + 1e-9]
 
 

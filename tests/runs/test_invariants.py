@@ -259,9 +259,9 @@ def test_where_staleness_is_drawn_events_have_their_order_and_messages_their_byt
     assert len(events(done, "failure")) == rounds.failed.sum() > 0
 
 
-@pytest.mark.parametrize("number", [575, 1085, 1646, 2830])
+@pytest.mark.parametrize("number", [32, 80, 217, 575])
 def test_what_grows_old_while_a_protocol_recovers_is_discarded(tmp_path, soon, number):
-    """Found by the search: max_staleness was asked when an update arrived, not when its turn came."""
+    """With protocols that take time; max_staleness was asked when an update arrived, not when its turn came."""
     wrong, ends = broken([number], tmp_path, seed=1)
     assert not wrong and not ends["stalled"]
 

@@ -94,6 +94,7 @@ class Partition(Plugin, Protocol):
     Attributes:
         always_possible: any data can be split so.
         leaves_nobody_out: every client certainly gets samples of data that have as many as there are clients.
+        accumulates: what a client has held it holds as long as it holds as many samples.
         disjoint: no sample is with two clients, or twice with one.
         by_seed: the seed may decide whose data a client holds.
         changes: what a client holds depends on the version of the model that it trains on.
@@ -103,6 +104,7 @@ class Partition(Plugin, Protocol):
     leaves_nobody_out: bool = False
     changes: bool = False
     by_seed: bool = True
+    accumulates: bool = False
     disjoint: bool = False
 
     @property
@@ -131,7 +133,7 @@ class Partition(Plugin, Protocol):
 PARTITIONS = Registry[Partition](
     "partition",
     shorthand=shorthand,
-    promises=("always_possible", "leaves_nobody_out", "counts_change", "by_seed", "disjoint"),
+    promises=("always_possible", "leaves_nobody_out", "counts_change", "by_seed", "accumulates", "disjoint"),
     protocol=Partition,
     modules=modules_of(
         "simfl.learning.partitions",

@@ -36,6 +36,10 @@ class GrowingData:
     disjoint = True
 
     @property
+    def accumulates(self) -> bool:
+        return self.cumulative
+
+    @property
     def counts_change(self) -> bool:
         first = {self.first} if isinstance(self.first, int) else set(self.first)
         return self.versions > 1 and (self.new > 0 if self.cumulative else first != {self.new})

@@ -1,7 +1,7 @@
 """A user's own partition."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class PythonPartition(PythonObject):
 class _Prepared:
     choice: PythonPartition
     value: Any
+    changes: ClassVar[bool] = False
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         return self.choice.assign(self.value, data, clients, rng)

@@ -39,7 +39,12 @@ class CentralGaussian(Stage):
 class Zcdp(Accountant):
     """The largest rho of any client so far."""
 
-    columns = (Column("rho_max", "Largest ρ", "number", "Largest zero-concentrated privacy loss of a client.", -1),)
+    columns = (
+        Column(
+            "rho_max", "Largest ρ", "number", "Largest zero-concentrated privacy loss of a client.", -1,
+            observer="all who see the models", protects="a client's updates", assumes="one run",
+        ),
+    )  # fmt: skip
 
     def accounts(self, history: History):
         (matrix,) = history.participation.values()

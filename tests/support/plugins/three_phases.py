@@ -58,10 +58,9 @@ class ThreePhases(Protocol):
 
     def add(self, done: SessionResult, given: ClientUpdates, streams) -> Aggregate:
         masks = [streams("mask", job.id).integers(-(2**62), 2**62, given.vectors.shape[1]) for job in given.jobs]
-        whole = np.rint(given.vectors.astype(np.float64) * SCALE).astype(np.int64)
-        weights = np.rint(given.weights).astype(np.int64)
+        whole = np.rint(given.weights[:, None] * given.vectors.astype(np.float64) * SCALE).astype(np.int64)
         with np.errstate(over="ignore"):
-            sent = [weight * row + mask for weight, row, mask in zip(weights, whole, masks, strict=True)]
+            sent = [row + mask for row, mask in zip(whole, masks, strict=True)]
             total = np.sum(sent, axis=0) - np.sum(masks, axis=0)
-        vector = (total / SCALE / given.divisor(weights.astype(float))).astype(np.float32)
-        return Aggregate(vector, given.clients, given.row)
+        vector = (total / SCALE / given.divisor(given.weights)).astype(np.float32)
+        return Aggregate(vector, given.clients, given.row, step=1 / SCALE)
