@@ -56,7 +56,7 @@ def tables(folder):
     return {
         name: it
         for name, it in ResultsFolder.open(folder).files.items()
-        if name not in ("scenario.yaml", "updates.csv")
+        if name not in ("scenario.yaml", "updates.csv", "columns.json")  # which says that they are taken at their word
     }
 
 
