@@ -160,12 +160,15 @@ class Server(Plugin, ABC, Generic[R_co]):
     def _look_at(self, jobs: list[Job]) -> None:
         """
         Raises:
-            PluginError: two jobs of a plugin's server have one number, by which their noise is drawn, or one client.
+            PluginError: two jobs of a plugin's server have one number, by which their noise is drawn, or one client; or
+                it has opened a sum that it does not aggregate.
         """
         if is_foreign(self):
             numbers = {job.id for job in jobs}
             if len(numbers) < len(jobs) or numbers & self.numbers:
                 raise PluginError(f"server '{self.name}'", "gives two jobs one number, so that their noise is the same")
+            if self.accounts.sums and not jobs:
+                raise PluginError(f"server '{self.name}'", "opens a sum and does not aggregate it")
             self.numbers |= numbers
             if len({job.client for job in jobs}) < len(jobs):
                 raise PluginError(f"server '{self.name}'", "sums two updates of one client in one aggregation")
@@ -177,12 +180,10 @@ class Server(Plugin, ABC, Generic[R_co]):
         """The round with the fates of its jobs, and whom the server heard; the next round's accounts begin.
 
         Raises:
-            PluginError: the server has opened several sums for one aggregation, or one that it does not aggregate.
+            PluginError: the server has opened several sums for one aggregation.
         """
         if self.accounts.sums > 1:
             raise PluginError(f"server '{self.name}'", f"opens {self.accounts.sums} sums and aggregates one of them")
-        if is_foreign(self) and self.accounts.sums and not len(done.clients):
-            raise PluginError(f"server '{self.name}'", "opens a sum and does not aggregate it")
         self.at_end = done.last
         done = replace(done, jobs=self.accounts.job_rows, transcripts=self._transcripts(done))
         self.accounts.begin()

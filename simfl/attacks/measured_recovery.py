@@ -123,7 +123,6 @@ class RecoveryMeter:
 
     def _estimates(self, known: NDArray[np.int64]) -> Iterator[Floats]:
         """What each attacker says of the clients ``known``, (n,): (n, c) each."""
-        yield np.zeros((len(known), self.latest.shape[1]))
         if not np.isnan(self.shown).all():
             yield np.nan_to_num(self.shown[known])
         with one_thread():
@@ -137,6 +136,7 @@ class RecoveryMeter:
                     solve = basis[known] / (values + ridge)
                     yield solve @ inside
                     yield solve @ away + mean
+        yield np.zeros((len(known), self.latest.shape[1]))
 
     # -- checkpoints -----------------------------------------------------------------------------
 

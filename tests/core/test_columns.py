@@ -209,7 +209,9 @@ def test_a_registered_plugin_is_enough(accountant, tmp_path):
     done = run(Scenario.parse(WORLD, "x", overrides), tmp_path)
     assert done.summary["epsilon_max"] == 5.0 and verify(done.path)[FILE]
     found = ResultsFolder.open(done.path).columns()["epsilon_max"]
-    assert found == EPSILON._replace(observer=found.observer, protects=found.protects, assumes=found.assumes)
+    assert found == EPSILON._replace(
+        final="end", observer=found.observer, protects=found.protects, assumes=found.assumes
+    )
     assert found.observer == "an observer that is not said"
     heads = {head.name: head for head in group_table(read_study([done.path])).columns}
     assert heads["epsilon_max"].label == "Largest ε"

@@ -77,7 +77,7 @@ class RoundAccounts:
             self.phases.append(timeless)
         for each in completed.exchanges:
             self.add_exchange(each, instant_s=instant_s)
-        self.sums += isinstance(completed.result, SessionResult)
+        self.sums += isinstance(completed.result, SessionResult) and bool(completed.result.kept_units.any())
         if isinstance(completed.result, SessionFailure):
             self.failed_draws += completed.result.redraw
 
