@@ -114,12 +114,12 @@ class Components(Generic[R_co]):
 
     @cached_property
     def legible_length(self) -> int | None:
-        """Coordinates of the update itself, in front of what is sent; None = a stage codes it."""
+        """At most so many coordinates in front of what is sent are the update's own; None = a stage codes it."""
         place = compression_place(self.stages)
         longer = [i for i, stage in enumerate(self.stages) if stage.changes_coordinates]
         if any(self.stages[i].codes or i < place for i in longer):
             return None
-        return self.stage_inputs[longer[0]] if longer else self.lengths[-1]
+        return self.stage_inputs[longer[0]] if longer else max(self.lengths)
 
     @property
     def shows_all_it_reads(self) -> bool:
