@@ -98,6 +98,7 @@ class OwnModelsServer(RoundServer[R_co]):
         )
         self.parts.learner.drop(t)
         self.note("round_end", round=t, cardinality=self.tally.latest)
+        self.at_end = last
         return self.report(RoundResult(t, clients, weights, row, last, aggregators=who, phases=self.accounts.phases))
 
     # -- checkpoints -----------------------------------------------------------------------------

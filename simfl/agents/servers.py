@@ -148,6 +148,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         t = self.global_model.version
         self._look_at(jobs)
         done = self.global_model.aggregate(jobs, staleness, session, self.world.now, self.accounts, row or {})
+        self.at_end = done.last
         for client in self.global_model.left:
             self.note("leave", round=t, client=client)
         self.end_jobs(jobs, done, staleness)
@@ -184,7 +185,6 @@ class Server(Plugin, ABC, Generic[R_co]):
         """
         if self.accounts.sums > 1:
             raise PluginError(f"server '{self.name}'", f"opens {self.accounts.sums} sums and aggregates one of them")
-        self.at_end = done.last
         done = replace(done, jobs=self.accounts.job_rows, transcripts=self._transcripts(done))
         self.accounts.begin()
         return done

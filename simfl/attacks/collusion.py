@@ -53,7 +53,7 @@ class Collusion(Observer):
 
     def observe(self, seen: ServerView, state: Arrays, streams: Streams) -> tuple[Any, Arrays]:
         job = next((job for job in seen.jobs if job.client == self.victim), None)
-        if job is None or seen.inside is None or not len(seen.model):
+        if job is None or self.victim not in seen.total.clients or seen.inside is None or not len(seen.model):
             return None, state
         weight = 1.0
         if seen.total.shares is not None:  # its weight is what theirs leave of the divisor

@@ -25,7 +25,7 @@ UNROLLED = 8
 
 FINALS = (
     Column("inversion_psnr", "Recovered samples", "number",
-           "Peak signal-to-noise ratio, dB, of all samples that the clients hold for the job, each as inversion "
+           "Peak signal-to-noise ratio, dB, of all samples of the clients' latest jobs, each as inversion "
            "recovers it from the aggregations that it keeps, else as the mean sample; median.", -1, None),
     Column("inversion_guess_psnr", "Mean sample", "number",
            "The same, dB, of the mean sample, which needs no attack; median.", 0, None, shown=False),

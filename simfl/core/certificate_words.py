@@ -158,6 +158,8 @@ def against(column: "Column", noisy: Collection[str]) -> "Column":
     """An epsilon of a run whose stages with noise protect against ``server`` or ``outside``: whom it is against."""
     if column.observer not in (EPSILON["observer"], SAMPLED_EPSILON["observer"]):
         return column
+    if not noisy:
+        return column
     if set(noisy) == {"server"}:
         return column._replace(observer=SERVER_TOO)
     return column._replace(observer=NOT_SERVER) if column.observer == EPSILON["observer"] else column
@@ -180,9 +182,9 @@ def unite_columns(columns: "Iterable[Column]") -> "dict[str, Column]":
     return known
 
 
-def promises(columns: "Iterable[Column]") -> dict[str, list[str]]:
-    """What stands beside each certificate, by name, in clauses."""
-    return {column.name: _clauses(column) for column in columns if column.observer}
+def promises(columns: "Iterable[Column]", others: Collection[str] = ()) -> dict[str, list[str]]:
+    """What stands beside each certificate, by name, in clauses; nothing beside ``others`` that are none here."""
+    return {column.name: _clauses(column) for column in columns if column.observer or column.name in others}
 
 
 def comparable(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -202,7 +204,7 @@ def unlike_sentences(
             of.setdefault(name, {}).setdefault(tuple(clauses), []).append(label)
     sentences: dict[str, list[str]] = {}
     for name, labels in of.items():
-        if len(labels) > 1:
+        if len(labels) > 1 or UNSAID_CLAUSE in next(iter(labels)) and len(configurations) > 1:
             common = set.intersection(*map(set, labels))
             more = {label_list(those): [each for each in said if each not in common] for said, those in labels.items()}
             parts = [f"of {those} {', '.join(said) or 'nothing more'}" for those, said in more.items()]
@@ -212,4 +214,4 @@ def unlike_sentences(
 
 
 def _either(before: str, now: str) -> str:
-    return OR.join(dict.fromkeys([*before.split(OR), *now.split(OR)]))
+    return OR.join(dict.fromkeys(filter(None, [*before.split(OR), *now.split(OR)])))

@@ -1,4 +1,4 @@
-"""Numbers of things in messages."""
+"""Numbers and lists of things in messages."""
 
 from collections.abc import Sequence
 

@@ -67,7 +67,7 @@ class SupervisedLearner:
         self._build_model(scenario.means)
         self._build_algorithm(scenario.clients)
         self.trained_early: dict[int, TrainedJob] = {}
-        self.watched, self.trained_on = bool(scenario.attacks), np.zeros((0, 2), dtype=np.int64)  # clients, versions
+        self.watched, self.trained_on = bool(scenario.attacks), set[tuple[int, int]]()  # clients, versions
         self.models: dict[int, NDArray[np.float32]] = {}
         self.validation = self._client_samples(self.holdings.validation)
         self.own_test = self._client_samples(self.holdings.test)
@@ -224,7 +224,7 @@ class SupervisedLearner:
             row.update(result.row)
         pairs = np.array([(job.client, job.version) for job in jobs], dtype=np.int64)
         if self.watched:
-            self.trained_on = np.unique(np.concatenate([self.trained_on, pairs]), axis=0)
+            self.trained_on.update(zip(*pairs.T.tolist()))
         clients, versions = pairs.T
         examples = self.partition.counts(clients, versions)
         for job in jobs:
@@ -267,8 +267,8 @@ class SupervisedLearner:
         low, high = (bound(data.x_train, axis=axes, keepdims=axes is not None) for bound in (np.min, np.max))
         box = (np.asarray(low[0] if axes else low), np.asarray(high[0] if axes else high))
         knowledge = AttackerKnowledge(module, self.parameters, data.shape, data.classes, *box, self.local)
-        who = self.trained_on[:, 0] if len(self.trained_on) else np.flatnonzero(self.samples)  # all, if nobody says
-        every = _union(map(self._samples_of, np.unique(who).tolist()))
+        who = {client for client, _ in self.trained_on} or set(np.flatnonzero(self.samples).tolist())  # if nobody says
+        every = _union(map(self._samples_of, sorted(who)))
         truth = GroundTruth(data.x_train, data.y_train, self._samples_of, self._latest, every, data.x_test, data.y_test)
         return knowledge, truth
 
@@ -276,19 +276,20 @@ class SupervisedLearner:
         """The positions of the samples that a client trains on; those of all its jobs, where they change."""
         if not self.choice.partition.changes:
             return self.partition[client]
-        versions = self.trained_on[self.trained_on[:, 0] == client, 1].tolist()
+        versions = (version for trained, version in self.trained_on if trained == client)
         return _union(self.partition.samples_at(client, version) for version in versions)
 
     def _latest(self, client: int) -> NDArray[np.int64]:
         """Those of its latest job."""
-        versions = self.trained_on[self.trained_on[:, 0] == client, 1]
-        return self.partition.samples_at(client, int(versions.max(initial=0)))
+        versions = (version for trained, version in self.trained_on if trained == client)
+        return self.partition.samples_at(client, max(versions, default=0))
 
     def state(self) -> Arrays:
-        return self.states.state() | self.evaluator.record.state() | {"trained_on": self.trained_on}
+        pairs = np.array(sorted(self.trained_on), dtype=np.int64).reshape(-1, 2)
+        return self.states.state() | self.evaluator.record.state() | {"trained_on": pairs}
 
     def restore(self, state: Arrays) -> None:
-        self.trained_on = np.array(state["trained_on"])
+        self.trained_on = set(zip(*state["trained_on"].T.tolist()))
         self.states.restore(state)
         self.evaluator.record.restore(state)
 

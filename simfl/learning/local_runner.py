@@ -153,7 +153,7 @@ class LocalRunner:
 
 
 def _is_plain(each: LocalPass, local: LocalTraining) -> bool:
-    """Whether a pass is SGD on the loss and the penalties that the rule and the client algorithm say, as long as it."""
+    """Whether a pass is SGD on the loss and penalties that the rule and the client algorithm say, and no longer."""
     shorter = local.local_steps is None and each.epochs in range(local.local_epochs + 1)
     same = each.proximal == local.algorithm.proximal and (each.epochs is None or shorter)
     return same and each.shift is None and each.mask is None and not each.distance

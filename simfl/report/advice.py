@@ -222,7 +222,8 @@ def cautions(study: Study) -> list[str]:
             sentences.append(
                 f"{group.label} skipped {skipped:g} of {rounds:g} rounds: nothing was aggregated in them{rest}."
             )
-    unlike = unlike_sentences({group.label: group.promises for group in study.groups}, study.columns)
+    names = {name for group in study.groups for name in group.promises()}
+    unlike = unlike_sentences({group.label: group.promises(names) for group in study.groups}, study.columns)
     return [*sentences, *(f"{text}." for text in unlike)]
 
 

@@ -1,6 +1,6 @@
 """What a report is about: runs, grouped where only the seed differs. Read from results folders, lazily."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -57,10 +57,9 @@ class Group:
     def first(self) -> Run:
         return self.runs[0]
 
-    @property
-    def promises(self) -> dict[str, list[str]]:
-        """What stands beside its certificates, by name."""
-        return promises(unite_columns(column for run in self.runs for column in run.columns.values()).values())
+    def promises(self, others: Collection[str] = ()) -> dict[str, list[str]]:
+        """What stands beside its certificates, by name; nothing beside ``others`` that are none here."""
+        return promises(unite_columns(c for run in self.runs for c in run.columns.values()).values(), others)
 
     @property
     def hides(self) -> bool:

@@ -133,7 +133,8 @@ def _describe_columns(
     plugin_numbers = [column for owner in (*scenario.attacks, *scenario.metrics) for column in owner.finals]
     every = with_bases(scenario, (*columns, *numbers, *plugin_numbers))
     if unshown:
-        attacks = {column.name for attack in scenario.attacks for column in (*attack.columns, *attack.finals)}
+        measured = (column for attack in scenario.attacks for column in (*attack.columns, *attack.finals))
+        attacks = {column.name for column in measured if column.better}
         every = [column._replace(**AGGREGATES_ONLY) if column.name in attacks else column for column in every]
     write_atomically(folder / FILE, _json(document(every)))
 

@@ -6,6 +6,7 @@ from typing import Any
 from simfl.core.certificate_words import AND, AT_DELTA, UNSAID, against, premises_of, taking_for_granted
 from simfl.core.column_files import wrong_values
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
+from simfl.core.registration.protocol import is_foreign
 from simfl.privacy.stage import NOT_FINITE, Stage
 from simfl.scenario.yaml.places import KeyPath, dotted_key
 
@@ -40,6 +41,10 @@ def with_bases(scenario: Any, columns: Iterable[Column]) -> list[Column]:
     stages = scenario.privacy.stages or ()
     owners = (*(scenario.privacy.accountants or ()), *(stage for stage in stages if stage.certificate))
     deltas = {c.name: owner.epsilon_delta for owner in owners for c in owner.columns if "epsilon" in c.name}
+    keys = scenario.plain()["privacy"]["accountants"] or () if any(map(is_foreign, owners)) else ()
+    for owner, key in zip(scenario.privacy.accountants or (), keys):
+        if owner.epsilon_delta is None and isinstance(key.get("delta"), float):  # a plugin's own key
+            deltas |= {column.name: key["delta"] for column in owner.columns}
     mine = {column.name for owner in accountants(scenario) for column in owner.columns}
     noisy = [stage.observer for stage in stages if stage.observer]
     known = []
@@ -47,7 +52,7 @@ def with_bases(scenario: Any, columns: Iterable[Column]) -> list[Column]:
         if not column.observer and (column.name in mine or "epsilon" in column.name):
             column = column._replace(**UNSAID)
         if (delta := deltas.get(column.name)) is not None:
-            column = column._replace(assumes=AND.join([f"{AT_DELTA}{delta:g}", column.assumes]))
+            column = column._replace(assumes=AND.join(filter(None, [f"{AT_DELTA}{delta:g}", column.assumes])))
         known.append(against(column, noisy))
     return taking_for_granted(known, premises_of(scenario))
 

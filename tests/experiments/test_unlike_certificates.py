@@ -170,3 +170,28 @@ def test_sentences_group_columns_count_many_configurations_and_say_what_differs(
 def test_what_does_not_say_whom_it_is_against_is_never_better():
     mine = unknown("my_epsilon")._replace(better=-1, **UNSAID)
     assert unite_columns([mine, mine])["my_epsilon"].better == 0 and unite_columns([mine])["my_epsilon"].better == -1
+
+
+def test_who_says_nothing_beside_one_who_says_something_is_told_apart():
+    bare = Column("x", "X", "number", "", -1)
+    said = bare._replace(observer="them", protects="a", assumes="b")
+    for columns in ([bare, said], [said, bare]):
+        united = unite_columns(columns)["x"]
+        assert (united.observer, united.protects, united.better) == ("them", "a", 0)
+    (text,) = unlike_sentences({"a": promises([bare], "x"), "b": promises([said], "x")}, {"x": bare})
+    assert text == "X: of a nothing more; of b against them, protects a, if b; these cannot be compared"
+
+
+def test_two_deltas_of_a_plugins_own_key_are_not_compared():
+    mine = unknown("epsilon_mine")._replace(better=-1, observer="them", protects="a")
+    both = (mine._replace(assumes=f"at δ = {delta}") for delta in (0.1, 0.2))
+    assert unite_columns(both)["epsilon_mine"].better == 0
+
+
+@pytest.mark.parametrize("space", ["secagg=ideal,secagg", "secagg=ideal,secagg_plus"])
+@pytest.mark.parametrize("goal", ["guarantee_semi_strong", "privacy_semi_strong"])
+def test_no_search_is_made_over_certificates_that_do_not_say_the_same(tmp_path, space, goal):
+    (tmp_path / "noisy.yaml").write_text(TEXT.replace("[central_gaussian]", "[]").replace("[zero_out]", "[]"))
+    words = ["search", str(tmp_path / "noisy.yaml"), space, "--maximise", goal, "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(group, words)
+    assert done.exit_code == 2 and f"{goal}: in the space it is" in done.stderr

@@ -81,7 +81,7 @@ def test_a_learning_has_to_say_that_it_does_not_mix_clients(play, mix):
         done, summary = play(points("per_client = True"), "learning=points", base=NOISY)
         assert summary["epsilon_max"] > 0 and summary["privacy_semi_strong"] == 6
     done, known = play(points(mix=mix), "learning=points", base=GUARDED, command="theory")
-    assert "semi_strong" not in str(known.get("guarantee", "")) or known["guarantee"]["semi_strong"] == 1, known
+    assert done.exit_code == 0 and known["guarantee"]["semi_strong"] == 1, known
 
 
 def test_a_learning_whose_clients_train_alone_first_has_to_declare_what_they_send(play):
@@ -114,7 +114,7 @@ def test_a_learning_whose_messages_vary_has_to_declare_what_they_tell(play):
     assert done.exit_code == 1 and "sizes_vary" in done.output
 
 
-@pytest.mark.parametrize("spread", [0.008, 2e-5])
+@pytest.mark.parametrize("spread", [0.008, 5e-4])
 def test_no_protocol_may_weigh_updates_otherwise_than_it_says(play, spread):
     """Rows that differ a little tell as much as any others."""
     trust = f'''
@@ -134,8 +134,7 @@ class Trust(Protocol):
         return Aggregate(vector.astype(np.float32), updates.clients, updates.row)
 '''
     done, _ = play(trust, "secagg=trust", base=GUARDED)
-    seen = done.exit_code == 1 and "off the weighted sum" in done.output
-    assert seen or spread < 1e-4, "what 32 bits round is not told apart from what is off"
+    assert done.exit_code == 1 and "off the weighted sum" in done.output
 
 
 WHOLE = '''

@@ -169,3 +169,11 @@ def test_what_is_recovered_is_compared_with_what_was_trained_on(tmp_path, partit
                 training=BASE["training"] | {"rounds": rounds, "batch_size": 1},
                 learning=BASE["learning"] | {"partition": partition})  # fmt: skip
     assert found.summary["inversion_psnr"] > 60 > found.summary["inversion_guess_psnr"]
+
+
+def test_a_victim_that_is_in_no_sum_is_not_guessed_at(tmp_path):
+    growing = {"partition": {"name": "growing", "first": [0, *[5] * 11], "new": 5, "versions": 9}}
+    found = run(tmp_path, BASE, selection="all", attacks=[{"name": "collusion", "victim": 0}],
+                training=BASE["training"] | {"weighting": "samples", "rounds": 2},
+                learning=BASE["learning"] | growing)  # fmt: skip
+    assert found.summary["rounds"] == 2

@@ -123,7 +123,7 @@ class Components(Generic[R_co]):
 
     @property
     def shows_all_it_reads(self) -> bool:
-        """Whether an attacker is handed all that the server reads: of what is coded it is what the server releases."""
+        """Whether attackers are handed all that the server reads; where updates are coded, it is what it releases."""
         noisy = any(noise_where(stage) == "server" for stage in self.stages)
         return self.legible_length is not None or not (self.protocol.shows_updates or noisy)
 

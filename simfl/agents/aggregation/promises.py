@@ -3,7 +3,7 @@
 Of simfl's own parts, which tests compare with exact sums, the sum is looked at where noise rests on it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isclose
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ from simfl.core.errors import PluginError
 from simfl.core.payload import SUMMABLE
 from simfl.core.registration.protocol import is_foreign
 from simfl.core.types import Aggregate, Arrays, Job, Updates
-from simfl.core.validation import checked_pair, read_only
+from simfl.core.validation import checked_pair, checked_type, read_only
 from simfl.privacy.certify.chain import noise_where
 from simfl.privacy.certify.clip import norms
 from simfl.privacy.certify.maps import Bound
@@ -28,7 +28,7 @@ ROUNDED = 1e-5
 """By so much of the largest coordinate sums of 32 bits may be off; what is off by more makes other rows."""
 
 WRAPS = 2**30
-"""Below this sums of whole numbers are in any field what they are."""
+"""Below this, and half of the protocol's field, sums of whole numbers are what they are."""
 
 
 def require_sum(
@@ -53,7 +53,7 @@ def require_sum(
     vector, step = total.vector.astype(np.float64), total.step * np.abs(shares).sum()
     sent = client_updates.vectors
     if any(it.whole for it in parts.stages):  # these may wrap around
-        inside = np.abs(sent.astype(np.float64)).sum(axis=0) < WRAPS
+        inside = np.abs(sent.astype(np.float64)).sum(axis=0) < min(WRAPS, (protocol.field or np.inf) / 2)
         vector, sent = vector[inside], sent[:, inside]
     clipped = np.clip(np.nan_to_num(sent), -protocol.clip, protocol.clip) if total.clipped else sent
     summed = [np.einsum("n,nd->d", shares, vectors.astype(np.float64)) for vectors in (sent, clipped)]
@@ -144,10 +144,17 @@ def required_release(stages: Sequence[Stage], i: int, released: Any, before: Arr
     noised = any(noise_where(it) == "server" for it in stages[: i + 1])
     if noised and is_foreign(stage) and not stage.public_state:
         after = released[1]
-        if after.keys() != before.keys() or not all(np.array_equal(after[name], before[name]) for name in after):
+        checked_type(after, Mapping, f"stage '{stage.name}'", "server", "its state, arrays by name")
+        if after.keys() != before.keys() or not all(_same(after[name], before[name]) for name in after):
             why = "server keeps what may follow from a sum without its noise; say public_state, if it does not"
             raise PluginError(f"stage '{stage.name}'", why)
     return released
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two arrays of a state are equal, numbers that are none too."""
+    floats = np.asarray(one).dtype.kind == np.asarray(other).dtype.kind == "f"
+    return bool(np.array_equal(one, other, equal_nan=floats))
 
 
 def require_fixed(rule: Rule, divisor: float) -> None:

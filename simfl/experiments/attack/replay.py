@@ -93,13 +93,15 @@ def attack(
 
 
 def remember_training(learner: Learner, results: ResultsFolder) -> None:
-    """Tells a learner which clients a run has summed, and when, so that it knows what has been trained on."""
+    """Tells a learner which clients a run has summed, so that it knows what has been trained on; in each round on what
+    its clients then held, as if all had begun with its model.
+    """
     from simfl.learning.learner import SupervisedLearner
 
     if isinstance(learner, SupervisedLearner):
         rounds, clients = (int(results.summary[name]) for name in ("rounds", "clients"))
         matrix = participation_matrix(results.file("participation.csv"), rounds, clients).tocoo()
-        learner.trained_on = np.unique(np.stack([matrix.col, matrix.row], axis=1).astype(np.int64), axis=0)
+        learner.trained_on = set(zip(matrix.col.tolist(), matrix.row.tolist()))
 
 
 def replay_observer(

@@ -154,7 +154,7 @@ def _collect(compared: list[Configuration], plan: Plan, index: Index, target: fl
         if member.digest in readers:
             numbers = measures(readers[member.digest].summary)
             known = readers[member.digest].columns()
-            configuration.known |= known
+            configuration.known = unite_columns([*configuration.known.values(), *known.values()])
             configuration.courses[member.seed] = Course.read(readers[member.digest].file("rounds.csv"), known.values())
             if used is not None:
                 numbers |= to_target(readers[member.digest].file("rounds.csv"), used)
@@ -181,7 +181,7 @@ def _document(
                 "choice": configuration.label,
                 "values": configuration.values,
                 "assumes": sorted({each for column in configuration.known.values() for each in assumptions(column)}),
-                "against": promises(configuration.known.values()),
+                "against": _said(compared)[configuration.label],
                 "runs": [
                     {
                         "seed": seed,
@@ -207,8 +207,9 @@ def _document(
 
 
 def _said(compared: list[Configuration]) -> dict[str, dict[str, list[str]]]:
-    """What stands beside each certificate of each configuration."""
-    return {each.label: promises(each.known.values()) for each in compared}
+    """What stands beside each number of each configuration that is a certificate of any."""
+    names = {name for each in compared for name in promises(each.known.values())}
+    return {each.label: promises(each.known.values(), names) for each in compared}
 
 
 def _tables(results_of: dict[str, Measured], baseline: str, said: dict[str, dict[str, list[str]]]) -> JsonObject:

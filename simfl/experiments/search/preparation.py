@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from simfl.core.certificate_words import AND, OR, promises
-from simfl.core.columns import ROUND_COLUMNS
+from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
@@ -121,10 +121,13 @@ def prepare(
 
 def _check_certificates(wanted: Goal, scenarios: Sequence[Scenario]) -> None:
     """Every certificate of the goal says the same in the whole space; a larger delta makes any epsilon smaller."""
-    noisy = [each for each in scenarios if any(stage.observer for stage in each.privacy.stages)] or scenarios
-    said = {str(i): promises(with_bases(each, (*ROUND_COLUMNS, *plugin_columns(each)))) for i, each in enumerate(noisy)}
+    said = []
+    for each in scenarios:
+        bases = promises(with_bases(each, (*ROUND_COLUMNS, *plugin_columns(each), *SUMMARY_COLUMNS)))
+        noisy = each.secagg.certificate or any(stage.observer for stage in each.privacy.stages)
+        said.append({name: clauses for name, clauses in bases.items() if noisy or "epsilon" not in name})
     for name in wanted.names:
-        several = sorted({AND.join(each[name]) for each in said.values() if name in each})
+        several = sorted({AND.join(each[name]) for each in said if name in each})
         if len(several) > 1:
             raise SimflError(f"{name}: in the space it is {OR.join(several)}; these cannot be compared")
 

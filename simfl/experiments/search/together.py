@@ -10,6 +10,7 @@ import numpy as np
 
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS
 from simfl.core.json_data import JsonObject
+from simfl.core.registration.protocol import is_foreign
 from simfl.core.wording import amount
 from simfl.privacy.dp.accountants.zero_out import ZeroOut
 from simfl.privacy.dp.losses import RunLoss, run_losses
@@ -89,7 +90,7 @@ def together(runs: Iterable[tuple[Scenario, Path]], unfinished: int, chosen_by: 
 def _of_models(name: str, scenario: Scenario) -> bool:
     """Whether a number follows from who took part, and from what the models do on samples that are no client's."""
     if name in OF_TEST:
-        return not scenario.plain()["learning"].get("holdout")
+        return not is_foreign(scenario.learning) and not scenario.plain()["learning"].get("holdout")
     return name in {column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *ZeroOut.columns)} - OF_UPDATES
 
 
