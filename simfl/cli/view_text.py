@@ -23,7 +23,7 @@ def view_json(view: ObserverView) -> JsonObject:
             "round": t,
             "rows": [{"clients": clients, "coefficients": values} for clients, values in _rows(view, t)],
             "sessions": [_event(event) for event in of_round],
-            "tolerated_colluders": int(view.tolerated[t]) if np.isfinite(view.tolerated[t]) else None,
+            "tolerated_colluders": int(of) if np.isfinite(of := _colluders_left(view, t)) else None,
             "noise": [{"stage": term.stage, "where": term.where, "std": _std(term, t)} for term in view.noise],
         })  # fmt: skip
     return {
@@ -65,10 +65,11 @@ def _lines(view: ObserverView, t: int) -> Iterator[str]:
                 yield f"messages in the sum and in none: {_few(event.clients[~event.summed].tolist())}"
             else:
                 yield f"messages in no sum: {_few(event.clients.tolist())}"
+    tolerated = _colluders_left(view, t)
     if view.tolerated[t] < 0:
         yield "more than this may be known from a session"
-    elif view.tolerated[t] + 1 < view.rows.shape[1]:
-        yield f"open to {amount(int(view.tolerated[t]) + 1, 'further colluder')}"
+    elif tolerated + 1 < view.rows.shape[1]:
+        yield f"open to {amount(int(tolerated) + 1, 'further colluder')}"
     for term in view.noise:
         if (std := _std(term, t)) is not None:
             yield f"noise of {term.stage}, by {BY[term.where]}: standard deviation {std:g}"
@@ -79,6 +80,14 @@ def _rows(view: ObserverView, t: int) -> Iterator[tuple[list[int], list[float]]]
         of_row = slice(view.rows.indptr[row], view.rows.indptr[row + 1])
         order = np.argsort(view.rows.indices[of_row])
         yield view.rows.indices[of_row][order].tolist(), view.rows.data[of_row][order].astype(float).tolist()
+
+
+def _colluders_left(view: ObserverView, t: int) -> float:
+    """Further colluders who learn no single update of a round: they leave two in each of its sums."""
+    left = [len(clients) - 2 for clients, _ in _rows(view, t)]
+    return (
+        float(min([view.tolerated[t], *(max(0, each) for each in left)])) if np.isfinite(view.tolerated[t]) else np.inf
+    )
 
 
 def _std(term: NoiseTerm, t: int) -> float | None:

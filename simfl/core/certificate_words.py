@@ -73,8 +73,10 @@ SAMPLE_EPSILON: dict[str, Any] = EPSILON | {
 }
 UNSAID: dict[str, Any] = EPSILON | {"observer": "an observer that is not said", "protects": "what is not said"}
 """Of a plugin's epsilon that does not say."""
-UNSAID_CLAUSE = f"against {UNSAID['observer']}"
 AT_DELTA = "at δ = "
+UNSAID_DELTA = f"{AT_DELTA}what is not said"
+UNSAID_CLAUSES = frozenset({f"against {UNSAID['observer']}", UNSAID_DELTA})
+"""Certificates that say one of them are compared with none."""
 
 
 def assumptions(column: "Column") -> list[str]:
@@ -140,7 +142,9 @@ def basis_facts(column: "Column") -> "JsonObject":
 
 def premises_of(setting: "ScenarioView") -> str:
     """What certificates take for granted as the scenario says so: of its protocol, and what it calls public."""
-    public = setting.selection.scalars == "clear" and (setting.selection.asks or setting.selection.reads)
+    from simfl.core.coverage import reports_for_selection
+
+    public = setting.selection.scalars == "clear" and reports_for_selection(setting)
     remote = REMOTE if setting.learning.external else ""
     return AND.join(filter(None, [setting.secagg.assumes, PUBLIC_NUMBERS if public else "", remote]))
 
@@ -189,7 +193,7 @@ def promises(columns: "Iterable[Column]", others: Collection[str] = ()) -> dict[
 
 def comparable(one: Sequence[str], other: Sequence[str]) -> bool:
     """Whether two certificates say the same; of what is not said nobody knows."""
-    return list(one) == list(other) and UNSAID_CLAUSE not in one
+    return list(one) == list(other) and UNSAID_CLAUSES.isdisjoint(one)
 
 
 def unlike_sentences(
@@ -204,7 +208,7 @@ def unlike_sentences(
             of.setdefault(name, {}).setdefault(tuple(clauses), []).append(label)
     sentences: dict[str, list[str]] = {}
     for name, labels in of.items():
-        if len(labels) > 1 or UNSAID_CLAUSE in next(iter(labels)) and len(configurations) > 1:
+        if len(labels) > 1 or not (len(configurations) == 1 or UNSAID_CLAUSES.isdisjoint(*labels)):
             common = set.intersection(*map(set, labels))
             more = {label_list(those): [each for each in said if each not in common] for said, those in labels.items()}
             parts = [f"of {those} {', '.join(said) or 'nothing more'}" for those, said in more.items()]

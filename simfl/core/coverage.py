@@ -218,7 +218,7 @@ def coverage_problems(setting: ScenarioView) -> list[str]:
     if protocol.certificate and (protocol.shows_updates or not setting.training.keeps_changes):
         why = f"{protocol.certificate} of secagg: {protocol.name} is of a sum of what clients train"
         problems.append(f"{why}, which the protocol (shows_updates) or training (sends_changes) does not say there is")
-    expanding = [stage.name for stage in setting.privacy.stages if any(link.stability > 1 for link in stage.links)]
+    expanding = [stage.name for stage in setting.privacy.stages if stage.moves_apart]
     if protocol.certificate and expanding:
         why = f"{protocol.certificate} of secagg: {protocol.name} is of what clients train"
         problems.append(f"{why}, which privacy.stages: {expanding[0]} may move further apart; leave that stage out")

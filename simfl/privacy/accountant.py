@@ -103,7 +103,7 @@ class Accountant(Plugin, Protocol):
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that its numbers speak of,
             where they are summed or noised; beside others it says 1, or an infinite epsilon. Read of the scenario's
             ``privacy``.
-        epsilon_delta: the δ of its epsilons; None = it does not say.
+        epsilon_delta: the δ of its epsilons, 0 = they are pure; None = it does not say.
         rows: what a row of the participation matrix holds of a client in its numbers: ``units`` = 1, or a staleness
             weight; ``weights`` = its samples, too.
     """

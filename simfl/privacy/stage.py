@@ -170,7 +170,7 @@ class Stage(Plugin, Protocol):
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it changes; those that
             it does not cover pass it as they are.
         certificate: its column that holds an epsilon of its own; empty = none does.
-        epsilon_delta: the δ of that epsilon; None = it is pure.
+        epsilon_delta: the δ of that epsilon, 0 = it is pure; None = it does not say.
         colluders: clients who tell the server what they know, whom its noise allows for.
         public_state: what :meth:`server` keeps follows from what is released: from numbers, noise and noised sums. Any
             other state that changes ends a run whose server adds noise after it, as clients could send it again.
@@ -192,6 +192,11 @@ class Stage(Plugin, Protocol):
     def changes_coordinates(self) -> bool:
         """Whether what clients send is in other coordinates than the model's: whole numbers, or another length."""
         return self.whole or self.length(3) != 3
+
+    @property
+    def moves_apart(self) -> bool:
+        """Whether its clients' part may bring two updates further apart, in L2."""
+        return any(link.stability > 1 for link in self.links)
 
     @property
     def codes(self) -> bool:
@@ -274,7 +279,7 @@ STAGES = Registry[Stage](
     "stage",
     promises=("maps", "server_maps", "loss", "facts", "public_state"),
     protocol=Stage,
-    derived=("links", "server_links", "observer", "codes"),
+    derived=("links", "server_links", "observer", "codes", "moves_apart"),
     modules=modules_of(
         "simfl.privacy.dp.stages",
         "adaptive_gaussian",

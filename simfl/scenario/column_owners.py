@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from simfl.core.certificate_words import AND, AT_DELTA, UNSAID, against, premises_of, taking_for_granted
+from simfl.core.certificate_words import AND, AT_DELTA, UNSAID, UNSAID_DELTA, against, premises_of, taking_for_granted
 from simfl.core.column_files import wrong_values
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
-from simfl.core.registration.protocol import is_foreign
 from simfl.privacy.stage import NOT_FINITE, Stage
 from simfl.scenario.yaml.places import KeyPath, dotted_key
 
@@ -39,22 +38,29 @@ def with_bases(scenario: Any, columns: Iterable[Column]) -> list[Column]:
     for granted. A plugin's epsilon that says nothing is against nobody knows whom.
     """
     stages = scenario.privacy.stages or ()
-    owners = (*(scenario.privacy.accountants or ()), *(stage for stage in stages if stage.certificate))
-    deltas = {c.name: owner.epsilon_delta for owner in owners for c in owner.columns if "epsilon" in c.name}
-    keys = scenario.plain()["privacy"]["accountants"] or () if any(map(is_foreign, owners)) else ()
-    for owner, key in zip(scenario.privacy.accountants or (), keys):
-        if owner.epsilon_delta is None and isinstance(key.get("delta"), float):  # a plugin's own key
-            deltas |= {column.name: key["delta"] for column in owner.columns}
+    deltas = dict(_deltas(scenario))
     mine = {column.name for owner in accountants(scenario) for column in owner.columns}
     noisy = [stage.observer for stage in stages if stage.observer]
     known = []
     for column in columns:
         if not column.observer and (column.name in mine or "epsilon" in column.name):
             column = column._replace(**UNSAID)
-        if (delta := deltas.get(column.name)) is not None:
-            column = column._replace(assumes=AND.join(filter(None, [f"{AT_DELTA}{delta:g}", column.assumes])))
+        if "epsilon" in column.name:
+            delta = deltas.get(column.name, UNSAID_DELTA)
+            column = column._replace(assumes=AND.join(filter(None, [delta, column.assumes])))
         known.append(against(column, noisy))
     return taking_for_granted(known, premises_of(scenario))
+
+
+def _deltas(scenario: Any) -> Iterator[tuple[str, str]]:
+    """The epsilons of whoever says δ, and it in words: what it says, or a plugin's own key ``delta``."""
+    privacy, plain = scenario.privacy, scenario.plain()
+    owners = [*(privacy.accountants or ()), *(privacy.stages or ()), scenario.secagg]
+    keys = [*(plain["privacy"]["accountants"] or ()), *(plain["privacy"]["stages"] or ()), plain["secagg"]]
+    for owner, key in zip(owners, keys, strict=True):
+        delta = key.get("delta") if owner.epsilon_delta is None else owner.epsilon_delta
+        if isinstance(delta, (int, float)):
+            yield from ((column.name, f"{AT_DELTA}{delta:g}") for column in owner.columns)
 
 
 def problems(scenario: object) -> list[tuple[KeyPath, str]]:

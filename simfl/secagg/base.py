@@ -68,6 +68,7 @@ class Protocol(Plugin, Interface):
         covers: the kinds of parts (:data:`simfl.core.payload.Kind`) of what leaves a client that it shows as sums only.
         opens_last: until a phase after the upload opens their sum, updates are closed to the server and as many clients
             as it tolerates.
+        epsilon_delta: the δ of its own epsilon, 0 = it is pure; None = it does not say.
         sums_whoever_comes: it never fails as a whole: whichever updates arrive, however few, are summed.
         phases: the kinds of its asks, in order; without any, nothing is prepared.
         deadline_s: seconds after which a phase goes on without those who have not answered; None = it waits.
@@ -88,6 +89,7 @@ class Protocol(Plugin, Interface):
     deadline_s: float | None = None
     assumes: ClassVar[str] = ""
     covers: ClassVar[frozenset[str]] = frozenset()
+    epsilon_delta: float | None = None
     sums_whoever_comes: bool = False
     columns: ClassVar[tuple[Column, ...]] = ()
 

@@ -4,13 +4,16 @@ import csv
 import json
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
+import simfl
 from simfl.cli import simfl as group
 from simfl.core.certificate_words import (
     NOT_SERVER,
     SERVER_TOO,
     UNSAID,
+    UNSAID_DELTA,
     against,
     promises,
     unite_columns,
@@ -25,6 +28,7 @@ from simfl.report.html_page import page
 from simfl.report.latex import latex
 from simfl.report.page_tables import group_table
 from simfl.report.study_reader import read_study
+from simfl.scenario.column_owners import with_bases
 from simfl.secagg import PROTOCOLS
 
 pytestmark = pytest.mark.usefixtures("sweeps_here")
@@ -195,3 +199,14 @@ def test_no_search_is_made_over_certificates_that_do_not_say_the_same(tmp_path, 
     words = ["search", str(tmp_path / "noisy.yaml"), space, "--maximise", goal, "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(group, words)
     assert done.exit_code == 2 and f"{goal}: in the space it is" in done.stderr
+
+
+def test_an_epsilon_that_says_no_delta_is_compared_with_none():
+    """Whoever else it is against: a larger delta makes any epsilon smaller."""
+    scenario = simfl.load({**yaml.safe_load(TEXT), "name": "x"})
+    mine = unknown("epsilon_mine")._replace(better=-1, observer="them", protects="a")
+    (column,) = with_bases(scenario, [mine])
+    assert column.assumes.startswith(UNSAID_DELTA)
+    assert unite_columns([column, column])["epsilon_mine"].better == 0
+    (own,) = with_bases(scenario, [ACCOUNTANTS["zero_out"].columns[0]])
+    assert own.assumes.startswith("at δ = 1e-05") and unite_columns([own, own])[own.name].better == -1

@@ -1,6 +1,7 @@
 """What is measured and attacked is all that the server sees; where it is not, nothing is said, or what is left out."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,10 +9,12 @@ from click.testing import CliRunner
 
 import simfl
 from simfl.attacks.measured_recovery import RecoveryMeter
+from simfl.attacks.view import unread
 from simfl.cli import simfl as command
 from simfl.core.certificate_words import PUBLIC_NUMBERS, REMOTE, premises_of
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
+from simfl.privacy.certify.maps import Noise
 
 BASE = {
     "clients": 12, "seed": 1, "selection": {"name": "random", "k": 4}, "secagg": "ideal",
@@ -56,8 +59,6 @@ def test_no_server_measures_where_clients_aggregate(tmp_path):
 
 
 def meter(any_length, shown, clients=3):
-    from types import SimpleNamespace
-
     from simfl.core.types import Aggregate
 
     rng = np.random.default_rng(0)
@@ -177,3 +178,16 @@ def test_a_victim_that_is_in_no_sum_is_not_guessed_at(tmp_path):
                 training=BASE["training"] | {"weighting": "samples", "rounds": 2},
                 learning=BASE["learning"] | growing)  # fmt: skip
     assert found.summary["rounds"] == 2
+
+
+@pytest.mark.parametrize(("shows", "where", "codes", "refused"), [
+    (True, None, True, "single updates"), (False, "server", True, "the sum before the server's noise"),
+    (False, "share", True, ""), (False, None, True, ""), (True, "server", False, ""),
+])  # fmt: skip
+def test_what_a_stage_codes_is_not_attacked_as_if_it_were_all(shows, where, codes, refused):
+    """No stage of simfl codes beside noise of the server; a plugin's may."""
+    stage = SimpleNamespace(name="own", codes=codes, adds_noise=where and Noise(where))
+    setting = SimpleNamespace(compression=SimpleNamespace(subsamples=False), privacy=SimpleNamespace(stages=(stage,)),
+                              secagg=SimpleNamespace(shows_updates=shows))  # fmt: skip
+    found = unread(setting, "server")
+    assert found[0][1].startswith(f"is server, which reads {refused}") if refused else not found, found

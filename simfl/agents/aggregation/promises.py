@@ -54,6 +54,8 @@ def require_sum(
     sent = client_updates.vectors
     if any(it.whole for it in parts.stages):  # these may wrap around
         inside = np.abs(sent.astype(np.float64)).sum(axis=0) < min(WRAPS, (protocol.field or np.inf) / 2)
+        if is_foreign(protocol) and len(inside) and not inside.any():
+            raise PluginError(f"secagg '{protocol.name}'", "adds numbers that all may wrap around; use fewer bits")
         vector, sent = vector[inside], sent[:, inside]
     clipped = np.clip(np.nan_to_num(sent), -protocol.clip, protocol.clip) if total.clipped else sent
     summed = [np.einsum("n,nd->d", shares, vectors.astype(np.float64)) for vectors in (sent, clipped)]

@@ -87,18 +87,22 @@ def attack(
     middle = int(rounds[len(rounds) // 2])
     truth = truth_at(learner, recorded, middle)
     errors, state = replay_observer(observer, recorded, truth, streams, first, stop)
-    remember_training(learner, reader)
+    remember_training(learner, reader, scenario)
     (finding,) = finalise_attacks((observer,), (state,), learner, streams)
     return Replayed(int(rounds[0]), int(rounds[-1]), len(rounds), middle, errors, finding)
 
 
-def remember_training(learner: Learner, results: ResultsFolder) -> None:
-    """Tells a learner which clients a run has summed, so that it knows what has been trained on; in each round on what
-    its clients then held, as if all had begun with its model.
+def remember_training(learner: Learner, results: ResultsFolder, scenario: Scenario) -> None:
+    """Tells a learner which clients a run has summed, and with which version, so that it knows what was trained on.
+
+    Raises:
+        SimflError: clients have begun with models of other rounds, and what they hold changes with the version.
     """
     from simfl.learning.learner import SupervisedLearner
 
     if isinstance(learner, SupervisedLearner):
+        if scenario.training.asynchronous and learner.choice.partition.changes:
+            raise SimflError(f"{results.path}: of a buffered run whose data change nobody knows what was trained on")
         rounds, clients = (int(results.summary[name]) for name in ("rounds", "clients"))
         matrix = participation_matrix(results.file("participation.csv"), rounds, clients).tocoo()
         learner.trained_on = set(zip(matrix.col.tolist(), matrix.row.tolist()))

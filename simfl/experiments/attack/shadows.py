@@ -75,7 +75,7 @@ def likelihood(
     streams, learning = Streams(scenario.seed), scenario.learning
     data: Dataset = learning.transform.apply(learning.data.load(scenario, streams), streams)
     learner = _learning(scenario, data).build(scenario, streams)
-    remember_training(learner, reader)
+    remember_training(learner, reader, scenario)
     knowledge, truth = learner.attack_context()
     members, others = _draw_samples(truth.trained, data, candidates, streams)
     inside = halves(shadows, len(members) + len(others), streams)

@@ -167,6 +167,7 @@ def _collect(compared: list[Configuration], plan: Plan, index: Index, target: fl
 def _document(
     plan: Plan, compared: list[Configuration], index: Index, baseline: str, target: float | None
 ) -> JsonObject:
+    said = _said(compared)
     return {
         "name": plan.name,
         "file": plan.file,
@@ -181,7 +182,7 @@ def _document(
                 "choice": configuration.label,
                 "values": configuration.values,
                 "assumes": sorted({each for column in configuration.known.values() for each in assumptions(column)}),
-                "against": _said(compared)[configuration.label],
+                "against": said[configuration.label],
                 "runs": [
                     {
                         "seed": seed,
@@ -194,11 +195,7 @@ def _document(
             }
             for configuration in compared
         ],
-        **_tables(
-            {configuration.label: configuration.results for configuration in compared},
-            baseline,
-            _said(compared),
-        ),
+        **_tables({configuration.label: configuration.results for configuration in compared}, baseline, said),
         "equal": list(_equal_budgets(compared, baseline)),
         "beside_plain": overhead_rows(
             {configuration.label: (configuration.values, configuration.results) for configuration in compared}

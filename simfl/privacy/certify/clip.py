@@ -53,7 +53,7 @@ def changed_by_others(setting: ScenarioView, name: str, repeats: bool) -> list[P
     names, problems = [stage.name for stage in setting.privacy.stages], list[Problem]()
     why = "has epsilons of what clients train" + " and, with rounds, send again" * repeats
     for stage in setting.privacy.stages[: names.index(name)]:
-        if repeats or any(link.stability > 1 for link in stage.links):
+        if repeats or stage.moves_apart:
             problems.append(("", f"{why}, but privacy.stages: {stage.name} changes that; leave one of them out"))
     return problems
 

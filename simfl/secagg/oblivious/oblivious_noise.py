@@ -75,6 +75,7 @@ class Oblivious(MaskedProtocol):
     term_s: Annotated[float, Field(ge=0, le=1e9, description="seconds that a party needs for one term of noise")] = 1e-7
 
     joint = True
+    epsilon_delta = 0.0
     phases = ("noise",)
     columns: ClassVar[tuple[Column, ...]] = (
         *MASKED_COLUMNS,

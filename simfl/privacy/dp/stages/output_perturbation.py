@@ -105,8 +105,8 @@ class OutputPerturbation(Stage):
     maps = (Noised(),)
 
     @property
-    def epsilon_delta(self) -> float | None:  # type: ignore[override]  # a constant where there is none
-        return self.delta if self.mechanism == "gaussian" else None
+    def epsilon_delta(self) -> float:  # type: ignore[override]  # a constant where there is none
+        return self.delta if self.mechanism == "gaussian" else 0.0
 
     def resolve(self, setting: ScenarioView) -> Self:
         """With the rule's own penalty."""
