@@ -125,9 +125,9 @@ def test_the_root_holds_packages_only():
 
 
 def test_a_module_has_one_idea():
-    """At most 300 lines, and at most 40 in a function besides its docstring; ``LONG`` only gets shorter."""
+    """At most 400 lines, and at most 40 in a function besides its docstring; ``LONG`` only gets shorter."""
     lines = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in MODULES.items()}
-    assert {module: count for module, count in lines.items() if count > 300} == {}
+    assert {module: count for module, count in lines.items() if count > 400} == {}
     functions = {
         f"{module}.{node.name}": code_lines(node)
         for module, path in MODULES.items()
