@@ -16,7 +16,7 @@ from simfl.core.types import Arrays
 from simfl.training.aggregates import AggregationRule
 
 if TYPE_CHECKING:
-    from simfl.training.arrivals import UniformStaleness
+    from simfl.training.staleness import UniformStaleness
 
 State = Arrays
 """The server optimiser's explicit state, name -> array; saved in checkpoints."""

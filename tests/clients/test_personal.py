@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.utils import prune as torch_prune
 
 from simfl.clients.base import PERSONAL
-from simfl.clients.personal.jump_start import JumpStart
+from simfl.clients.personal.fedltn import JumpStart
 from simfl.clients.personal.sparse import pack_mask, prune, unpack_mask
 from simfl.core.errors import PluginError, ScenarioError
 from simfl.core.registration.family_index import undone

@@ -7,7 +7,7 @@ from simfl.clients.local_values import LocalContext
 from simfl.clients.scaffold import Scaffold
 from simfl.core.payload import Download
 from simfl.core.types import Job
-from simfl.learning.algorithm_state import AlgorithmState
+from simfl.learning.local_runner import AlgorithmState
 from tests.learning.test_supervised import aggregate, build, jobs
 
 SMALL = {"data": {"name": "synthetic", "samples": 90, "shape": [6], "classes": 3}, "model": "logistic"}

@@ -18,11 +18,8 @@ from simfl.core.storage.cache import load_cached
 from simfl.core.storage.data_folder import DataPath
 from simfl.core.types import Arrays
 from simfl.learning.data.base import DATA, Dataset, Outline
-from simfl.learning.data.client_ids import check_ids
-from simfl.learning.data.image_arrays import broken, check_labels, image_arrays
+from simfl.learning.data.image_arrays import broken, check_ids, check_labels, check_tokens, image_arrays, standardise
 from simfl.learning.data.limits import check_classes, check_values
-from simfl.learning.data.scale import standardise
-from simfl.learning.data.tokens import check_tokens
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
 CLIENTS = ("client", "client_test")
