@@ -11,11 +11,10 @@ from simfl.core.rng import Streams
 from simfl.core.types import Job, Predictions
 from simfl.core.validation import checked_vectors
 from simfl.learning.base import Evaluator
-from simfl.learning.client_accuracies import ClientAccuracies
+from simfl.learning.client_accuracies import ClientAccuracies, Predictor
 from simfl.learning.data.base import Dataset
 from simfl.learning.local_runner import LocalRunner
 from simfl.learning.partitions.base import Split
-from simfl.learning.predictor import Predictor
 from simfl.learning.scores import EvaluationSettings, class_scores, correct, overall_scores
 
 

@@ -56,18 +56,14 @@ class AlgorithmState:
                 self._reported = {}
             self._version = version
 
-    def keep_result(self, client: int, result: LocalResult) -> None:
-        """Keeps the state that a client's work ends with."""
-        if result.state is not None:
-            self._clients[client] = result.state
-
     def add_uploads(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Adds up arrays that clients have uploaded."""
         add_arrays(self._reported, arrays)
 
-    def keep(self, client: int, state: Arrays) -> None:
-        """A client's arrays from now on."""
-        self._clients[client] = state
+    def keep(self, client: int, state: Arrays | None) -> None:
+        """A client's arrays from now on; None = as they were."""
+        if state is not None:
+            self._clients[client] = state
 
     def state(self) -> Arrays:
         """For checkpoints."""
@@ -320,5 +316,5 @@ class ClientPretraining:
     def start_from(self, client: int) -> Vector:
         first = self.states.algorithm.pretrained_state(self.client_states[client])
         for each in range(self.states.clients):
-            self.states.keep_result(each, LocalResult(Upload(self.initial), dict(first)))
+            self.states.keep(each, dict(first))
         return self.models[client]

@@ -229,10 +229,10 @@ RULES = Registry[Rule](
         "simfl.training",
         "fedavg",
         "fedbuff",
-        "serverless",
         fedasync="presets",
         fedbuff_paper="presets",
         flsim="presets",
+        serverless="fedavg",
     ),
 )
 

@@ -65,7 +65,7 @@ class Variates:
 
     def report(self, context, local_pass, delta, steps, rate):
         done = self.scaffold.end(context, local_pass, delta, steps, rate)
-        self.memory.keep_result(context.job.client, done)
+        self.memory.keep(context.job.client, done.state)
         self.memory.add_uploads(done.upload.arrays)
 
 

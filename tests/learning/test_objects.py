@@ -18,7 +18,7 @@ from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.rng import Streams
 from simfl.learning.data import DATA, Dataset
 from simfl.learning.data.digits import Digits, read_digits
-from simfl.learning.data.python import dataset
+from simfl.learning.data.python import PythonData
 from simfl.learning.objects import handles
 from simfl.learning.objects.fingerprint import fingerprint
 from simfl.learning.objects.handles import read_partition
@@ -258,7 +258,7 @@ def test_models_that_are_refused_when_they_are_built(value, said):
 
 
 def loaded(value, seed=0, test_fraction=0.2, scale=True):
-    return dataset("mine", read_samples(value), test_fraction, scale, Streams(seed))
+    return PythonData("mine", test_fraction=test_fraction, scale=scale).dataset(read_samples(value), Streams(seed))
 
 
 def same(one: Dataset, two: Dataset):

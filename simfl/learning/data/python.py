@@ -45,7 +45,14 @@ class PythonData(PythonObject):
         handle = self.handle(setting)
         if fingerprint(handle.value) != handle.fingerprint:
             raise ScenarioError("", f"{self.object} has changed since it was handed in; hand it in again")
-        arrays: GivenData = handle.value
+        return self.dataset(handle.value, streams)
+
+    def dataset(self, arrays: GivenData, streams: Streams) -> Dataset:
+        """The samples, split where there is no test part, and scaled.
+
+        Raises:
+            ScenarioError: no sample is left for training or test, or they cannot be scaled.
+        """
         x, y, columns = arrays.x, arrays.y, dict(arrays.columns)
         if arrays.test is not None:
             x_test, y_test = arrays.test
