@@ -9,8 +9,7 @@ from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.learning.backends import Sgd, TrainingTask
 from simfl.learning.models import MODELS
-from simfl.learning.models.build import build
-from simfl.learning.models.initial import initial
+from simfl.learning.models.build import build, initial
 from simfl.learning.work import work
 
 K, SAMPLES, BATCH = 12, 500, 100

@@ -27,8 +27,8 @@ from simfl.clients.personal.sparse import prunable, prune
 from simfl.core.types import Job
 from simfl.learning.models import MODELS
 from simfl.learning.models.build import build as build_model
+from simfl.learning.models.build import initial
 from simfl.learning.models.flat import parameters
-from simfl.learning.models.initial import initial
 from simfl.runs.run import build
 from simfl.scenario import Scenario
 from simfl.training.aggregates import AGGREGATES

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
-from simfl.learning.partitions.assign import by_class
-from simfl.learning.partitions.base import PARTITIONS, Split
+from simfl.learning.partitions.base import PARTITIONS, Split, by_class
 
 
 @PARTITIONS("few_samples")

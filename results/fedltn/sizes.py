@@ -15,9 +15,8 @@ import pandas
 from simfl.clients.personal.sparse import prunable, prune
 from simfl.core.rng import Streams
 from simfl.learning.models.base import MODELS
-from simfl.learning.models.build import build
+from simfl.learning.models.build import build, initial
 from simfl.learning.models.flat import parameters
-from simfl.learning.models.initial import initial
 
 HERE = Path(__file__).resolve().parent
 NAMES = ("resnet18_bn", "resnet8", "lenet5")

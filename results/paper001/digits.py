@@ -16,8 +16,8 @@ import pandas
 import torch
 
 from simfl.core.rng import Streams
+from simfl.learning.client_accuracies import Predictor
 from simfl.learning.models.build import build
-from simfl.learning.predictor import Predictor
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent

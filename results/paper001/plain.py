@@ -22,7 +22,7 @@ from torch.nn.functional import cross_entropy
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from simfl.core.rng import Streams
-from simfl.learning.models.initial import initial
+from simfl.learning.models.build import initial
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent

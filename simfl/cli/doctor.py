@@ -134,7 +134,7 @@ def _fits(installed: str, bounds: str) -> bool:
 def _torch_capability() -> str | None:
     """The instructions that torch's own kernels were chosen for, None where torch cannot be asked."""
     try:
-        return str(import_module("simfl.learning.device").instructions())
+        return str(import_module("simfl.learning.torch_setup").instructions())
     except Exception:  # a broken installation may raise anything; "imports" says what
         return None
 

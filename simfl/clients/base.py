@@ -27,7 +27,7 @@ class ClientAlgorithm(Plugin, Protocol):
     >>> import numpy as np
     >>> from simfl.core.payload import Download
     >>> from simfl.core.types import Job
-    >>> from simfl.clients.fedprox import FedProx
+    >>> from simfl.clients.local_training import FedProx
     >>> from simfl.clients.personal.private_layers import PrivateCoordinates
     >>> model, delta = np.array([1.0, 2.0], dtype=np.float32), np.array([0.5, -1.0], dtype=np.float32)
     >>> context = LocalContext(Job.of(0, 3, 0, 0.0), Download(model, {}), {}, lambda model: 0.5, samples=20)
@@ -184,7 +184,7 @@ CLIENTS = Registry[ClientAlgorithm](
     "client",
     promises=("descends", "minimises", "repeats"),
     protocol=ClientAlgorithm,
-    modules=modules_of("simfl.clients", "fedprox", "privacyfl", "scaffold", plain="local_training"),
+    modules=modules_of("simfl.clients", "privacyfl", "scaffold", fedprox="local_training", plain="local_training"),
 )
 PERSONAL = Registry[ClientAlgorithm](
     "personal",
@@ -193,10 +193,10 @@ PERSONAL = Registry[ClientAlgorithm](
     modules=modules_of(
         "simfl.clients",
         ditto="personal.ditto",
-        fedbn="personal.fedbn",
+        fedbn="personal.private_layers",
         fedltn="personal.fedltn",
-        fine_tune="personal.fine_tune",
-        jump_start="personal.jump_start",
+        fine_tune="personal.local",
+        jump_start="personal.fedltn",
         local="personal.local",
         lotteryfl="personal.lotteryfl",
         none="local_training",

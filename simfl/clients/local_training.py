@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.clients.base import CLIENTS, PERSONAL, ClientAlgorithm
+from simfl.clients.local_values import LocalContext, LocalPass
 from simfl.core.scenario_view import ScenarioView
 
 Rate = Annotated[float, Field(gt=0, le=1e6)]
@@ -108,3 +109,22 @@ class LocalTraining:
             return np.full(len(samples), float(self.local_epochs))
         batch = np.minimum(self.batch_size or samples, samples)
         return np.divide(self.local_steps * batch, samples, out=np.zeros(len(samples)), where=samples > 0)
+
+
+@CLIENTS("fedprox")
+@dataclass(frozen=True)
+class FedProx(ClientAlgorithm):
+    """A proximal term keeps the local model near the downloaded one. Reference: Li et al. 2020 (MLSys)."""
+
+    mu: Annotated[float, Field(ge=0, le=1e6, description="weight of the proximal term; 0 = plain")]
+
+    stateless = True
+    descends = True
+    example = {"mu": 0.1}
+
+    @property
+    def proximal(self) -> float:  # type: ignore[override]  # a constant of other clients
+        return self.mu
+
+    def begin(self, context: LocalContext) -> LocalPass:
+        return LocalPass(context.download.model, proximal=self.mu)

@@ -1,6 +1,7 @@
 """What a compression is: it codes an update in fewer bytes, whose number is known before anything is trained."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from math import ceil
 from typing import Annotated, Protocol
 
@@ -94,7 +95,7 @@ COMPRESSIONS = Registry[Compression](
     "compression",
     promises=("leaves_sent", "per_client", "exposes", "subsamples"),
     protocol=Compression,
-    modules=modules_of("simfl.compression", "none", "quantise", "random_k", "sign", "top_k"),
+    modules=modules_of("simfl.compression", "quantise", "random_k", "sign", "top_k"),
 )
 """The scenario's ``compression``."""
 
@@ -107,3 +108,21 @@ def count_share(share: float, dimension: int) -> int:
 def at_most_dense(size_bytes: int, dimension: int) -> int:
     """Where a code takes more than d plain numbers, what it stands for is sent as these."""
     return min(size_bytes, VALUE_BYTES * dimension)
+
+
+@COMPRESSIONS("none")
+@dataclass(frozen=True)
+class NoCompression(Compression):
+    """Four bytes a coordinate."""
+
+    codes = False
+    subsamples = False
+
+    def exposes(self, setting: ScenarioView) -> tuple[PayloadPart, ...]:
+        return ()
+
+    def size_bytes(self, dimension: int) -> int:
+        return VALUE_BYTES * dimension
+
+    def client(self, vectors: Vectors, jobs: tuple[Job, ...], streams: Streams) -> Vectors:
+        return vectors

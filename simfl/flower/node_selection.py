@@ -1,8 +1,13 @@
-"""Which nodes of a real server take part in a round, and whose replies may be aggregated: without Flower."""
+"""Which nodes of a real server take part in a round, and whose replies may be aggregated: without Flower.
 
+Its participation log has one line for each client in each sum, as ``simfl audit`` reads it.
+"""
+
+import csv
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +16,10 @@ from scipy.sparse import csr_array
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
 from simfl.core.types import CLEAR_FIELDS, View
-from simfl.flower.node_policy import node_policy
-from simfl.flower.participation_log import LogEntry, append_entries, read_entries
 from simfl.forecasting.least_guarantees import guarantees, least_values, notions_below
-from simfl.selection.asking import ask, observe
-from simfl.selection.base import nobody
+from simfl.forecasting.policies import scenario_policy
+from simfl.selection.asking import ask, observe, shuffle_clients
+from simfl.selection.base import Policy, nobody
 
 REPORTED = frozenset({"seconds", "samples", *CLEAR_FIELDS})
 """Fields of the :class:`simfl.core.types.View` that come with replies."""
@@ -159,3 +163,71 @@ class NodeSelection:
 def _median_where_unknown(values: NDArray[np.float64]) -> NDArray[np.float64]:
     known = values[~np.isnan(values)]
     return np.where(np.isnan(values), np.median(known) if known.size else 1.0, values)
+
+
+REAL: dict[str, Any] = {
+    "devices": {"availability": {"name": "bernoulli", "dropout": {"name": "uniform", "low": 0.1, "high": 0.9}}},
+    "learning": {"data": "digits", "model": "logistic"},
+}
+"""A scenario like a real deployment: clients that train, and are not equally often available (``mode: auto``)."""
+
+
+def node_policy(text: str, clients: int, seed: int) -> Policy:
+    """The policy of a text such as ``batch_partition:k=8,T=4``, its clients assigned by the seed if it shuffles.
+
+    Raises:
+        SimflError: there is none, it cannot be, or needs what a real server does not have.
+    """
+    policy = scenario_policy(text, clients, REAL)
+    if policy.asks:
+        raise SimflError(f"policy {text}: asks clients before it selects, and a strategy of Flower sends once a round")
+    if "upload_estimate_s" in policy.reads:
+        raise SimflError(f"policy {text}: reads how long uploads take, which a server of Flower does not see")
+    return shuffle_clients(policy, Streams(seed)("assignment").permutation(clients)) if policy.shuffle else policy
+
+
+HEADER = ("round", "client", "node")
+
+
+class LogEntry(NamedTuple):
+    """A client in a sum: the round, from 0, the client's number, and the node that is this client."""
+
+    round: int
+    client: int
+    node: int
+
+
+def read_entries(path: Path, clients: int) -> list[LogEntry]:
+    """All entries of a log, of so many clients; none where there is no file yet.
+
+    Raises:
+        SimflError: a line is none of such a log.
+    """
+    if not path.exists():
+        return []
+    entries: list[LogEntry] = []
+    with path.open(encoding="utf-8", newline="") as file:
+        for number, line in enumerate(csv.reader(file), 1):
+            if number == 1:
+                if tuple(line) != HEADER:
+                    raise SimflError(f"{path}:1: the header is not {','.join(HEADER)}; name another file as log")
+                continue
+            try:
+                entry = LogEntry(*map(int, line))
+            except (TypeError, ValueError):
+                raise SimflError(f"{path}:{number}: not the three whole numbers {','.join(HEADER)}") from None
+            if not 0 <= entry.client < clients:
+                raise SimflError(f"{path}:{number}: client {entry.client}; clients are 0 to {clients - 1}")
+            if entries and entry.round < entries[-1].round:
+                raise SimflError(f"{path}:{number}: round {entry.round} stands behind round {entries[-1].round}")
+            entries.append(entry)
+    return entries
+
+
+def append_entries(path: Path, entries: Sequence[LogEntry]) -> None:
+    """Writes the entries of a round behind those of earlier ones."""
+    lines = [",".join(map(str, entry)) for entry in entries]
+    if not path.exists():
+        lines.insert(0, ",".join(HEADER))
+    with path.open("a", encoding="utf-8", newline="") as file:
+        file.write("".join(f"{line}\n" for line in lines))

@@ -9,8 +9,7 @@ from pydantic import ConfigDict, Field
 
 from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
-from simfl.learning.partitions.assign import apportion
-from simfl.learning.partitions.base import Split
+from simfl.learning.partitions.base import Split, apportion
 
 
 class Holdings(NamedTuple):

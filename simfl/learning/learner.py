@@ -20,25 +20,25 @@ from simfl.core.registration.protocol import is_foreign
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import RuntimeOptions, ScenarioView
 from simfl.core.types import Arrays, Job, Labels, Updates
-from simfl.learning.algorithm_state import AlgorithmState
-from simfl.learning.augment import Augment
 from simfl.learning.backends import Sgd, TrainingTask
 from simfl.learning.base import Sizes
-from simfl.learning.client_accuracies import ClientAccuracies, ClientSamples
-from simfl.learning.device import device
-from simfl.learning.evaluator import EvaluationSet, SupervisedEvaluator
+from simfl.learning.client_accuracies import ClientAccuracies, ClientSamples, Predictor
+from simfl.learning.evaluator import EvaluationSet, SupervisedEvaluator, TrainingLosses
 from simfl.learning.holdout import Holdings
-from simfl.learning.local_runner import LocalRunner, TrainedJob, sum_arrays, upload_masks
-from simfl.learning.models.build import build, check_bf16, refuse_shared_statistics, refuse_single_samples
+from simfl.learning.local_runner import (
+    AlgorithmState,
+    ClientPretraining,
+    LocalRunner,
+    TrainedJob,
+    sum_arrays,
+    upload_masks,
+)
+from simfl.learning.models.build import build, check_bf16, initial, refuse_shared_statistics, refuse_single_samples
 from simfl.learning.models.flat import layout, parameters, size
-from simfl.learning.models.initial import initial
 from simfl.learning.partitions.base import Split
-from simfl.learning.predictor import Predictor
-from simfl.learning.pretraining import ClientPretraining
-from simfl.learning.sample_moves import largest_move
-from simfl.learning.torch_setup import configure_torch
-from simfl.learning.training_losses import TrainingLosses
+from simfl.learning.torch_setup import configure_torch, device
 from simfl.learning.transforms.base import origins_of
+from simfl.learning.work import Augment, largest_move
 
 PIECE = 1 << 10
 """Samples whose norms are computed at a time."""
@@ -220,7 +220,7 @@ class SupervisedLearner:
         results = [known[job.id].result for job in jobs]
         row: Counter[str] = Counter()
         for job, result in zip(jobs, results, strict=True):
-            self.states.keep_result(job.client, result)
+            self.states.keep(job.client, result.state)
             row.update(result.row)
         pairs = np.array([(job.client, job.version) for job in jobs], dtype=np.int64)
         if self.watched:

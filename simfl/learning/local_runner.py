@@ -1,7 +1,7 @@
-"""Clients' jobs computed: every pass of many clients' work in one call of the engine."""
+"""Clients' jobs computed, in rounds and before the first one, and the arrays that client algorithms keep."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,85 @@ from simfl.core.payload import Download, Upload
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
 from simfl.core.validation import checked_type
-from simfl.learning.algorithm_state import AlgorithmState, add_arrays
-from simfl.learning.augment import Augment
 from simfl.learning.backends import Engine
+from simfl.learning.base import Sizes
+from simfl.learning.client_accuracies import ClientSamples
 from simfl.learning.partitions.base import Split
-from simfl.learning.work import Work, work
+from simfl.learning.work import Augment, Work, work
+
+
+def add_arrays(total: Arrays, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+    """Adds arrays to those of the same names, in float64."""
+    for name, value in arrays.items():
+        if name in total:
+            total[name] += value
+        else:
+            total[name] = np.array(value, dtype=np.float64)
+
+
+class AlgorithmState:
+    """Keeps an algorithm's arrays between jobs, besides ``common`` ones of the server; a client that has never finished
+    a job takes no room.
+
+    What clients upload for the server's arrays reaches them when a job of a later version is trained, so that all jobs
+    of one version meet the same ones.
+    """
+
+    def __init__(self, algorithm: ClientAlgorithm, clients: int, common: Arrays) -> None:
+        self.algorithm, self.clients, self.common = algorithm, clients, common
+        self._clients: dict[int, Arrays] = {}
+        self._reported: Arrays = {}
+        self._version = -1
+
+    def client(self, client: int) -> Mapping[str, NDArray[Any]]:
+        """A client's state."""
+        return self._clients.get(client, {})
+
+    def begin_version(self, version: int) -> None:
+        """Jobs of this version are about to train."""
+        if version > self._version:
+            if self._reported:
+                self.common = self.algorithm.update_common(self.common, self._reported, self.clients)
+                self._reported = {}
+            self._version = version
+
+    def add_uploads(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Adds up arrays that clients have uploaded."""
+        add_arrays(self._reported, arrays)
+
+    def keep(self, client: int, state: Arrays | None) -> None:
+        """A client's arrays from now on; None = as they were."""
+        if state is not None:
+            self._clients[client] = state
+
+    def state(self) -> Arrays:
+        """For checkpoints."""
+        named: dict[str, dict[int, NDArray[Any]]] = {}
+        for client in sorted(self._clients):
+            for name, value in self._clients[client].items():
+                named.setdefault(name, {})[client] = value
+        return {
+            "version": np.int64(self._version),
+            **{f"common/{name}": value for name, value in self.common.items()},
+            **{f"reported/{name}": value.copy() for name, value in self._reported.items()},
+            **{f"holders/{name}": np.array(list(values), dtype=np.int64) for name, values in named.items()},
+            **{f"own/{name}": np.stack(list(values.values())) for name, values in named.items()},
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Takes back a :meth:`state`."""
+
+        def under(part: str) -> Arrays:
+            return {key[len(part) :]: value for key, value in state.items() if key.startswith(part)}
+
+        self._version = int(state["version"])
+        self.common = {name: np.array(value) for name, value in under("common/").items()}
+        self._reported = {name: np.array(value) for name, value in under("reported/").items()}
+        self._clients = {}
+        holders, arrays = under("holders/"), under("own/")
+        for name in {**holders, **arrays}:  # in a sound checkpoint they are the same
+            for client, value in zip(holders[name].tolist(), np.array(arrays[name]), strict=True):
+                self._clients.setdefault(client, {})[name] = value
 
 
 class TrainedJob(NamedTuple):
@@ -190,3 +264,57 @@ def sum_arrays(results: Sequence[LocalResult]) -> Arrays:
     for result in results:
         add_arrays(total, result.upload.arrays)
     return total
+
+
+class ClientPretraining:
+    """Trains every client alone; each job begins where its client's last one ended.
+
+    ``sizes`` are what it costs: the initial model down, the trained one up, and all passes.
+    """
+
+    def __init__(
+        self,
+        rounds: int,
+        algorithm: ClientAlgorithm,
+        initial: Vector,
+        clients: Sequence[int],
+        validation: ClientSamples,
+        runner: LocalRunner,
+    ) -> None:
+        self.initial, self.validation, self.states = initial, validation, runner.states
+        self.models: dict[int, Vector] = dict.fromkeys(clients, initial)
+        self.client_states: dict[int, Arrays] = {client: {} for client in clients}
+        passes, up = np.zeros(self.states.clients), np.zeros(self.states.clients, dtype=np.int64)
+        results: dict[int, LocalResult] = {}
+        for turn in range(rounds):
+            contexts = [self._context(turn, client) for client in clients]
+            for client, job in zip(clients, runner.run(contexts, algorithm, "apart/"), strict=True):
+                self.client_states[client], results[client] = job.result.state or {}, job.result
+                model = self.models[client] + job.result.upload.update
+                personal = algorithm.personal(model, self.client_states[client])
+                self.models[client] = model if personal is None else personal
+                passes[client] += job.passes
+        dense = 4 * len(initial)
+        for client in clients:
+            up[client] = algorithm.bytes_up(dense, self.client_states[client], results[client])
+        self.sizes = Sizes(dense, up, passes)
+
+    def _context(self, turn: int, client: int) -> LocalContext:
+        job = Job.of(turn, client, 0, 0.0)
+        download = Download(self.models[client], {})
+        return LocalContext(
+            job, download, self.client_states[client], lambda model: self.validation.accuracy(model, client)
+        )
+
+    def best(self, responded: NDArray[np.bool_]) -> int | None:
+        """The client that responded whose model has the best mean accuracy over all clients' validation samples."""
+        candidates = [client for client in self.models if responded[client]]
+        holders = self.validation.holders
+        scores = [self.validation.accuracies(self.models[c], lambda _: None)[holders].mean() for c in candidates]
+        return candidates[int(np.nanargmax(scores))] if np.isfinite(scores).any() else None
+
+    def start_from(self, client: int) -> Vector:
+        first = self.states.algorithm.pretrained_state(self.client_states[client])
+        for each in range(self.states.clients):
+            self.states.keep(each, dict(first))
+        return self.models[client]

@@ -1,9 +1,14 @@
-"""From predictions to the numbers that are reported."""
+"""When a global model is measured, and the numbers that are reported of its predictions."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from simfl.core.columns import Column
+from simfl.core.registration.plugin_data import SINCE_LATER
 
 Losses = NDArray[np.float64]
 Classes = NDArray[np.int64]
@@ -98,3 +103,34 @@ def client_scores(accuracy: NDArray[np.float64], name: str) -> dict[str, float]:
     ranked = np.sort(accuracy) if np.isfinite(accuracy).all() else np.full(len(accuracy), np.nan)
     values = {"mean": ranked.mean(), "min": ranked[0], "worst_decile": ranked[: -(-len(ranked) // 10)].mean()}
     return {f"client_{name}_{kind}": float(value) for kind, value in values.items()}
+
+
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """Test loss and accuracy every so many rounds; more on request."""
+
+    every: Annotated[
+        int, Field(ge=0, description="evaluate after every so many rounds and after the last; 0 = never")
+    ] = 1
+    samples: Annotated[
+        int | None, Field(ge=1, description="use so many test samples, drawn once; null = all of them")
+    ] = None
+    per_class: Annotated[bool, Field(description="loss and accuracy of every class too")] = False
+    per_client: Annotated[
+        bool, Field(description="accuracy of each client's model on its own test (else training) samples too")
+    ] = False
+    best: Annotated[
+        bool, Field(description="with per_client: the best accuracy so far of the models that a client trained, too")
+    ] = field(default=False, metadata=SINCE_LATER)
+
+    __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+
+def _short(value: object) -> object:
+    return {"every": value} if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+EvaluationField = Annotated[
+    EvaluationSettings, BeforeValidator(_short, json_schema_input_type=Annotated[int, Field(ge=0)] | EvaluationSettings)
+]
+"""A field that holds an evaluation; a number is short for ``{every: n}``."""

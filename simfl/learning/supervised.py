@@ -11,19 +11,18 @@ from simfl.core.processor import BF16_CAUTION, processor
 from simfl.core.registration.protocol import is_foreign
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.learning.augment import Augment
 from simfl.learning.backends import BACKENDS, Auto
 from simfl.learning.base import LEARNING, Learner
 from simfl.learning.data import DATA
-from simfl.learning.evaluation_settings import EvaluationField, EvaluationSettings
 from simfl.learning.holdout import Holdout
 from simfl.learning.models import MODELS
 from simfl.learning.models.base import check_size, check_tokens
 from simfl.learning.partitions import PARTITIONS
-from simfl.learning.partitions.iid import Iid
-from simfl.learning.scores import BEST_COLUMNS, COLUMNS, on_training_samples
+from simfl.learning.partitions.base import Iid
+from simfl.learning.scores import BEST_COLUMNS, COLUMNS, EvaluationField, EvaluationSettings, on_training_samples
 from simfl.learning.transforms import TRANSFORMS
-from simfl.learning.transforms.unchanged import Unchanged
+from simfl.learning.transforms.base import Unchanged
+from simfl.learning.work import Augment
 
 
 @LEARNING("supervised")

@@ -45,7 +45,7 @@ class Metric(Plugin, Protocol):
 
     A round moves the model from (0, 0) to (3, 4), by sqrt(9 + 16) = 5:
 
-    >>> from simfl.metrics.model_change import ModelChange
+    >>> from simfl.metrics.participation import ModelChange
     >>> metric, models = ModelChange(), np.array([[0.0, 0.0], [3.0, 4.0]], dtype=np.float32)
     >>> rounds = [
     ...     RoundSnapshot(t, np.array([0]), np.array([1]), {}, model, lambda: None, np.random.default_rng(0))
@@ -84,6 +84,8 @@ class Metric(Plugin, Protocol):
 
 
 METRICS = Registry[Metric](
-    "metric", protocol=Metric, modules=modules_of("simfl.metrics", "model_change", fairness_unskipped="fairness")
+    "metric",
+    protocol=Metric,
+    modules=modules_of("simfl.metrics", fairness_unskipped="participation", model_change="participation"),
 )
 """The scenario's ``metrics``."""

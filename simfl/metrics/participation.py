@@ -1,11 +1,16 @@
 """Cardinality and fairness over the rounds so far (science: Multi-RoundSecAgg, arXiv 2106.03328, section 3.3);
-what asynchronous jobs cost: staleness, concurrency, waste.
+what asynchronous jobs cost: staleness, concurrency, waste; how far the global model moves.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from simfl.core.columns import Column
+from simfl.core.types import Arrays
+from simfl.metrics.base import METRICS, Metric, RoundSnapshot
 
 
 class Tally:
@@ -93,3 +98,47 @@ def mean_concurrency(occupied_s: NDArray[np.float64], until_s: float) -> float |
     None where no time passed.
     """
     return float(np.sum(occupied_s)) / until_s if until_s else None
+
+
+@METRICS("model_change")
+@dataclass(frozen=True)
+class ModelChange(Metric):
+    """Euclidean norm of what each round adds to the global model; from the second round on."""
+
+    columns = (
+        Column("model_change", "Model change", "number", "Euclidean norm of what the round added to the model."),
+    )
+
+    def after(self, snapshot: RoundSnapshot, state: Arrays) -> tuple[Mapping[str, float | None], Arrays]:
+        after = {"model": snapshot.model}
+        if "model" not in state or not len(snapshot.model):
+            return {}, after
+        return {"model_change": float(np.linalg.norm(snapshot.model.astype(np.float64) - state["model"]))}, after
+
+
+@METRICS("fairness_unskipped")
+@dataclass(frozen=True)
+class FairnessUnskipped(Metric):
+    """The fairness gap among the rounds that were not skipped.
+
+    ``fairness_gap`` divides by all rounds, as arXiv 2106.03328 defines it (section 3.3); the figures of that paper, by
+    its authors' public code, divide by the rounds with an aggregation. The two differ by the share of skipped rounds.
+    """
+
+    columns = (
+        Column(
+            "fairness_gap_unskipped", "Fairness gap, unskipped", "number",
+            "Largest minus smallest share of the rounds so far with an aggregation in which a client took part.", -1,
+            words="fairness gap of rounds not skipped",
+        ),
+    )  # fmt: skip
+
+    def start(self, clients: int, dimension: int) -> Arrays:
+        return {"took": np.zeros(clients, dtype=np.int64), "rounds": np.array(0)}
+
+    def after(self, snapshot: RoundSnapshot, state: Arrays) -> tuple[Mapping[str, float | None], Arrays]:
+        took = state["took"].copy()
+        took[snapshot.clients] += 1
+        rounds = np.array(state["rounds"] + (len(snapshot.clients) > 0))
+        gap = None if rounds == 0 else float((took.max() - took.min()) / rounds)
+        return {"fairness_gap_unskipped": gap}, {"took": took, "rounds": rounds}

@@ -4,10 +4,9 @@ from simfl.learning.backends.base import BACKENDS, Backend, Engine, Sgd, Trainin
 from simfl.learning.base import LEARNING, Learner, Learning
 from simfl.learning.data.base import DATA, Data, Dataset
 from simfl.learning.models.base import MODELS, Model
-from simfl.learning.models.multiround_networks import MultiroundCifar
+from simfl.learning.models.conv import MultiroundCifar
 from simfl.learning.none import IdleLearner
-from simfl.learning.partitions.base import PARTITIONS, Partition, Split
-from simfl.learning.partitions.iid import Iid
+from simfl.learning.partitions.base import PARTITIONS, Iid, Partition, Split
 from simfl.learning.torchvision_import import torchvision
 from simfl.learning.transforms.base import TRANSFORMS, Transform
 from simfl.learning.work import Work

@@ -1,13 +1,12 @@
 """Training rules, and what they are put together from."""
 
 from simfl.training.aggregates import AGGREGATES, AggregationRule, Factor
-from simfl.training.arrivals import ARRIVALS, Arrivals
 from simfl.training.base import RULES, BufferedRule, Progress, Rule, SynchronousRule
 from simfl.training.fedavg import FedAvg
 from simfl.training.fedbuff import FedBuff
 from simfl.training.optimisers import SERVER_OPTIMISERS, ServerOptimiser
 from simfl.training.sgd_rule import SgdRule
-from simfl.training.staleness import STALENESS, Staleness
+from simfl.training.staleness import ARRIVALS, STALENESS, Arrivals, Staleness
 
 __all__ = [
     "AGGREGATES",

@@ -27,7 +27,7 @@ def refuse_untrusted(scenario: "Scenario", trust: Trust) -> list[tuple[KeyPath, 
     named = [part for part in python_objects(scenario.learning) if not part.handed_in and ":" in part.object]
     if not named:
         return []
-    from simfl.learning.objects.named import module_file
+    from simfl.learning.objects.handles import module_file
 
     problems: list[tuple[KeyPath, str]] = []
     for part in named:

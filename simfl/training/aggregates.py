@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,13 +109,15 @@ class Mean:
         return np.divide(total * share.sum(), coverage, out=np.zeros_like(total), where=coverage > 0)
 
 
-@AGGREGATES("median")
-@dataclass(frozen=True)
-class Median:
-    """The median of every coordinate. Reference: Yin et al. 2018, definition 1."""
+class _Trimmed:
+    """What rules share that leave out extreme values of each coordinate; subclasses say how many of n at each end."""
 
     weighted = False
     sum_only = False
+
+    if TYPE_CHECKING:
+
+        def _left_out(self, n: int) -> int: ...
 
     def combine(
         self,
@@ -124,34 +126,28 @@ class Median:
         normaliser: float,
         mask: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.float32]:
-        n = int((weights > 0).sum())
-        return _middle(deltas[weights > 0], (n - 1) // 2)
+        deltas = deltas[weights > 0]
+        n = len(deltas)
+        if drop := self._left_out(n):
+            deltas = np.partition(deltas, (drop, n - drop - 1), axis=0)[drop : n - drop]
+        return deltas.mean(axis=0, dtype=np.float32)
+
+
+@AGGREGATES("median")
+@dataclass(frozen=True)
+class Median(_Trimmed):
+    """The median of every coordinate. Reference: Yin et al. 2018, definition 1."""
+
+    def _left_out(self, n: int) -> int:
+        return (n - 1) // 2
 
 
 @AGGREGATES("trimmed_mean")
 @dataclass(frozen=True)
-class TrimmedMean:
+class TrimmedMean(_Trimmed):
     """The mean of every coordinate without its extreme values. Reference: Yin et al. 2018, definition 2."""
 
     trim: Annotated[float, Field(ge=0, lt=0.5, description="share of the updates left out at each end")] = 0.1
 
-    weighted = False
-    sum_only = False
-
-    def combine(
-        self,
-        deltas: NDArray[np.float32],
-        weights: NDArray[np.float64],
-        normaliser: float,
-        mask: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
-        n = int((weights > 0).sum())
-        return _middle(deltas[weights > 0], int(self.trim * n + 1e-9))
-
-
-def _middle(deltas: NDArray[np.float32], drop: int) -> NDArray[np.float32]:
-    """Mean over the updates, in every coordinate, without the ``drop`` smallest and the ``drop`` largest."""
-    n = len(deltas)
-    if drop:
-        deltas = np.partition(deltas, (drop, n - drop - 1), axis=0)[drop : n - drop]
-    return deltas.mean(axis=0, dtype=np.float32)
+    def _left_out(self, n: int) -> int:
+        return int(self.trim * n + 1e-9)

@@ -16,7 +16,7 @@ from simfl.core.types import Arrays
 from simfl.training.aggregates import AggregationRule
 
 if TYPE_CHECKING:
-    from simfl.training.arrivals import UniformStaleness
+    from simfl.training.staleness import UniformStaleness
 
 State = Arrays
 """The server optimiser's explicit state, name -> array; saved in checkpoints."""
@@ -229,10 +229,10 @@ RULES = Registry[Rule](
         "simfl.training",
         "fedavg",
         "fedbuff",
-        "serverless",
         fedasync="presets",
         fedbuff_paper="presets",
         flsim="presets",
+        serverless="fedavg",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Synchronous federated averaging (McMahan et al. 2017, Algorithm 1)."""
+"""Synchronous federated averaging (McMahan et al. 2017, Algorithm 1), and without a server (Mugunthan, MIT 2022)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -121,3 +121,28 @@ def _expected_clients(scenario: ScenarioView) -> float:
         why = "is expected, but this availability has no known dropout rates; give the number of clients expected"
         raise ScenarioError("denominator", why)
     return policy.inclusion * float(np.sum(1.0 - np.asarray(dropout)))
+
+
+@RULES("serverless")
+@dataclass(frozen=True, kw_only=True)
+class Serverless(SgdRule):
+    """Every round the selected clients send their updates to all clients, and each client averages what it gets.
+
+    Reference: Mugunthan, MIT 2022, section 5.4.3.
+    """
+
+    skipped_round_s: Annotated[
+        float, Field(ge=0, le=1e12, description="simulated seconds until the clients try again when too few are there")
+    ] = 1.0
+
+    server: ClassVar[str] = "serverless"
+    many_aggregators: ClassVar[bool] = True
+    example: ClassVar[Mapping[str, object]] = {"rounds": 2}
+
+    def check(self, scenario: ScenarioView) -> list[tuple[str, str]]:
+        problems = super().check(scenario)
+        if scenario.secagg.phases:
+            name = scenario.secagg.name
+            why = f"is serverless, but {name} has phases that a server runs"
+            problems.append(("name", f"{why}; use ideal, plain or pairwise_ratchet"))
+        return problems

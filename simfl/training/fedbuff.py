@@ -18,10 +18,9 @@ from pydantic import Field
 
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.wording import amount, there_are
-from simfl.training.arrivals import ARRIVALS, Clock
 from simfl.training.base import RULES
 from simfl.training.sgd_rule import SgdRule
-from simfl.training.staleness import STALENESS, ConstantStaleness
+from simfl.training.staleness import ARRIVALS, STALENESS, Clock, ConstantStaleness
 
 Problem = tuple[str, str]
 

@@ -115,12 +115,8 @@ class Adam(_Adaptive):
 
 @SERVER_OPTIMISERS("yogi")
 @dataclass(frozen=True)
-class Yogi(_Adaptive):
+class Yogi(Adam):
     """FedYogi: the second moment moves towards the square by a share of the square, not of the difference."""
-
-    beta1: Annotated[Decay, Field(description="decay of the first moment")] = 0.9
-    beta2: Annotated[Decay, Field(description="decay of the second moment")] = 0.99
-    epsilon: Epsilon = 1e-3
 
     def _second(self, second: Vector, square: Vector) -> Vector:
         return second - np.float32(1 - self.beta2) * square * np.sign(second - square)

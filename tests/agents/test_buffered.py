@@ -9,8 +9,8 @@ from simfl.training.fedavg import FedAvg
 from simfl.training.fedbuff import FedBuff
 from simfl.training.optimisers import ServerSgd
 from simfl.training.presets import FedAsync, FedBuffPaper, FLSim
+from simfl.training.sgd_rule import Stop
 from simfl.training.staleness import ConstantStaleness, HingeStaleness, PolynomialStaleness
-from simfl.training.stop import Stop
 from tests.support.scripted import BYTES, Script, jobs, play
 
 SLOW_THIRD = [[1.0], [2.5], [9.0]]

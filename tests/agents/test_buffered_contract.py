@@ -16,9 +16,8 @@ from simfl.devices.failure import BernoulliFailure
 from simfl.metrics.participation import concurrency
 from simfl.network.star import Star
 from simfl.selection import POLICIES
-from simfl.training.arrivals import UniformStaleness
 from simfl.training.fedbuff import FedBuff
-from simfl.training.staleness import PolynomialStaleness
+from simfl.training.staleness import PolynomialStaleness, UniformStaleness
 from tests.support.policies import Blind
 from tests.support.scripted import Recorder, jobs
 

@@ -11,7 +11,7 @@ from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Updates
 from simfl.learning.none import IdleLearner
 from simfl.training.fedavg import FedAvg
-from simfl.training.stop import Stop
+from simfl.training.sgd_rule import Stop
 from tests.support.policies import Blind
 
 BYTES = 100

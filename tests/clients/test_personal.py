@@ -12,8 +12,8 @@ from torch import nn
 from torch.nn.utils import prune as torch_prune
 
 from simfl.clients.base import PERSONAL
-from simfl.clients.personal.jump_start import JumpStart
-from simfl.clients.personal.sparse import pack_mask, prune, unpack_mask
+from simfl.clients.personal.fedltn import JumpStart
+from simfl.clients.personal.sparse import prune, unpack_mask
 from simfl.core.errors import PluginError, ScenarioError
 from simfl.core.registration.family_index import undone
 from simfl.learning.client_accuracies import ClientAccuracies
@@ -207,7 +207,7 @@ def test_masks_equal_torchs_pruning_again_and_again():
             torch_prune.l1_unstructured(layer, "weight", 0.1)
             assert np.array_equal(mask[edge], layer.weight_mask.numpy().ravel().astype(bool))
     assert mask[526:].all() and mask[:526].mean() == pytest.approx(0.0985, abs=0.01)
-    assert np.array_equal(unpack_mask(pack_mask(mask), len(mask)), mask)
+    assert np.array_equal(unpack_mask(np.packbits(mask), len(mask)), mask)
 
 
 @pytest.mark.parametrize("model", [[], [NORMED]])

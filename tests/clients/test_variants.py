@@ -7,7 +7,7 @@ from simfl.clients.local_values import LocalContext
 from simfl.clients.scaffold import Scaffold
 from simfl.core.payload import Download
 from simfl.core.types import Job
-from simfl.learning.algorithm_state import AlgorithmState
+from simfl.learning.local_runner import AlgorithmState
 from tests.learning.test_supervised import aggregate, build, jobs
 
 SMALL = {"data": {"name": "synthetic", "samples": 90, "shape": [6], "classes": 3}, "model": "logistic"}
@@ -65,7 +65,7 @@ class Variates:
 
     def report(self, context, local_pass, delta, steps, rate):
         done = self.scaffold.end(context, local_pass, delta, steps, rate)
-        self.memory.keep_result(context.job.client, done)
+        self.memory.keep(context.job.client, done.state)
         self.memory.add_uploads(done.upload.arrays)
 
 

@@ -19,16 +19,14 @@ from simfl.clients.local_values import LocalPass
 from simfl.core.errors import CrashError, ExhaustedError
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.learning.augment import Augment
 from simfl.learning.backends import BACKENDS, Sgd, TrainingTask
-from simfl.learning.backends.batch import take
+from simfl.learning.backends.update import take
 from simfl.learning.models import MODELS, Model
-from simfl.learning.models.build import build
+from simfl.learning.models.build import build, initial
 from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import layout, size
-from simfl.learning.models.initial import initial
 from simfl.learning.models.resnet import Block
-from simfl.learning.work import work
+from simfl.learning.work import Augment, work
 
 torch.set_num_threads(1)
 STREAMS = Streams(7)

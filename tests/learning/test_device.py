@@ -10,10 +10,9 @@ import torch
 from simfl.core.errors import MissingError
 from simfl.learning.backends import BACKENDS
 from simfl.learning.backends.choices import Auto
-from simfl.learning.backends.cohort_engine import CohortEngine
-from simfl.learning.backends.grouped_network import GroupedNetwork
-from simfl.learning.backends.memory_budget import fitting, numbers, replica_count
-from simfl.learning.device import device
+from simfl.learning.backends.cohort_engine import CohortEngine, fitting, numbers, replica_count
+from simfl.learning.backends.replicas import GroupedNetwork
+from simfl.learning.torch_setup import device
 from tests.learning.test_backends import MODELS_HERE, SETTINGS, prepare
 
 TOLERANCE = 1e-5

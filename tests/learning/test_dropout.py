@@ -13,9 +13,8 @@ from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.learning.backends import BACKENDS, Sgd, TrainingTask
 from simfl.learning.models import Model
-from simfl.learning.models.build import build
+from simfl.learning.models.build import build, initial
 from simfl.learning.models.dropout import KeyedDropout, Masks
-from simfl.learning.models.initial import initial
 from simfl.learning.work import work
 
 torch.set_num_threads(1)

@@ -18,9 +18,8 @@ from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.learning.learner import SupervisedLearner
 from simfl.learning.models import MODELS, Model
-from simfl.learning.models.build import build
+from simfl.learning.models.build import build, initial
 from simfl.learning.models.flat import attach, layout, size, views
-from simfl.learning.models.initial import initial
 from simfl.learning.partitions import Split
 from simfl.learning.scores import class_scores, client_scores, matthews, overall_scores
 from simfl.scenario import Scenario

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.rng import Streams
 from simfl.learning.data import DATA
-from simfl.learning.data.client_ids import cut_by_client
+from simfl.learning.data.image_arrays import cut_by_client
 from simfl.learning.partitions import PARTITIONS
 from simfl.learning.supervised import Supervised
 

@@ -18,13 +18,14 @@ from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.rng import Streams
 from simfl.learning.data import DATA, Dataset
 from simfl.learning.data.digits import Digits, read_digits
+from simfl.learning.data.python import PythonData
 from simfl.learning.objects import handles
-from simfl.learning.objects.datasets import dataset
 from simfl.learning.objects.fingerprint import fingerprint
-from simfl.learning.objects.index_lists import checked_split, read_partition
+from simfl.learning.objects.handles import read_partition
 from simfl.learning.objects.networks import SIZES, UserNetwork, read_model
 from simfl.learning.objects.samples import read_samples
 from simfl.learning.objects.shorthand import shorthand
+from simfl.learning.partitions.python import UserPartition
 from simfl.learning.torchvision_import import torchvision
 
 few = settings(max_examples=30, deadline=None, database=None)
@@ -257,7 +258,7 @@ def test_models_that_are_refused_when_they_are_built(value, said):
 
 
 def loaded(value, seed=0, test_fraction=0.2, scale=True):
-    return dataset("mine", read_samples(value), test_fraction, scale, Streams(seed))
+    return PythonData("mine", test_fraction=test_fraction, scale=scale).dataset(read_samples(value), Streams(seed))
 
 
 def same(one: Dataset, two: Dataset):
@@ -404,7 +405,7 @@ def test_samples_that_cannot_be_scaled_or_split():
 def assigned(value, clients, labels=Y):
     empty = np.zeros((0, 3), np.float32)
     data = Dataset(np.zeros((len(labels), 3), np.float32), labels, empty, labels[:0], ("a", "b", "c"))
-    return checked_split("mine", read_partition(value), data, clients, np.random.default_rng(7))
+    return UserPartition("mine", read_partition(value)).split(data, clients, np.random.default_rng(7))
 
 
 @few

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simfl.core.errors import ScenarioError
 from simfl.learning.data import Dataset
 from simfl.learning.partitions import PARTITIONS
-from simfl.learning.partitions.assign import apportion
+from simfl.learning.partitions.base import apportion
 
 few = settings(max_examples=40, deadline=None)
 

@@ -14,12 +14,11 @@ from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.learning.backends import BACKENDS, Sgd, TrainingTask
+from simfl.learning.client_accuracies import Predictor
 from simfl.learning.data import DATA, Dataset
 from simfl.learning.models import MODELS
-from simfl.learning.models.build import build
+from simfl.learning.models.build import build, initial
 from simfl.learning.models.flat import layout, size
-from simfl.learning.models.initial import initial
-from simfl.learning.predictor import Predictor
 from simfl.learning.work import work
 from simfl.runs.run import run
 from simfl.scenario import Scenario

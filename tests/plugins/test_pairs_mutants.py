@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simfl.agents.aggregation.pipeline import AggregationPipeline
-from simfl.clients.personal.jump_start import JumpStart
+from simfl.clients.personal.fedltn import JumpStart
 from simfl.clients.personal.sparse import Sparse
 from simfl.clients.scaffold import Scaffold
 from simfl.core.errors import PluginError

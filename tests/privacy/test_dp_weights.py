@@ -11,10 +11,9 @@ from simfl.core.types import Job
 from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
 from simfl.privacy.stage import STAGES, Members
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.training.arrivals import UniformStaleness
 from simfl.training.fedbuff import FedBuff
-from simfl.training.staleness import STALENESS, ConstantStaleness, HingeStaleness, PolynomialStaleness
-from simfl.training.stop import Stop
+from simfl.training.sgd_rule import Stop
+from simfl.training.staleness import STALENESS, ConstantStaleness, HingeStaleness, PolynomialStaleness, UniformStaleness
 from tests.support.privacy_losses import own_loss
 
 BASE = """

@@ -23,14 +23,12 @@ from simfl.clients.local_training import LocalTraining
 from simfl.clients.local_values import LocalPass
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.learning.augment import Augment
 from simfl.learning.backends import Sgd, TrainingTask
 from simfl.learning.backends.choices import Grouped, Sequential, Vmap
 from simfl.learning.models import Model
-from simfl.learning.models.build import build
+from simfl.learning.models.build import build, initial
 from simfl.learning.models.flat import layout
-from simfl.learning.models.initial import initial
-from simfl.learning.work import work
+from simfl.learning.work import Augment, work
 
 CLASSES, SAMPLES, REPEATS = 3, 6, 4
 

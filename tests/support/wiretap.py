@@ -15,7 +15,7 @@ import numpy as np
 from simfl.agents.aggregation import client_records, compression_step, pipeline
 from simfl.core.payload import Download, Upload
 from simfl.core.types import Job
-from simfl.learning import learner, local_runner, training_losses
+from simfl.learning import evaluator, learner, local_runner
 from simfl.secagg import coded_session, pairwise_ratchet, pairwise_session
 from simfl.secagg.crypto.field import Q
 from simfl.secagg.oblivious import oblivious_noise as oblivious
@@ -115,7 +115,7 @@ def recorded() -> Iterator[Tape]:
     codes, coding = list[tuple[np.ndarray, np.ndarray]](), compression_step.CompressionStep._compress
     played = local_runner.LocalRunner.run
     given, summed = pipeline.AggregationPipeline._client_updates, pipeline.AggregationPipeline.sum
-    measured, asked = training_losses.TrainingLosses.measure, client_records.ClientRecords.known
+    measured, asked = evaluator.TrainingLosses.measure, client_records.ClientRecords.known
     left, sending = learner.SupervisedLearner.report_outcomes, pipeline.AggregationPipeline._sent
 
     def run(self, contexts, algorithm, purpose=""):
@@ -189,7 +189,7 @@ def recorded() -> Iterator[Tape]:
             mock.patch.object(pipeline.AggregationPipeline, "sum", add_up),
             mock.patch.object(compression_step.CompressionStep, "_compress", compress),
             mock.patch.object(learner.SupervisedLearner, "report_outcomes", report_outcomes),
-            mock.patch.object(training_losses.TrainingLosses, "measure", measure),
+            mock.patch.object(evaluator.TrainingLosses, "measure", measure),
             mock.patch.object(client_records.ClientRecords, "known", known),
             tapped(pairwise_session.PairwiseClient, "mask"),
             tapped(coded_session.Owner, "mask"),

@@ -331,8 +331,7 @@ def test_lost_digits_are_of_the_runs_of_the_table():
 
 def test_split_and_initial_model_of_another_seed(forgetful):
     from simfl.core.rng import Streams
-    from simfl.learning.models.build import build
-    from simfl.learning.models.initial import initial
+    from simfl.learning.models.build import build, initial
 
     base = Path(__file__).resolve().parents[2] / "scenarios" / "paper001_cifar10_authors.yaml"
     of = {"learning.partition": "iid_of:draw=3", "learning.model": "multiround_cifar_of:draw=3"}

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.attacks.base import Observer, ServerView
-from simfl.compression.base import Compression
-from simfl.compression.none import NoCompression
+from simfl.compression.base import Compression, NoCompression
 from simfl.core.coverage import compression_place
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES, VALUE_BYTES

@@ -92,3 +92,18 @@ def merge_private(model: Vector, private: NDArray[np.bool_], state: ClientState)
     model = model.copy()
     model[private] = state["private"]
     return model
+
+
+@PERSONAL("fedbn")
+@dataclass(frozen=True)
+class FedBn(ClientAlgorithm):
+    """FedAvg of all layers but the normalising ones, which every client keeps, statistics included.
+
+    Reference: Li et al., "FedBN: Federated Learning on Non-IID Features via Local Batch Normalization", ICLR 2021.
+    """
+
+    def for_model(self, parameters: Sequence[Parameter], initial: NDArray[np.float32]) -> ClientAlgorithm:
+        private = norm_coordinates(parameters, len(initial))
+        if not private.any():
+            raise ScenarioError("", "the model has no norm layers; use a model with some (resnet8), or none")
+        return PrivateCoordinates(private)

@@ -50,13 +50,8 @@ def prune(model: NDArray[np.float32], mask: Mask, layers: Sequence[slice], share
     return mask
 
 
-def pack_mask(mask: Mask) -> NDArray[np.uint8]:
-    """A mask as bits, eight coordinates a byte."""
-    return np.packbits(mask)
-
-
 def unpack_mask(bits: NDArray[np.uint8], dimension: int) -> Mask:
-    """Undoes :func:`pack_mask`."""
+    """A mask of ``numpy.packbits``, bool (dimension,)."""
     return np.unpackbits(bits, count=dimension).view(np.bool_)
 
 
@@ -107,7 +102,7 @@ class Sparse(ClientAlgorithm):
 def mask_state(mask: Mask, private: NDArray[np.bool_] | None) -> Arrays:
     """A client's mask as it keeps it, and how many values it sends and receives."""
     public = mask if private is None else mask & ~private
-    return {"mask": pack_mask(mask), "values": np.int64(np.count_nonzero(public))}
+    return {"mask": np.packbits(mask), "values": np.int64(np.count_nonzero(public))}
 
 
 def sparsity_row(state: ClientState, dimension: int, mask_bytes: int) -> dict[str, float]:

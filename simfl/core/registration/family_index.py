@@ -38,7 +38,7 @@ class _Families(MutableMapping[str, "Registry[Plugin]"]):
         "secagg": "simfl.secagg.base",
         "selection": "simfl.selection.base",
         "aggregate": "simfl.training.aggregates",
-        "arrivals": "simfl.training.arrivals",
+        "arrivals": "simfl.training.staleness",
         "training": "simfl.training.base",
         "server_optimiser": "simfl.training.optimisers",
         "staleness": "simfl.training.staleness",

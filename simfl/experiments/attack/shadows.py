@@ -22,7 +22,7 @@ from simfl.core.errors import ExhaustedError, SimflError
 from simfl.core.rng import Streams
 from simfl.experiments.attack.replay import remember_training
 from simfl.learning.data.base import Dataset
-from simfl.learning.transforms.unchanged import Unchanged
+from simfl.learning.transforms.base import Unchanged
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.runs.in_memory import run_in_memory

@@ -40,7 +40,7 @@ class Dense(Backend):
     def supports(self, module: object, bf16: bool) -> str | None:
         from torch import nn
 
-        from simfl.learning.models.margin import Margin
+        from simfl.learning.models.resnet import Margin
 
         layers = list(module) if isinstance(module, nn.Sequential) else []
         while layers and isinstance(layers[0], nn.Flatten):
@@ -54,9 +54,8 @@ class Dense(Backend):
 
     def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.cohort_engine import CohortEngine
-        from simfl.learning.backends.dense_network import DenseNetwork
-        from simfl.learning.backends.margin_network import MarginNetwork
-        from simfl.learning.models.margin import Margin
+        from simfl.learning.backends.dense_network import DenseNetwork, MarginNetwork
+        from simfl.learning.models.resnet import Margin
 
         network = MarginNetwork if isinstance(task.module[-1], Margin) else DenseNetwork
         return CohortEngine(task, network(task.module), _cohort(task, 24, 256))
@@ -80,13 +79,13 @@ class Grouped(Backend):
         return [GROUPED_CAUTION] if here.widest is not None and not here.avx512 else []
 
     def supports(self, module: Any, bf16: bool) -> str | None:
-        from simfl.learning.backends.grouped_network import reason_unsupported
+        from simfl.learning.backends.replicas import reason_unsupported
 
         return reason_unsupported(module)
 
     def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.cohort_engine import CohortEngine
-        from simfl.learning.backends.grouped_network import GroupedNetwork
+        from simfl.learning.backends.replicas import GroupedNetwork
 
         # a constant number of copies keeps a client's bits independent of its company; a GPU promises no such bits
         fixed = task.x.device.type == "cpu"
@@ -116,14 +115,14 @@ class Vmap(Backend):
 
     def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.cohort_engine import CohortEngine
-        from simfl.learning.backends.vmap_network import VmapNetwork
+        from simfl.learning.backends.replicas import VmapNetwork
 
         return CohortEngine(task, VmapNetwork(task.module, task.bf16), self.cohort or _cohort(task, 6, 64))
 
 
 def _cohort(task: TrainingTask, cpu: int, most: int) -> int:
     """On a processor small cohorts stay in its cache; a GPU wants many clients at once, as far as they fit."""
-    from simfl.learning.backends.memory_budget import replica_count
+    from simfl.learning.backends.cohort_engine import replica_count
 
     return cpu if task.x.device.type == "cpu" else replica_count(task, most)
 

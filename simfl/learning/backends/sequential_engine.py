@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from torch.nn.functional import cross_entropy
 
 from simfl.learning.backends.base import TrainingTask
-from simfl.learning.backends.batch import take
-from simfl.learning.backends.update import TINY
+from simfl.learning.backends.update import TINY, take
 from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import attach, layout, size, views
 from simfl.learning.work import Work

@@ -112,7 +112,6 @@ DATA = Registry[Data](
     modules=modules_of(
         "simfl.learning.data",
         "adult",
-        "adult_complete",
         "csv",
         "digits",
         "markov_text",
@@ -121,10 +120,11 @@ DATA = Registry[Data](
         "parquet",
         "python",
         "synthetic",
+        adult_complete="adult",
         cifar10="cifar",
         cifar100="cifar",
         fashion_mnist="mnist",
         kddcup99="kddcup",
-        privacyfl_digits="privacyfl",
+        privacyfl_digits="digits",
     ),
 )

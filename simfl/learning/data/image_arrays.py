@@ -1,4 +1,6 @@
-"""From stored pixels to training images."""
+"""From stored arrays to samples: checks, scaling, and whose each sample is."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,3 +75,69 @@ def _scale_channels(
         np.subtract(images[..., channel], np.float32(shift), out=out[:, channel], dtype=np.float32)
         out[:, channel] *= np.float32(factor)
     return out
+
+
+def standardise(train: NDArray[np.number], test: NDArray[np.number]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Features (n, columns), shifted and scaled so that every training column has mean 0 and variance 1.
+
+    A column that is constant in the training part becomes 0 there.
+    """
+    mean = train.mean(axis=0, dtype=np.float64)
+    deviation = train.std(axis=0, dtype=np.float64)
+    scale = 1 / np.where(deviation > 0, deviation, 1)
+    return ((train - mean) * scale).astype(np.float32), ((test - mean) * scale).astype(np.float32)
+
+
+def unit_rows(x: NDArray[np.number]) -> NDArray[np.float32]:
+    """Features (n, columns) of 0 or more, columns scaled to at most 1, then rows to Euclidean norm 1.
+
+    Reference: Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk minimization", JMLR 2011,
+    section 5.1.
+    """
+    most = x.max(axis=0)
+    scaled = x / np.where(most > 0, most, 1)
+    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return (scaled / np.where(norms > 0, norms, 1)).astype(np.float32)
+
+
+def check_tokens(parts: Sequence[NDArray[np.generic]], classes: int, what: object) -> None:
+    """Compares samples with the number of classes, which are the tokens that may come next.
+
+    Raises:
+        ScenarioError: they are no lists of whole numbers from 0 to ``classes`` - 1.
+    """
+    for part in parts:
+        if part.ndim != 2 or part.dtype.kind not in "iu":
+            raise broken(what, f"tokens are lists of whole numbers (n, length), not {part.dtype} of shape {part.shape}")
+        if part.size and not (0 <= part.min() and part.max() < classes):
+            raise broken(what, f"tokens reach from {part.min()} to {part.max()}, not from 0 to {classes - 1}")
+
+
+def check_ids(ids: NDArray[np.generic], samples: int, what: object) -> None:
+    """Compares the clients of samples, whole numbers or texts, with their number.
+
+    Raises:
+        ScenarioError: they are something else, or not one for each of the samples.
+    """
+    if ids.dtype.kind not in "iuU":
+        raise broken(what, f"is {ids.dtype}; clients are whole numbers or texts")
+    if ids.shape != (samples,):
+        raise broken(what, f"has the shape {ids.shape} for {samples} samples")
+
+
+def cut_by_client(
+    ids: NDArray[np.generic] | None, samples: int, test_fraction: float, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Positions for training and test, both sorted: the same share of each client's samples, drawn.
+
+    A client keeps one sample at least for training. Where samples are nobody's (``ids`` None), they are cut as one
+    client's would be.
+    """
+    code = np.zeros(samples, dtype=np.int64) if ids is None else np.unique(ids, return_inverse=True)[1]
+    order = rng.permutation(samples)
+    order = order[np.argsort(code[order], kind="stable")]
+    sizes = np.bincount(code)
+    rank = np.arange(samples) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    test_sizes = np.minimum(np.round(sizes * test_fraction), sizes - 1)
+    test = rank < np.repeat(test_sizes, sizes)
+    return np.sort(order[~test]), np.sort(order[test])

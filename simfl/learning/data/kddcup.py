@@ -14,9 +14,8 @@ from simfl.core.storage.cache import load_cached
 from simfl.core.storage.data_folder import data_places, data_root
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.csv import read_csv
-from simfl.learning.data.image_arrays import broken
+from simfl.learning.data.image_arrays import broken, unit_rows
 from simfl.learning.data.mnist import Root
-from simfl.learning.data.scale import unit_rows
 
 NAMES = ("kddcup.data_10_percent.gz", "kddcup.data_10_percent")
 COLUMNS = 42

@@ -11,18 +11,15 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from simfl.core.errors import MissingError
+from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.cache import load_cached
 from simfl.core.storage.data_folder import DataPath
 from simfl.core.types import Arrays
 from simfl.learning.data.base import DATA, Dataset, Outline
-from simfl.learning.data.client_ids import check_ids
-from simfl.learning.data.image_arrays import broken, check_labels, image_arrays
+from simfl.learning.data.image_arrays import broken, check_ids, check_labels, check_tokens, image_arrays, standardise
 from simfl.learning.data.limits import check_classes, check_values
-from simfl.learning.data.scale import standardise
-from simfl.learning.data.tokens import check_tokens
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
 CLIENTS = ("client", "client_test")
@@ -89,7 +86,11 @@ def read_npz(path: Path) -> Arrays:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in headers}
     except UNREADABLE as error:
-        raise broken(path, f"is not a readable .npz file ({' '.join(str(error).split())})") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> ScenarioError:
+    return broken(path, f"is not a readable .npz file ({' '.join(str(error).split())})")
 
 
 def npz_headers(path: Path) -> dict[str, Header]:
@@ -103,7 +104,7 @@ def npz_headers(path: Path) -> dict[str, Header]:
             members = {name.removesuffix(".npy"): name for name in file.namelist()}
             headers = {name: _header(file, members[name]) for name in (*NEEDED, *OPTIONAL) if name in members}
     except UNREADABLE as error:
-        raise broken(path, f"is not a readable .npz file ({' '.join(str(error).split())})") from error
+        raise _unreadable(path, error) from error
     if missing := [name for name in NEEDED if name not in headers]:
         raise broken(path, f"has no array {' or '.join(missing)}; it has {', '.join(sorted(members)) or 'none'}")
     if pickled := [name for name, header in headers.items() if header.dtype.hasobject]:
@@ -136,7 +137,7 @@ def npz_outline(path: Path, tokens: bool = False) -> Outline:
                     int(file[name].max()) for name in (("y_train", "x_train") if tokens else ("y_train",))
                 )
         except UNREADABLE as error:
-            raise broken(path, f"is not a readable .npz file ({' '.join(str(error).split())})") from error
+            raise _unreadable(path, error) from error
     check_classes(classes, path)
     if tokens:
         return Outline(train[1:], classes, tokens)

@@ -1,22 +1,55 @@
-"""Anybody's Parquet file: tables, lists of numbers, pictures and texts, as Hugging Face's ``datasets`` exports them."""
+"""Anybody's Parquet file: tables, lists of numbers, pictures and texts, as Hugging Face's ``datasets`` exports them.
 
+pyarrow is imported only when one is read.
+"""
+
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.errors import MissingError
+from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.cache import load_cached
 from simfl.core.storage.data_folder import DataPath
+from simfl.core.types import Arrays
+from simfl.learning.capacity import refuse_too_large
 from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.client_ids import cut_by_client
-from simfl.learning.data.parquet_file import Roles, read_frame, read_samples, roles_of
-from simfl.learning.data.parquet_samples import CLIENT, assemble, with_clients
-from simfl.learning.data.table import encode
+from simfl.learning.data.image_arrays import broken, cut_by_client
+from simfl.learning.data.limits import check_classes
+from simfl.learning.data.parquet_samples import (
+    CLIENT,
+    assemble,
+    first_null,
+    is_binary,
+    is_list,
+    is_text,
+    read_sample_column,
+    with_clients,
+)
+from simfl.learning.data.table import MAX_CHARACTERS, encode
+
+LABELS = ("label", "labels", "y", "character", "fine_label", "target")
+SAMPLES = ("image", "img", "x", "pixels", "text")
+CLIENTS = ("client", "client_id", "writer_id", "character_id", "user_id", "user")
+
+
+class Roles(NamedTuple):
+    """Names of columns: the label's, that of the samples (None = all ``features``), that of the clients, if any."""
+
+    label: str
+    sample: str | None
+    client: str | None
+    features: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """Of the labels, where the file says so (Hugging Face's ClassLabel)."""
 
 
 @DATA("parquet")
@@ -95,3 +128,150 @@ class Parquet:
 
     def _roles(self, path: Path) -> Roles:
         return roles_of(path, self.label, self.sample, self.client, self.drop)
+
+
+def roles_of(path: Path, label: str | None, sample: str | None, client: str | None, drop: Sequence[str]) -> Roles:
+    """Which column is what, by the scenario's names or else by usual ones.
+
+    Raises:
+        MissingError: pyarrow is not installed.
+        ScenarioError: it is no Parquet file, a column is not there, or it is not clear which one is meant.
+    """
+    with _open(path) as file:
+        schema = file.schema_arrow
+    for column in (label, sample, client, *drop):
+        if column is not None and column not in schema.names:
+            raise broken(path, f"has no column '{column}'; it has {', '.join(schema.names)}")
+    types = {column: schema.field(column).type for column in schema.names if column not in drop}
+    label = label or next((name for name in LABELS if name in types), None)
+    if label is None:
+        raise broken(path, f"has no column {', '.join(LABELS)}; name one as label: it has {', '.join(types)}")
+    client = client or next((name for name in CLIENTS if name in types and name != label), None)
+    features = tuple(name for name in types if name not in (label, client))
+    sample = sample or _sample(path, {name: types[name] for name in features})
+    if sample is not None and not _holds_samples(types[sample]):
+        raise broken(path, f"column '{sample}' holds {types[sample]}; samples are pictures, lists of numbers or texts")
+    return Roles(label, sample, client, features, _class_names(schema, label))
+
+
+def read_samples(path: Path, roles: Roles) -> Arrays:
+    """The samples ``x`` as they are stored, their labels ``y``, the ``labels`` that there are, sorted, with their
+    ``names``, and the ``client`` of each sample if known.
+
+    Raises:
+        ScenarioError: the columns hold something else, or too much.
+    """
+    assert roles.sample is not None, "a table is read as a frame"
+    table = _read(path, [roles.sample, roles.label, *([roles.client] if roles.client else [])])
+    arrays = {"x": read_sample_column(table.column(roles.sample), f"{path}: column '{roles.sample}'")}
+    y = arrays["y"] = _values(table.column(roles.label), f"{path}: column '{roles.label}'")
+    if arrays["x"].dtype.kind == "U":
+        y, labels = _characters(arrays["x"], y, f"{path}: column '{roles.label}'")
+        arrays["y"], names = y, labels
+    else:
+        labels = np.arange(len(roles.names)) if roles.names and y.dtype.kind != "U" else np.unique(y)
+        names = np.array(roles.names) if roles.names and y.dtype.kind != "U" else labels.astype(str)
+    check_classes(len(labels), f"{path}: column '{roles.label}'")
+    if roles.client:
+        arrays[CLIENT] = _values(table.column(roles.client), f"{path}: column '{roles.client}'")
+    return arrays | {"labels": labels, "names": names}
+
+
+def read_frame(path: Path, roles: Roles) -> Any:
+    """The features and the label as a pandas data frame; the clients as its column ``client``, if known.
+
+    Raises:
+        ScenarioError: clients are neither whole numbers nor texts, or the table is too large.
+    """
+    table = _read(path, [*roles.features, roles.label])
+    frame = table.to_pandas()
+    if roles.client:
+        column = _read(path, [roles.client]).column(roles.client)
+        frame[CLIENT] = _values(column, f"{path}: column '{roles.client}'")
+    return frame.reset_index(drop=True)
+
+
+def _open(path: Path) -> Any:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise MissingError(f"{path}: Parquet needs pyarrow: pip install 'simfl[parquet]'") from None
+    try:
+        return ParquetFile(path)
+    except (ArrowException, OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _read(path: Path, columns: list[str]) -> Any:
+    with _open(path) as file:
+        from pyarrow import ArrowException
+
+        meta = file.metadata
+        size_bytes = sum(meta.row_group(group).total_byte_size for group in range(meta.num_row_groups))
+        refuse_too_large(3 * size_bytes, "", f"{path}: {meta.num_rows:,} rows")
+        if not meta.num_rows:
+            raise broken(path, "has no rows")
+        try:
+            return file.read(columns)
+        except (ArrowException, OSError, ValueError) as error:
+            raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> ScenarioError:
+    return broken(path, f"is not a readable Parquet file ({' '.join(str(error).split())[:200]})")
+
+
+def _holds_samples(kind: Any) -> bool:
+    return is_binary(kind) or is_list(kind) or is_text(kind)
+
+
+def _sample(path: Path, types: dict[str, Any]) -> str | None:
+    """The column of the samples, None where all columns are features."""
+    if usual := next((name for name in SAMPLES if name in types and _holds_samples(types[name])), None):
+        return usual
+    candidates = [name for name, kind in types.items() if is_binary(kind) or is_list(kind)]
+    if len(candidates) > 1:
+        raise broken(path, f"columns {', '.join(candidates)} may all be the samples; name one as sample")
+    return candidates[0] if candidates else None
+
+
+def _class_names(schema: Any, label: str) -> tuple[str, ...]:
+    """The names of the classes that Hugging Face's ``datasets`` wrote beside the columns, if it did."""
+    try:
+        features = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return tuple(str(name) for name in features[label]["names"])
+    except (KeyError, TypeError, ValueError):
+        return ()
+
+
+def _values(column: Any, what: str) -> NDArray[np.generic]:
+    """Whole numbers or texts, (n,).
+
+    Raises:
+        ScenarioError: they are something else, or one is missing.
+    """
+    import pyarrow
+
+    if pyarrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count:
+        raise broken(what, f"row {first_null(column)} is empty")
+    if pyarrow.types.is_integer(column.type):
+        return np.asarray(column.to_numpy())
+    if not is_text(column.type) and not pyarrow.types.is_boolean(column.type):
+        raise broken(what, f"holds {column.type}, neither whole numbers nor texts")
+    texts = [str(value) for value in column.to_pylist()]
+    if (longest := max(map(len, texts))) > MAX_CHARACTERS:
+        raise broken(what, f"has a text of {longest:,} characters; at most {MAX_CHARACTERS:,}")
+    return np.array(texts, dtype=str)
+
+
+def _characters(
+    texts: NDArray[np.generic], following: NDArray[np.generic], what: str
+) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+    """The characters that follow, one each, and all characters that there are, sorted."""
+    if following.dtype != np.dtype("U1"):
+        raise broken(what, f"holds {following.dtype}; of texts the label is the next character, one each")
+    known = np.unique(texts.view(np.uint32))
+    return following, np.union1d(known, following.view(np.uint32)).astype(np.uint32).view("U1")

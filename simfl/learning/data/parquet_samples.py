@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from simfl.core.types import Arrays
 from simfl.learning.data.base import Dataset
-from simfl.learning.data.image_arrays import broken, image_arrays
+from simfl.learning.data.image_arrays import broken, check_tokens, image_arrays, standardise
 from simfl.learning.data.limits import check_values
-from simfl.learning.data.scale import standardise
-from simfl.learning.data.tokens import check_tokens
 
 CLIENT = "client"
 """What the column of the clients is called in the data set, beside its own name."""
@@ -130,7 +128,7 @@ def _texts(texts: Sequence[str], what: str) -> NDArray[np.str_]:
 
 
 def assemble(train: Arrays, test: Arrays, tokens: bool, client: str | None, files: tuple[Path, Path]) -> Dataset:
-    """The data set of both parts, see :func:`simfl.learning.data.parquet_file.read_samples`, scaled by the first.
+    """The data set of both parts, see :func:`simfl.learning.data.parquet.read_samples`, scaled by the first.
 
     Raises:
         ScenarioError: the parts do not fit together.

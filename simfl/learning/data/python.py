@@ -1,15 +1,23 @@
 """A user's own data set."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.learning.data.base import DATA, Dataset
+from simfl.learning.data.image_arrays import standardise
 from simfl.learning.objects.choice import PythonObject
+from simfl.learning.objects.samples import GivenData
+
+BLOCK = 1024
+"""Images that are scaled at once, in float64."""
 
 
 @DATA("python")
@@ -32,10 +40,53 @@ class PythonData(PythonObject):
     example = {"object": "simfl.learning.objects.examples:samples"}
 
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
-        from simfl.learning.objects.datasets import dataset
         from simfl.learning.objects.fingerprint import fingerprint
 
         handle = self.handle(setting)
         if fingerprint(handle.value) != handle.fingerprint:
             raise ScenarioError("", f"{self.object} has changed since it was handed in; hand it in again")
-        return dataset(self.object, handle.value, self.test_fraction, self.scale, streams)
+        return self.dataset(handle.value, streams)
+
+    def dataset(self, arrays: GivenData, streams: Streams) -> Dataset:
+        """The samples, split where there is no test part, and scaled.
+
+        Raises:
+            ScenarioError: no sample is left for training or test, or they cannot be scaled.
+        """
+        x, y, columns = arrays.x, arrays.y, dict(arrays.columns)
+        if arrays.test is not None:
+            x_test, y_test = arrays.test
+        else:
+            order = streams("split").permutation(len(y))
+            cut = round(len(y) * self.test_fraction)
+            if not 0 < cut < len(y):
+                short = "test" if cut == 0 else "training"
+                raise ScenarioError(
+                    "test_fraction", f"of {len(y):,} samples {self.test_fraction:g} leaves none for {short}"
+                )
+            test, train = order[:cut], order[cut:]
+            x_test, y_test = x[test], y[test]
+            x, y, columns = x[train], y[train], {key: values[train] for key, values in columns.items()}
+        if not self.scale:
+            x, x_test = (np.ascontiguousarray(part, dtype=np.float32) for part in (x, x_test))
+        elif x.ndim == 2:
+            x, x_test = standardise(x, x_test)
+        elif x.ndim == 4:
+            x, x_test = _scaled_images((x, x_test))
+        else:
+            why = f"{self.object} has samples of shape {list(x.shape[1:])}, neither images nor features"
+            raise ScenarioError("scale", f"{why}; the valid value is false")
+        return Dataset(x, y, x_test, y_test, arrays.label_names, columns)
+
+
+def _scaled_images(parts: Sequence[NDArray[np.number]]) -> list[NDArray[np.float32]]:
+    """Images (n, channels, height, width), every channel with mean 0 and variance 1 in the first part."""
+    scaled = [np.empty(part.shape, dtype=np.float32) for part in parts]
+    for channel in range(parts[0].shape[1]):
+        reference = parts[0][:, channel].astype(np.float64)
+        mean, deviation = reference.mean(), reference.std() or 1.0
+        for images, out in zip(parts, scaled, strict=True):
+            for first in range(0, len(images), BLOCK):
+                block = images[first : first + BLOCK, channel].astype(np.float64)
+                out[first : first + BLOCK, channel] = (block - mean) / deviation
+    return scaled

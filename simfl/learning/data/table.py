@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.learning.data.base import Dataset
-from simfl.learning.data.image_arrays import broken
+from simfl.learning.data.image_arrays import broken, standardise
 from simfl.learning.data.limits import MAX_CATEGORIES, check_classes, check_values
-from simfl.learning.data.scale import standardise
 
 MAX_CHARACTERS = 1000
 """Of a text: all texts of a column take as much room as the longest."""

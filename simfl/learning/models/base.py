@@ -72,7 +72,7 @@ class Model(Plugin, Protocol):
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         """A ``torch.nn.Module`` from samples (n, *shape) to logits (n, classes).
 
-        Its initial parameter values are overwritten (:mod:`simfl.learning.models.initial`).
+        Its initial parameter values are overwritten (:mod:`simfl.learning.models.build`).
 
         Raises:
             ScenarioError: the model cannot take samples of this shape.
@@ -113,8 +113,8 @@ MODELS = Registry[Model](
         lenet5="conv",
         logistic="dense",
         mlp="dense",
-        multiround_cifar="multiround_networks",
-        multiround_mnist="multiround_networks",
+        multiround_cifar="conv",
+        multiround_mnist="conv",
         python="python",
         resnet18_bn="residual",
         resnet18_gn="residual",

@@ -35,7 +35,7 @@ class CharLstm(Model):
         return classes * self.embedding + recurrent + (self.hidden + 1) * classes
 
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
-        from simfl.learning.models.next_token import NextToken
+        from simfl.learning.models.resnet import NextToken
 
         self.parameters(shape, classes)
         return NextToken(classes, self.embedding, self.hidden, self.layers)

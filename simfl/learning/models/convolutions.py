@@ -11,7 +11,7 @@ A convolution with kernel 1 and stride s is the same convolution with stride 1 o
 computed in their place, in whatever layout, whether a layer or a function asks for it.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -116,10 +116,6 @@ def _transposed_convolution(
     dilation: Pair = 1,
 ) -> torch.Tensor:
     if _needs_guard(weight, weight.shape[1], stride, groups):
-        input, weight = _contiguous((input, weight))
+        # .contiguous() would leave a tensor of one channel in channels-last layout
+        input, weight = (tensor.to(memory_format=torch.contiguous_format) for tensor in (input, weight))
     return torch.conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-def _contiguous(tensors: Iterable[torch.Tensor]) -> list[torch.Tensor]:
-    """``.contiguous()`` would leave a tensor of one channel in channels-last layout."""
-    return [tensor.to(memory_format=torch.contiguous_format) for tensor in tensors]

@@ -51,7 +51,7 @@ class BinaryLogistic:
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
-        from simfl.learning.models.margin import Margin
+        from simfl.learning.models.resnet import Margin
 
         return nn.Sequential(nn.Flatten(), nn.Linear(self.parameters(shape, classes) - 1, 1), Margin())
 

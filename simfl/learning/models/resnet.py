@@ -1,4 +1,6 @@
-"""Residual networks for small images, as modules, with whatever normalisation. Imported only where torch is."""
+"""Torch modules of simfl's models: residual networks with whatever normalisation, and others. Imported only where torch
+is.
+"""
 
 from collections.abc import Callable
 
@@ -52,3 +54,28 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.relu(self.body(x) + self.shortcut(x))
+
+
+class NextToken(nn.Module):
+    """The recurrent network of char_lstm: from tokens (n, length), int64 of 0 .. ``classes`` - 1, to the logits of the
+    next one, (n, classes).
+    """
+
+    def __init__(self, classes: int, embedding: int, hidden: int, layers: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(classes, embedding)
+        self.lstm = nn.LSTM(embedding, hidden, layers, batch_first=True)
+        self.output = nn.Linear(hidden, classes)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", enabled=False):  # processors without AVX-512 have no bfloat16 LSTM
+            states, _ = self.lstm(self.embedding(tokens))
+        logits: torch.Tensor = self.output(states[:, -1])
+        return logits
+
+
+class Margin(torch.nn.Module):
+    """Logits (..., 2) of margins (..., 1): 0 for the first class, the margin for the second."""
+
+    def forward(self, margin: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.zeros_like(margin), margin], dim=-1)

@@ -66,8 +66,7 @@ class PythonObject:
         Raises:
             ScenarioError: there is none, or another than when the scenario was completed.
         """
-        from simfl.learning.objects.handles import find
-        from simfl.learning.objects.named import load
+        from simfl.learning.objects.handles import find, load
 
         if self.handed_in:
             if (handle := find(self.fingerprint or "")) is None:

@@ -1,4 +1,4 @@
-"""What a partition is: which client holds which training samples."""
+"""What a partition is: which client holds which training samples; and what several of them need."""
 
 from abc import abstractmethod
 from collections.abc import Iterable
@@ -139,15 +139,62 @@ PARTITIONS = Registry[Partition](
         "simfl.learning.partitions",
         "bootstrap",
         "dirichlet",
-        "few_classes",
         "growing",
-        "iid",
         "label_skew",
         "natural",
         "python",
         "quantity",
-        "resampled",
         "shards",
         data_sharing="shards",
+        few_classes="label_skew",
+        resampled="bootstrap",
     ),
 )
+
+
+def equal_sizes(samples: int, clients: int) -> NDArray[np.int64]:
+    """Sizes that differ by at most one and add up to ``samples``, shape (clients,)."""
+    sizes = np.full(clients, samples // clients)
+    sizes[: samples % clients] += 1
+    return sizes
+
+
+def apportion(samples: int, shares: NDArray[np.floating] | NDArray[np.integer]) -> NDArray[np.int64]:
+    """Whole numbers that add up to ``samples``, in proportion to ``shares`` (largest remainder), same shape."""
+    exact = samples * (shares / shares.sum())
+    parts = np.floor(exact).astype(np.int64)
+    rest = samples - int(parts.sum())
+    parts[np.argsort(parts - exact, kind="stable")[:rest]] += 1
+    return parts
+
+
+def by_class(data: Dataset, rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """The training samples of each class, each in random order."""
+    order = rng.permutation(len(data.y_train))
+    order = order[np.argsort(data.y_train[order], kind="stable")]
+    return np.split(order, np.cumsum(np.bincount(data.y_train, minlength=data.classes))[:-1])
+
+
+def assign_classes(classes: NDArray[np.int64], clients: int, each: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """``each`` different classes for every client, shape (clients, each), all classes about equally often."""
+    rows = np.empty((clients, each), dtype=np.int64)
+    used = np.zeros(len(classes), dtype=np.int64)
+    for client in range(clients):
+        chosen = np.lexsort((rng.random(len(classes)), used))[:each]
+        used[chosen] += 1
+        rows[client] = classes[chosen]
+    return rows
+
+
+@PARTITIONS("iid")
+@dataclass(frozen=True)
+class Iid:
+    """The samples are shuffled and dealt out in parts whose sizes differ by at most one."""
+
+    always_possible = True
+    leaves_nobody_out = True
+    disjoint = True
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        samples = len(data.y_train)
+        return Split.cut(rng.permutation(samples), equal_sizes(samples, clients))

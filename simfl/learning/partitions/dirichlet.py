@@ -9,8 +9,7 @@ from pydantic import Field
 
 from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
-from simfl.learning.partitions.assign import apportion, by_class, equal_sizes
-from simfl.learning.partitions.base import PARTITIONS, Split
+from simfl.learning.partitions.base import PARTITIONS, Split, apportion, by_class, equal_sizes
 
 TRIES = 1000
 

@@ -8,8 +8,7 @@ from pydantic import Field
 
 from simfl.core.distributions import DistributionField, LogNormal, checked_draws
 from simfl.learning.data.base import Dataset
-from simfl.learning.partitions.assign import apportion
-from simfl.learning.partitions.base import PARTITIONS, Split
+from simfl.learning.partitions.base import PARTITIONS, Split, apportion
 
 
 @PARTITIONS("quantity")

@@ -1,6 +1,7 @@
 """What a transform of data is: pure, drawn from the run's streams, and free to treat training and test differently."""
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -49,7 +50,7 @@ TRANSFORMS = Registry[Transform](
     "transform",
     promises=("origins",),
     protocol=Transform,
-    modules=modules_of("simfl.learning.transforms", "colours", "images", "rotation", none="unchanged"),
+    modules=modules_of("simfl.learning.transforms", "colours", "images", "rotation"),
 )
 
 
@@ -97,3 +98,15 @@ def normalise(train: NDArray[np.float32], test: NDArray[np.float32]) -> tuple[ND
     shift = mean.astype(np.float32)[:, None, None]
     factor = (1 / np.where(deviation > 0, deviation, 1)).astype(np.float32)[:, None, None]
     return (train - shift) * factor, (test - shift) * factor
+
+
+@TRANSFORMS("none")
+@dataclass(frozen=True)
+class Unchanged(Transform):
+    """Data as they are."""
+
+    def origins(self, samples: int) -> NDArray[np.int64]:
+        return np.arange(samples)
+
+    def apply(self, data: Dataset, streams: Streams) -> Dataset:
+        return data

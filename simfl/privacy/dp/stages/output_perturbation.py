@@ -5,7 +5,7 @@ most 2 R / (k alpha) in the Euclidean norm when one sample is replaced (Chaudhur
 Corollary 8), and the mean of n clients by an n-th of that. The keys ``samples`` and ``alpha`` say for which k and alpha
 noise is made. What it then protects follows from what clients really do: SGD has made so many steps of
 ``training.learning_rate`` on so many samples with the penalty ``training.weight_decay``, and one sample moves its model
-as far as :mod:`simfl.learning.sample_moves` says, often further than a minimum. The slope is L = s sqrt(X^2 + 1), where
+as far as :mod:`simfl.learning.work` says, often further than a minimum. The slope is L = s sqrt(X^2 + 1), where
 X is the norm of the longest training sample of the run and s the model's steepness: 1 for logistic regression of two
 classes, sqrt(2) for more, with an intercept. A sample that several clients hold, or one client twice, moves the sum by
 the bounds of all copies. For other models, learning rates beyond 2 / smoothness, and client algorithms that send

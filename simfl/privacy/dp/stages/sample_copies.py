@@ -12,7 +12,7 @@ from simfl.privacy.stage import Members
 def of_each_sample(members: Members, penalty: float) -> NDArray[np.float64]:
     """By how much, in the Euclidean norm, one sample of its client moves each weighted update in the sum, (n,).
 
-    What SGD's own steps allow (:mod:`simfl.learning.sample_moves`). Exact minimisers of a mean of k losses and an L2
+    What SGD's own steps allow (:mod:`simfl.learning.work`). Exact minimisers of a mean of k losses and an L2
     penalty: 2 L / (k penalty) by Chaudhuri, Monteleoni and Sarwate, JMLR 2011, Corollary 8, with the samples k and the
     slope L of the run. Infinite where these are not known, or clients may leave after a look at their data.
     """
