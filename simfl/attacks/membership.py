@@ -97,7 +97,7 @@ class Membership(Recovery):
     def answer(
         self, challenge: Candidates, state: Arrays, knowledge: AttackerKnowledge, streams: Streams
     ) -> NDArray[np.float64] | None:
-        from simfl.attacks.logits import logits_of
+        from simfl.attacks.gradients import logits_of
 
         if "model" not in state:
             return None
@@ -125,7 +125,7 @@ class Membership(Recovery):
 
             said = alignments(knowledge, batch.starts, batch.updates, x, y)
             return fedmia(said[of_client][0], said[~of_client])
-        from simfl.attacks.logits import logits_of
+        from simfl.attacks.gradients import logits_of
 
         models = batch.starts + batch.updates
         mine = logits_of(knowledge, models[of_client][0], x)

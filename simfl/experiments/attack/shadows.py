@@ -154,7 +154,7 @@ def _with(data: Dataset, members: Any, others: Any, inside: NDArray[np.bool_]) -
 def _margins(
     knowledge: AttackerKnowledge, model: NDArray[np.float32], data: Dataset, members: Any, others: Any
 ) -> NDArray[np.float64]:
-    from simfl.attacks.logits import logits_of
+    from simfl.attacks.gradients import logits_of
 
     x = np.concatenate([data.x_train[members], data.x_test[others]])
     y = np.concatenate([data.y_train[members], data.y_test[others]])

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from simfl.privacy.multiround.analysis import MatrixAnalysis, MatrixEvaluation
+from simfl.privacy.multiround.analysis import MatrixAnalysis, MatrixEvaluation, bounds_for_any_weights
 from simfl.privacy.multiround.budget import BUDGET, Budget
 from simfl.privacy.multiround.guarantee_trace import Trace
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 from simfl.privacy.multiround.semi_strong import GAP
-from simfl.privacy.multiround.uncertain_weights import bounds_for_any_weights
 from simfl.privacy.multiround.witness import Witness, of_round, on_support
 
 
@@ -67,7 +66,7 @@ def multi_round(
         budget: work each stage may take, in modular multiplications (10**9 is a few seconds).
         seed: of the search for light vectors.
         trust: take weights that cannot be read for sure as they stand; else the metrics are intervals that hold for
-            any weights there (:mod:`simfl.privacy.multiround.uncertain_weights`).
+            any weights there (:mod:`simfl.privacy.multiround.analysis`).
         doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
             found out.
 
