@@ -127,5 +127,5 @@ ACCOUNTANTS = Registry[Accountant](
     "accountant",
     promises=("covers",),
     protocol=Accountant,
-    modules=modules_of("simfl.privacy.dp.accountants", "pld", "rdp", "zero_out"),
+    modules=modules_of("simfl.privacy.dp.accountants", "zero_out", pld="amplification", rdp="amplification"),
 )

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.columns import Column
-from simfl.core.errors import PluginError
-from simfl.core.types import Arrays, Units, View
+from simfl.core.errors import PluginError, suggestion
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import CLEAR_FIELDS, VIEW_FIELDS, Arrays, Units, View
 from simfl.core.validation import describe_type, read_only
 from simfl.selection.base import Guarantee, Policy
 
@@ -198,3 +199,23 @@ def shuffle_clients(policy: Policy, order: NDArray[np.integer]) -> Policy:
     ``order`` is a permutation of the clients; client ``order[j]`` takes the place of client ``j``.
     """
     return _Shuffled(policy, np.asarray(order))  # type: ignore[return-value]  # its k only reads
+
+
+ROUND_BY_ROUND = "synchronous"
+OBSERVED_BY = frozenset({ROUND_BY_ROUND, "buffered"})
+"""Servers that see single jobs: how long each takes, and the losses that come with its update."""
+
+
+def unreadable(setting: ScenarioView) -> list[str]:
+    """What the policy cannot be told, in words about it."""
+    policy, server = setting.selection, setting.training.server
+    problems = [f"reads '{name}', which nobody knows{suggestion(name, VIEW_FIELDS)}" for name in sorted(policy.reads)
+                if name not in VIEW_FIELDS]  # fmt: skip
+    losses = policy.reads & set(CLEAR_FIELDS)
+    if (losses or policy.asks) and not setting.learning.measures_losses:
+        problems.append("reads losses of the clients, and there are none: use learning with data that simfl trains on")
+    if policy.asks and server != ROUND_BY_ROUND:
+        problems.append("asks clients before it selects, which needs rounds; use training: fedavg")
+    elif (losses or "seconds" in policy.reads) and server not in OBSERVED_BY:
+        problems.append("reads what single jobs tell, which this training rule does not look at; use training: fedavg")
+    return problems

@@ -1,4 +1,4 @@
-"""Uniformly random selection: the FedAvg default."""
+"""Random selection: uniformly, the FedAvg default, or weighted towards clients that took part least."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -38,3 +38,15 @@ class RandomSelection:
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         return blocks.choose(view, 1, k, "uniform", rng)
+
+
+@POLICIES("weighted")
+@dataclass(frozen=True)
+class WeightedSelection(RandomSelection):
+    """The K available clients of least participation, ties at random. Reference: arXiv 2106.03328, section 3.3."""
+
+    uniform = False
+    sampling = ""
+
+    def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        return blocks.choose(view, 1, k, "least_total", rng)

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from simfl.attacks.inversion import assign_samples, psnr, ssim
-from simfl.attacks.membership_statistics import fedmia, lira, margins, rates, tpr_at
+from simfl.attacks.membership import fedmia, lira, margins, rates, tpr_at
 from simfl.cli import simfl
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.rng import Streams

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from simfl.attacks.base import Finding
 from simfl.attacks.context import AttackerKnowledge
-from simfl.attacks.membership import membership_finding
-from simfl.attacks.membership_statistics import lira, margins, rates
+from simfl.attacks.membership import lira, margins, membership_finding, rates
 from simfl.core.children import SafeSpawn
 from simfl.core.errors import ExhaustedError, SimflError
 from simfl.core.rng import Streams

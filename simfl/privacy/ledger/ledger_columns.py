@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.losses import losses, noised_weights
-from simfl.privacy.ledger.information import Floats
+from simfl.privacy.ledger.coalitions import Floats
 from simfl.privacy.ledger.ledger_scope import COLLUDERS, LEDGER_COLUMNS
 from simfl.privacy.ledger.noise_ledger import ColluderCurve, NoiseLedger, bounded_ledger
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, with_samples

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.one_thread import one_thread
-from simfl.privacy.ledger.coalitions import Errors, greedy, groups, pairs, smaller_than_hidden, with_two
-from simfl.privacy.ledger.information import Floats, Information
+from simfl.privacy.ledger.coalitions import Errors, Floats, Information, greedy, groups, pairs, smaller_than_hidden
 from simfl.privacy.ledger.ledger_scope import COLLUDERS
 from simfl.privacy.multiround.basis import Basis, basis
 from simfl.privacy.multiround.budget import Budget
@@ -149,7 +148,7 @@ class _State:
             if not self._noise_free:
                 self._lower_to_bounds(upper)
             if n <= ALL_PAIRS and (two := np.flatnonzero(self._colluders == 2)).size:
-                lower[two] = upper[two] = with_two(errors)
+                lower[two] = upper[two] = errors.with_two()
             lower[self._colluders == 1] = upper[self._colluders == 1] = errors.with_one()
         hidden = smaller_than_hidden(self._colluders, self._class_sizes(), weak)
         upper[hidden] = lower[hidden] = 0.0

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
-from simfl.privacy.multiround.weight_reading import LARGEST
-from simfl.privacy.multiround.weights import Values
+from simfl.privacy.multiround.weight_reading import LARGEST, Values
 
 
 @dataclass(frozen=True)

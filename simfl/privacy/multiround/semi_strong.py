@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simfl.core.linear_solver import simplex_solver
 from simfl.privacy.multiround.basis import Basis
 from simfl.privacy.multiround.budget import Budget
-from simfl.privacy.multiround.weights import Values
+from simfl.privacy.multiround.weight_reading import Values
 
 if TYPE_CHECKING:
     from highspy import Highs, HighsSolution

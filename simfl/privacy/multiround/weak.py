@@ -9,7 +9,7 @@
 # a linear code, NP-hard in general (Vardy, IEEE Trans. IT 43, 1997), so the result is an interval [lower, upper]: every
 # upper bound has a vector that attains it, every lower bound a proof that no lighter vector exists.
 #
-# Over which numbers. Weights are exact numbers (weights.py), and the search runs modulo a prime p below 2^32. A vector
+# Over which numbers. Weights are exact numbers (``Values``), and the search runs modulo a prime p below 2^32. A vector
 # of R with integral coefficients without a common factor is a codeword modulo p, with at most as many non-zeros. So
 #     "no codeword modulo p weighs less than w"  implies  "no vector of R weighs less than w"
 #     (one prime suffices),

@@ -25,8 +25,15 @@ from simfl.secagg.crypto.field import Elements, Q, to_signed
 from simfl.secagg.crypto.keys import ELEMENT, KEY, agree, derive, public_key, secret, stretch_seed
 from simfl.secagg.crypto.quantise import Grid
 from simfl.secagg.masked_protocol import FINEST, CryptoRates, MaskedProtocol, beyond, clipped_row
-from simfl.secagg.oblivious.grid_noise import GridNoise, pure_epsilon
-from simfl.secagg.oblivious.noise_messages import ObliviousPlan, Party, choices, forward, run_round
+from simfl.secagg.oblivious.noise_messages import (
+    GridNoise,
+    ObliviousPlan,
+    Party,
+    choices,
+    forward,
+    pure_epsilon,
+    run_round,
+)
 from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
 from simfl.secagg.transcript import Rows, Transcript
 from simfl.secagg.updates import ClientUpdates
@@ -141,7 +148,7 @@ class Oblivious(MaskedProtocol):
     """Each party's noise comes from all others, masked, two to choose from; a missing party fails the round.
 
     n (n - 1) differences of Gamma(1/n, scale) are in the sum: n - 1 Laplace variables; on the grid of whole numbers
-    Polya shares and discrete Laplace variables (:mod:`simfl.secagg.oblivious.grid_noise`). The scale is that of
+    Polya shares and discrete Laplace variables (:mod:`simfl.secagg.oblivious.noise_messages`). The scale is that of
     ``output_perturbation``: 2 R / (n k alpha epsilon) as published, n times that if calibrated. ``epsilon_weight``
     counts that updates are rounded, too. Reference: Byrd et al., ICAIF 2022. With ``execute: cost_only`` the noise is
     drawn at once, as two Gamma(n - 1, scale), without the grid; the columns are the same.
