@@ -193,7 +193,7 @@ POLICIES = Registry[Policy](
         "power_of_choice",
         "random",
         "tifl",
-        all="everyone",
+        all="random",
         batch_partition="partition",
         weighted="random",
     ),

@@ -55,3 +55,8 @@ def are_bounds(numbers: Mapping[str, Any]) -> bool:
     """Whether only bounds of the weak guarantee are known, by a run's final values or their means, by name."""
     lower, upper = (numbers.get(f"privacy_weak_{end}") for end in ("lower", "upper"))
     return lower is not None and upper is not None and lower < upper
+
+
+def reduce_by(metric: NDArray[np.float64], colluders: int) -> NDArray[np.float64]:
+    """A metric, or its bound, against the server and any of so many clients; NaN stays NaN."""
+    return np.maximum(metric - colluders, 1.0)

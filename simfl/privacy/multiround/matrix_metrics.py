@@ -5,7 +5,7 @@ arXiv 2106.03328 (strong: eq. 5 and App. C; weak: Remark 1); On Multi-Round Priv
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -166,3 +166,41 @@ def _witness(study: MatrixAnalysis, rank: int, source: Any) -> Witness | None:
     if isinstance(source, int):
         return of_round(study.basis, source)
     return on_support(study.basis, rank, source, Budget(study.budget))
+
+
+class ColludedGuarantees(NamedTuple):
+    """What is left against the server and any c clients, None where it is not known.
+
+    Attributes:
+        colluders: c.
+        semi_strong: a lower bound.
+    """
+
+    colluders: int
+    strong: int | None
+    semi_strong: float | None
+    weak_lower: int | None
+    weak_upper: int | None
+
+
+def against_any(metrics: MultiRound, colluders: int) -> ColludedGuarantees:
+    """The guarantees against the server and any of so many clients.
+
+    A client knows its own update, so that it can be taken off every sum. Against named colluders the metrics are those
+    of the matrix :func:`without their columns <simfl.privacy.multiround.participation_matrix.without_clients>`. Against
+    any c of them:
+
+    * strong: max(1, strong - c), met by c members of a smallest class,
+    * weak: max(1, weak - c), met by c clients of a lightest combination,
+    * semi-strong: at least max(1, semi-strong - c); the bound need not be met.
+
+    The proofs are in docs/explanation/colluders.md.
+    """
+    semi = metrics.semi_strong_bound if metrics.semi_strong is None else metrics.semi_strong
+    return ColludedGuarantees(
+        colluders,
+        None if metrics.strong is None else max(1, metrics.strong - colluders),
+        None if semi is None else max(1.0, semi - colluders),
+        None if metrics.weak_lower is None else max(1, metrics.weak_lower - colluders),
+        None if metrics.weak_upper is None else max(1, metrics.weak_upper - colluders),
+    )

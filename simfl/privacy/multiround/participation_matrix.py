@@ -224,3 +224,21 @@ def identical(rounds: ParticipationMatrix) -> Classes:
             least = min(least, int(members.min()), int(left[known & ~whole].min(initial=least)))
         count[t], smallest[t] = last, least
     return Classes(label - 1, size[1 : last + 1].copy(), count, smallest)
+
+
+def without_clients(matrix: ParticipationMatrix, colluding: NDArray[np.integer]) -> ParticipationMatrix:
+    """The sums after the colluders' own updates have been taken off: the columns of the others, in their order.
+
+    Weights mean what they were read as beside all columns.
+    """
+    stays = np.ones(matrix.shape[1], dtype=bool)
+    stays[colluding] = False
+    of_others = stays[matrix.clients]
+    place = np.cumsum(stays) - 1
+    return replace(
+        matrix,
+        indptr=np.append(0, np.cumsum(of_others))[matrix.indptr],
+        clients=place[matrix.clients[of_others]],
+        codes=matrix.codes[of_others],
+        shape=(matrix.shape[0], int(stays.sum())),
+    )
