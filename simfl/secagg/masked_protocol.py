@@ -63,8 +63,7 @@ class MaskedProtocol(Protocol):
         Field(description="mask the updates; or cost_only: the same bytes, times and sums, without the mathematics"),
     ] = True
     clip: Annotated[
-        float,
-        Field(gt=0, le=1e9, description="largest magnitude of a coordinate; what lies beyond is clipped"),
+        float, Field(gt=0, le=1e9, description="largest magnitude of a coordinate; what lies beyond is clipped")
     ] = 4.0
     scale: Annotated[
         float | None,

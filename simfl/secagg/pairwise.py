@@ -254,8 +254,7 @@ class SecAggPlus(PairwiseMasks):
     security_bits: Annotated[float, Field(ge=1, le=256, description="a breach is as likely as 2 to minus this")] = 40.0
     correctness_bits: Annotated[float, Field(ge=1, le=256, description="a failure within those rates, likewise")] = 30.0
     neighbours: Annotated[
-        int | None,
-        Field(ge=2, multiple_of=2, description="of each client, with threshold; null = as few as are safe"),
+        int | None, Field(ge=2, multiple_of=2, description="of each client, with threshold; null = as few as are safe")
     ] = None
     threshold: Annotated[int | None, Field(ge=1, description="shares that open a secret, with neighbours")] = None
 

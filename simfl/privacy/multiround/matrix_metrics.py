@@ -84,23 +84,9 @@ def multi_round(
 def bounded_metrics(rounds: ParticipationMatrix, study: MatrixAnalysis, evaluation: MatrixEvaluation) -> MultiRound:
     """The metrics after the last of some rounds of which not all are sure; the study is of those that are."""
     columns = bounds_for_any_weights(rounds, study.trace(evaluation), every=0)
-    strong, semi, lower, upper = (
-        column[-1] for column in (columns.strong, columns.semi_strong, columns.weak_lower, columns.weak_upper)
-    )
     part = final_metrics(study, evaluation)
-    return MultiRound(
-        *rounds.shape,
-        None,
-        int(strong),
-        None if np.isnan(semi) else float(semi),
-        float(strong),
-        int(lower),
-        int(upper),
-        None,
-        part.weak_witness if part.weak_upper == upper else None,
-        False,
-        rounds.values.kinds(rounds.codes),
-    )
+    witness = part.weak_witness if part.weak_upper == columns.weak_upper[-1] else None
+    return _without_rank(rounds, columns, witness, False)
 
 
 def final_metrics(study: MatrixAnalysis, evaluation: MatrixEvaluation) -> MultiRound:
@@ -111,7 +97,7 @@ def final_metrics(study: MatrixAnalysis, evaluation: MatrixEvaluation) -> MultiR
         return MultiRound(n_rounds, n_clients, 0)
     strong = int(basis.classes.smallest[-1])
     if basis.known < n_rounds:
-        return _beyond(study, strong, study.trace(evaluation))
+        return _beyond(study, study.trace(evaluation))
     rank = len(basis.rounds)
     enclosure, weak = evaluation.semi[rank], evaluation.weak
     value, witness = enclosure.value, None
@@ -138,27 +124,22 @@ def final_metrics(study: MatrixAnalysis, evaluation: MatrixEvaluation) -> MultiR
     )
 
 
-def _beyond(study: MatrixAnalysis, strong: int, columns: Trace) -> MultiRound:
+def _beyond(study: MatrixAnalysis, columns: Trace) -> MultiRound:
     """Where the rank is beyond the budget."""
-    n_rounds, n_clients = study.rounds.shape
     counts = np.diff(study.rounds.indptr)
-    smallest_round = of_round(study.basis, int(np.argmin(np.where(counts > 0, counts, n_clients + 1))))
-    semi = None if np.isnan(columns.semi_strong[-1]) else float(columns.semi_strong[-1])
-    lower, upper = int(columns.weak_lower[-1]), int(columns.weak_upper[-1])
-    witness = smallest_round if len(smallest_round.values) == upper else None
+    smallest = of_round(study.basis, int(np.argmin(np.where(counts > 0, counts, study.rounds.shape[1] + 1))))
+    witness = smallest if len(smallest.values) == columns.weak_upper[-1] else None
+    return _without_rank(study.rounds, columns, witness, bool(study.rounds.sure.all()))
+
+
+def _without_rank(rounds: ParticipationMatrix, columns: Trace, witness: Witness | None, sure: bool) -> MultiRound:
+    """The bounds after the last round; the witness is of the weak one."""
+    strong, semi, lower, upper = (
+        column[-1] for column in (columns.strong, columns.semi_strong, columns.weak_lower, columns.weak_upper)
+    )
+    value, read = None if np.isnan(semi) else float(semi), rounds.values.kinds(rounds.codes)
     return MultiRound(
-        n_rounds,
-        n_clients,
-        None,
-        strong,
-        semi,
-        float(strong),
-        lower,
-        upper,
-        None,
-        witness,
-        bool(study.rounds.sure.all()),
-        study.rounds.values.kinds(study.rounds.codes),
+        *rounds.shape, None, int(strong), value, float(strong), int(lower), int(upper), None, witness, sure, read
     )
 
 

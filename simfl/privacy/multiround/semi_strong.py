@@ -222,12 +222,7 @@ def semi_strong(basis: Basis, ranks: list[int], last: dict[int, int], budget: Bu
 
 
 def _solve_programmes(
-    basis: Basis,
-    rank: int,
-    best: Enclosure,
-    bound: NDArray[np.float64],
-    done: NDArray[np.bool_],
-    budget: Budget,
+    basis: Basis, rank: int, best: Enclosure, bound: NDArray[np.float64], done: NDArray[np.bool_], budget: Budget
 ) -> Enclosure:
     """Solves programmes in the order of their lower bounds until none can lie below the best; updates ``bound``."""
     present, label, size = basis.merged_classes(rank)

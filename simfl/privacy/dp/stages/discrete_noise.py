@@ -124,8 +124,7 @@ class Distributed(Stage):
     sharers: Sharers = None
     colluders: Colluders = 0
     bits: Annotated[
-        int | None,
-        Field(ge=1, le=62, description="a sum has 2^bits values; null = 20, if the field has room"),
+        int | None, Field(ge=1, le=62, description="a sum has 2^bits values; null = 20, if the field has room")
     ] = None
     deviations: Annotated[
         float, Field(gt=0, description="standard deviations of a sum's coordinate that do not wrap around")

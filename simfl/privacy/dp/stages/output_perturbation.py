@@ -62,8 +62,7 @@ class OutputPerturbation(Stage):
         Field(gt=0, le=1e9, description="strong convexity of the local loss, its L2 penalty, as noise assumes it"),
     ] = 1.0
     penalty: Annotated[
-        float | None,
-        Field(ge=0, description="the L2 penalty of the local loss as it is; null = training.weight_decay"),
+        float | None, Field(ge=0, description="the L2 penalty of the local loss as it is; null = training.weight_decay")
     ] = None
     new: Annotated[int, Field(ge=0, le=10**9, description="samples that every further round adds to k")] = 0
     rounds: Annotated[
