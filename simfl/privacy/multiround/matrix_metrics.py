@@ -168,7 +168,7 @@ def against_any(metrics: MultiRound, colluders: int) -> ColludedGuarantees:
     """The guarantees against the server and any of so many clients.
 
     A client knows its own update, so that it can be taken off every sum. Against named colluders the metrics are those
-    of the matrix :func:`without their columns <simfl.privacy.multiround.participation_matrix.without_clients>`. Against
+    of the matrix without their columns (:func:`simfl.privacy.multiround.participation_matrix.without_clients`). Against
     any c of them:
 
     * strong: max(1, strong - c), met by c members of a smallest class,
