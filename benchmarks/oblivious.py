@@ -18,8 +18,7 @@ import numpy as np
 
 from simfl.core.rng import Streams
 from simfl.secagg.crypto.keys import elements, secret, stretch_seed
-from simfl.secagg.oblivious.grid_noise import GridNoise
-from simfl.secagg.oblivious.noise_messages import ObliviousPlan, Party, choices, forward
+from simfl.secagg.oblivious.noise_messages import GridNoise, ObliviousPlan, Party, choices, forward
 
 MOST = 3.0
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 
-from simfl.attacks.image_similarity import psnr, ssim
+from simfl.attacks.inversion import psnr, ssim
 from simfl.experiments import runner
 from simfl.experiments.compare.intervals import mean
 from simfl.runs.in_memory import run_in_memory

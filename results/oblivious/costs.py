@@ -22,8 +22,7 @@ from simfl.results.run_files import read_table
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from simfl.secagg.crypto.keys import agree, derive, public_key, secret, stretch_seed
-from simfl.secagg.oblivious.grid_noise import GridNoise
-from simfl.secagg.oblivious.noise_messages import ObliviousPlan, Party, choices
+from simfl.secagg.oblivious.noise_messages import GridNoise, ObliviousPlan, Party, choices
 
 HERE = Path(__file__).resolve().parent
 USERS = (200, 400, 600, 800, 1000, 3000, 5000)

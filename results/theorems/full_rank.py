@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest
 
 from simfl.core.rng import Streams
-from simfl.selection.theory.bounds import full_rank_probability
+from simfl.selection.theory.families import full_rank_probability
 
 HERE = Path(__file__).resolve().parent
 SIZES = ((10, 2), (20, 4), (40, 8), (40, 4), (60, 12), (120, 12), (120, 24))

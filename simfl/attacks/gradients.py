@@ -1,4 +1,7 @@
-"""How well an update points where training on a sample does (FedMIA: Zhu et al. 2024). Imports torch."""
+"""What a known model says of samples: its logits, and how well an update points where training on a sample does.
+
+The latter is FedMIA's (Zhu et al. 2024). Imports torch.
+"""
 
 import warnings
 
@@ -56,3 +59,16 @@ def _slopes(knowledge: AttackerKnowledge, start: torch.Tensor, x: torch.Tensor, 
         each = vmap(grad(loss), in_dims=(None, 0, 0))(trained, x, y)
     flat = torch.cat([each[p.name].flatten(1) for p in knowledge.trained_parameters], dim=1)
     return flat / flat.norm(dim=1, keepdim=True).clamp_min(1e-30)
+
+
+BATCH = 500
+
+
+def logits_of(knowledge: AttackerKnowledge, model: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float64]:
+    """float64 (n, classes) of samples (n, *shape) under a model (d,)."""
+    flat = torch.from_numpy(np.array(model, dtype=np.float32))
+    weights = knowledge.weights(flat)
+    with torch.inference_mode():
+        cuts = range(0, len(x), BATCH)
+        parts = [functional_call(knowledge.module, weights, (torch.from_numpy(x[i : i + BATCH]),)) for i in cuts]
+    return torch.cat(parts).double().numpy()

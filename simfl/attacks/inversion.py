@@ -1,23 +1,124 @@
 """Training samples out of recovered updates (arXiv 2106.03328, Figure 9; Geiping et al. 2020)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.attacks.analytic import samples_of
 from simfl.attacks.base import OBSERVERS, Finding, Picture, with_label
 from simfl.attacks.context import AttackerKnowledge, GroundTruth
-from simfl.attacks.image_similarity import assign_samples, psnr, ssim
 from simfl.attacks.update_recovery import Recovery
 from simfl.attacks.view import unread
+from simfl.clients.local_values import Parameter
 from simfl.core.columns import Column
+from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays
+
+SIGMA, RADIUS = 1.5, 5
+"""Of the Gaussian window, 11 pixels wide. Reference: Wang et al. 2004."""
+
+
+def psnr(true: NDArray[np.float32], recovered: NDArray[np.float32]) -> float:
+    """Peak signal-to-noise ratio, dB: -10 log10 of the mean squared error."""
+    error = float(np.mean(np.square(true.astype(np.float64) - recovered)))
+    return -10 * float(np.log10(max(error, 1e-30)))
+
+
+def ssim(true: NDArray[np.float32], recovered: NDArray[np.float32]) -> float:
+    """Structural similarity, mean over channels and inner pixels; NaN for pictures smaller than its window."""
+    from scipy.ndimage import gaussian_filter
+
+    if true.ndim != 3 or min(true.shape[1:]) <= 2 * RADIUS:
+        return float("nan")
+
+    def smooth(picture: NDArray[np.float64]) -> NDArray[np.float64]:
+        sigma = (0, SIGMA, SIGMA)
+        inner: NDArray[np.float64] = gaussian_filter(picture, sigma, truncate=RADIUS / SIGMA)
+        return inner[:, RADIUS:-RADIUS, RADIUS:-RADIUS]
+
+    x, y = true.astype(np.float64), recovered.astype(np.float64)
+    mx, my = smooth(x), smooth(y)
+    vx, vy, cxy = smooth(x * x) - mx * mx, smooth(y * y) - my * my, smooth(x * y) - mx * my
+    c1, c2 = 0.01**2, 0.03**2
+    ratio = (2 * mx * my + c1) * (2 * cxy + c2) / ((mx * mx + my * my + c1) * (vx + vy + c2))
+    return float(ratio.mean())
+
+
+def assign_samples(true: NDArray[np.float32], recovered: NDArray[np.float32]) -> NDArray[np.int64]:
+    """For each true sample the one of (m, ...) that is assigned to it, least squared error in all; -1 where there are
+    fewer.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    n, flat = len(true), _flat(true)
+    place = np.full(n, -1, dtype=np.int64)
+    if len(recovered):
+        other = _flat(recovered)
+        cost = np.square(flat).sum(1)[:, None] + np.square(other).sum(1) - 2 * flat @ other.T
+        rows, columns = linear_sum_assignment(cost)
+        place[rows] = columns
+    return place
+
+
+def _flat(samples: NDArray[np.float32]) -> NDArray[np.float64]:
+    """(n, ...) as (n, d), also where there is no sample."""
+    return samples.reshape(len(samples), prod(samples.shape[1:])).astype(np.float64)
+
+
+LEAST = 1e-6
+"""Changes of a bias below this share of the largest one are rounding."""
+
+
+def samples_of(update: NDArray[np.float32], knowledge: AttackerKnowledge) -> NDArray[np.float32]:
+    """The different samples that a first layer's units tell, (m, *shape), those that most units agree on first:
+    of a unit, its weights over its bias (Geiping et al. 2020, section 3.2).
+
+    Of the update, (d,), of a client or a sum. Exact for one sample whatever the local steps and momentum, not with
+    weight decay; of several samples, for each that fires some ReLU unit alone.
+
+    Raises:
+        ScenarioError: the model does not begin with a linear layer with a bias.
+    """
+    weight, bias = _first_layer(knowledge.parameters, prod(knowledge.shape))
+    rows = update[weight.elements].reshape(weight.shape).astype(np.float64)
+    steps = update[bias.elements].astype(np.float64)
+    large = np.abs(steps) > LEAST * np.abs(steps).max(initial=0)
+    if not large.any():
+        return np.empty((0, *knowledge.shape), dtype=np.float32)
+    samples = (rows[large] / steps[large, None]).reshape(-1, *knowledge.shape)
+    width = knowledge.high - knowledge.low
+    inside = ((samples >= knowledge.low - 0.05 * width) & (samples <= knowledge.high + 0.05 * width)).reshape(
+        len(samples), prod(samples.shape[1:])
+    )
+    order = np.argsort(-np.abs(steps[large]), kind="stable")
+    samples = np.clip(samples, knowledge.low, knowledge.high)[order][inside.all(axis=1)[order]]
+    return _different(samples.astype(np.float32))
+
+
+def _first_layer(parameters: Sequence[Parameter], pixels: int) -> tuple[Parameter, Parameter]:
+    first, *rest = parameters
+    if first.layer != "Linear" or first.shape[1:] != (pixels,) or not rest or rest[0].shape != first.shape[:1]:
+        why = "is analytic, but the model does not begin with a linear layer with a bias; use cosine"
+        raise ScenarioError("method", why)
+    return first, rest[0]
+
+
+def _different(samples: NDArray[np.float32]) -> NDArray[np.float32]:
+    """One of each group of nearly equal samples, the largest groups first."""
+    flat, left = samples.reshape(len(samples), prod(samples.shape[1:])), np.arange(len(samples))
+    groups: list[tuple[int, int]] = []
+    while len(left):
+        near = np.square(flat[left] - flat[left[0]]).mean(axis=1) < 1e-6 * (1 + np.square(flat[left[0]]).mean())
+        groups.append((int(near.sum()), int(left[0])))
+        left = left[~near]
+    return samples[[first for _, first in sorted(groups, key=lambda group: -group[0])]]
+
 
 UNROLLED = 8
 """Most local steps that are simulated; of more, their sum is taken for one step."""

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.attacks.base import Label, ServerView
-from simfl.attacks.least_squares import LeastSquares
-from simfl.attacks.linear import solve
+from simfl.attacks.least_squares import LeastSquares, solve
 from simfl.attacks.view import View
 from simfl.core.one_thread import one_thread
 from simfl.core.rng import Streams

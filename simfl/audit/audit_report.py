@@ -14,13 +14,17 @@ from simfl.audit.recovery import hidden
 from simfl.core.certificate_words import facts_of_a_log
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.privacy.multiround.analysis import MatrixAnalysis
+from simfl.privacy.multiround.analysis import MatrixAnalysis, bounds_for_any_weights
 from simfl.privacy.multiround.budget import BUDGET, Budget
-from simfl.privacy.multiround.colluders import ColludedGuarantees, against_any, without_clients
 from simfl.privacy.multiround.guarantee_trace import Trace
-from simfl.privacy.multiround.matrix_metrics import MultiRound, bounded_metrics, final_metrics
-from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
-from simfl.privacy.multiround.uncertain_weights import bounds_for_any_weights
+from simfl.privacy.multiround.matrix_metrics import (
+    ColludedGuarantees,
+    MultiRound,
+    against_any,
+    bounded_metrics,
+    final_metrics,
+)
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, without_clients
 
 
 @dataclass(frozen=True)

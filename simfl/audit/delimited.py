@@ -13,7 +13,7 @@ from simfl.audit.log import Limits, Log, sparse
 from simfl.audit.matrices import check_weights
 from simfl.audit.weight_cells import DIGITS, MORE_DIGITS, LongWeights
 from simfl.core.errors import SimflError
-from simfl.privacy.multiround.number_formats import LARGEST
+from simfl.privacy.multiround.weight_reading import LARGEST
 
 CHUNK = 3 * 10**6  # cells
 DELIMITERS = ",;\t|"

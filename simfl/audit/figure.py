@@ -10,7 +10,7 @@ from simfl.audit.audit_report import Report
 from simfl.core.certificate_words import OF_A_LOG
 from simfl.core.storage.disk import write_atomically
 from simfl.core.wording import amount
-from simfl.privacy.ledger.bounded_ledger import BoundedLedger
+from simfl.privacy.ledger.noise_ledger import BoundedLedger
 from simfl.privacy.multiround.guarantee_trace import Trace
 
 if TYPE_CHECKING:

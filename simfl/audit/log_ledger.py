@@ -13,13 +13,11 @@ from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER
 from simfl.core.wording import amount
-from simfl.privacy.accountant import History
+from simfl.privacy.accountant import History, history_of_log
 from simfl.privacy.certify.observer_view import ObserverView
-from simfl.privacy.dp.log_replay import history_of_log
-from simfl.privacy.ledger.bounded_ledger import BoundedLedger, bounded_ledger
+from simfl.privacy.ledger.ledger_columns import sums_and_noise
 from simfl.privacy.ledger.ledger_scope import COLLUDERS, GAUSSIAN_IN_SUM, is_covered
-from simfl.privacy.ledger.noise_ledger import NoiseLedger
-from simfl.privacy.ledger.observed import sums_and_noise
+from simfl.privacy.ledger.noise_ledger import BoundedLedger, NoiseLedger, bounded_ledger
 from simfl.privacy.multiround.budget import BUDGET
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 

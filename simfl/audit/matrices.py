@@ -9,7 +9,7 @@ import numpy as np
 
 from simfl.audit.log import Limits, Log, sparse
 from simfl.core.errors import SimflError
-from simfl.privacy.multiround.number_formats import LARGEST
+from simfl.privacy.multiround.weight_reading import LARGEST
 
 
 def array(path: Path) -> Log:

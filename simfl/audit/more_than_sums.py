@@ -3,7 +3,7 @@
 from simfl.audit.log import Log
 from simfl.core.errors import SimflError
 from simfl.core.wording import amount
-from simfl.privacy.multiround.classes import strong_guarantee
+from simfl.privacy.multiround.participation_matrix import strong_guarantee
 
 
 def refuse_more_than_sums(log: Log, path: object, instead: str, colluders: int = 0) -> None:

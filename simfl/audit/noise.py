@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simfl.core.certificate_words import ONLY_SUMS
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.privacy.dp.log_replay import history_of_log
+from simfl.privacy.accountant import history_of_log
 from simfl.privacy.dp.losses import epsilon_timeline
 from simfl.privacy.stage import STAGES, Stage
 from simfl.scenario import InvalidScenario, Scenario

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
-from simfl.privacy.multiround.number_formats import LARGEST
+from simfl.privacy.multiround.weight_reading import LARGEST
 
 DIGITS = 17
 """Significant digits that tell every double from all others."""

@@ -133,7 +133,7 @@ def _words_again(
 
 def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
     from simfl.core.certificate_words import basis_facts, basis_lines
-    from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
+    from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
     from simfl.results.folder import ResultsFolder
     from simfl.results.infinite import infinite_names
 

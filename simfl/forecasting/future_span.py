@@ -58,7 +58,7 @@ def past_span(past: Past, rng: np.random.Generator) -> PastSpan:
 
 def _residues(past: Past) -> tuple[Residues, int]:
     """The weights modulo a prime that holds them, drawn from the weights."""
-    from simfl.privacy.multiround.primes import primes
+    from simfl.privacy.multiround.roots import primes
 
     matrix = past.reading
     values = matrix.values

@@ -13,7 +13,7 @@ from simfl.core.wording import amount
 from simfl.forecasting.past import Past
 from simfl.forecasting.selection_mode import prefers_least_used
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.selection.around import Around
+from simfl.selection.asking import Around
 from simfl.selection.base import POLICIES, Policy
 
 Relation = Literal["all", "some"]

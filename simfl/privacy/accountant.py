@@ -1,8 +1,9 @@
-"""What an accountant is: it says what the sums of a finished run gave away."""
+"""What an accountant is: it says what the sums of a finished run, or of a log, gave away."""
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import sqrt
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -11,10 +12,13 @@ from numpy.typing import NDArray
 from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.rng import Streams
+from simfl.core.types import SERVER, Job
 from simfl.privacy.certify.chain import Beside
 from simfl.privacy.certify.maps import Facts
 from simfl.privacy.certify.observer_view import ObserverView
-from simfl.privacy.stage import Stage
+from simfl.privacy.dp.mechanisms import gaussian
+from simfl.privacy.stage import Members, Stage
 
 
 @dataclass(frozen=True)
@@ -127,5 +131,33 @@ ACCOUNTANTS = Registry[Accountant](
     "accountant",
     promises=("covers",),
     protocol=Accountant,
-    modules=modules_of("simfl.privacy.dp.accountants", "pld", "rdp", "zero_out"),
+    modules=modules_of("simfl.privacy.dp.accountants", "zero_out", pld="amplification", rdp="amplification"),
 )
+
+
+def history_of_log(stage: Stage, matrix: Any, dimension: int, alone: Any = None) -> History:
+    """What accountants would have seen, had the resolved ``stage`` been at work.
+
+    Args:
+        matrix: weights, scipy CSR array (rounds, clients); a round without any aggregated nothing.
+        dimension: coordinates of an update.
+        alone: how many updates of each client were seen in no sum, CSR as ``matrix``; None = none are known of.
+    """
+    rounds = matrix.shape[0]
+    state, streams = stage.start(dimension), Streams(0)
+    facts: dict[str, Any] = {}
+    for t in np.flatnonzero(np.diff(matrix.indptr)).tolist():
+        row = slice(matrix.indptr[t], matrix.indptr[t + 1])
+        weights = matrix.data[row].astype(np.float64)
+        jobs = tuple(Job(client, client, t, 0.0) for client in matrix.indices[row].tolist())
+        members = Members(t, jobs, weights, float(weights.sum()))
+        for name, value in stage.facts(members, state).items():
+            facts.setdefault(name, np.full(rounds, np.nan))[t] = value
+        state = stage.server(np.zeros(stage.length(0), dtype=np.float32), members, state, streams)[1]
+    view = ObserverView.of_sums(matrix)
+    return History({SERVER: view if alone is None else replace(view, alone=alone)}, (facts,), (stage,))
+
+
+def noise_multiplier(epsilon: float, delta: float, participations: float) -> float:
+    """The standard deviation over the clip norm with which so many sums, each with noise of its own, cost epsilon."""
+    return sqrt(participations) / gaussian.mu(epsilon, delta)

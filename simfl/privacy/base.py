@@ -1,17 +1,17 @@
 """What every choice of a scenario's ``privacy`` has: stages, accountants, and columns."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
-from simfl.core.columns import ROUND_COLUMNS
+from simfl.core.columns import ROUND_COLUMNS, Column
 from simfl.core.coverage import blind_noise
 from simfl.core.payload import SUMMABLE
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
-from simfl.privacy.accountant import ACCOUNTANTS, Accountant
+from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.certify.chain import Beside, candidates, is_known, noise_where
 from simfl.privacy.certify.clip import fits, is_sum
 from simfl.privacy.stage import STAGES, Stage
@@ -25,7 +25,7 @@ PRIVACY = Registry[Accountant](
     default="multi_round",
     promises=("covers",),
     protocol=Accountant,
-    modules=modules_of("simfl.privacy", "none", multi_round="multiround.guarantees"),
+    modules=modules_of("simfl.privacy", multi_round="multiround.guarantees", none="base"),
 )
 
 
@@ -105,3 +105,14 @@ def _unfit(stage: Stage, setting: ScenarioView) -> Iterator[str]:
         yield f"has an epsilon of what clients train, but training: {setting.training.name} {why}"
     if unnamed and not stage.certificate:
         yield f"fills '{unnamed}', but does not say what that is of; name it as the stage's certificate"
+
+
+@PRIVACY("none")
+@dataclass(frozen=True, kw_only=True)
+class NoMetric(Privacy):
+    """Leaves the privacy columns empty."""
+
+    columns: ClassVar[tuple[Column, ...]] = ()
+
+    def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
+        return {}

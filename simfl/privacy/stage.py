@@ -1,7 +1,8 @@
 """What a privacy stage is: a mechanism that changes what is summed, e.g. clipping or noise."""
 
-from dataclasses import dataclass
-from inspect import getattr_static
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from inspect import getattr_static, isabstract
 from math import inf, sqrt
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.columns import Column
-from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.protocol import Plugin, is_foreign
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
@@ -20,6 +21,9 @@ EQUAL = 1e-9
 
 FINE = 0.01
 """Steps of a grid, one for each part of noise, in the scale of the noise: finer ones hardly change its law."""
+
+DRAWING = ("client", "server", "secrets", "noise", "sampler")
+"""The methods of a stage that are given streams."""
 
 NOT_FINITE = Column("not_finite", "Updates that are no numbers", "count",
                     "Updates in the sum that held a number that is not finite and so became 0.", -1, "sum",
@@ -275,6 +279,22 @@ class Stage(Plugin, Protocol):
         return Loss(mu=np.full(len(next(iter(facts.values()))), inf))
 
 
+def stage_streams(stages: Sequence[Stage], streams: Streams) -> tuple[Streams, ...]:
+    """The streams of each stage: the run's own, but for one that may draw as an earlier one does. Its draws have its
+    place in their addresses: two stages with noise of one address would add one noise, twice.
+
+    Stages may draw alike if they have a class in common, besides what every stage is, that is given streams; and those
+    of plugins, whose addresses nobody has looked at, as any.
+    """
+    classes_of = [
+        [cls for cls in type(stage).__mro__ if not (cls in Stage.__mro__ or isabstract(cls))] for stage in stages
+    ]
+    drawing = [{cls for cls in classes if any(name in vars(cls) for name in DRAWING)} for classes in classes_of]
+    foreign = [is_foreign(stage) for stage in stages]
+    alike = [foreign[i] or any(classes & earlier for earlier in drawing[:i]) for i, classes in enumerate(drawing)]
+    return tuple(replace(streams, within=f"stage {i}/") if it else streams for i, it in enumerate(alike))
+
+
 STAGES = Registry[Stage](
     "stage",
     promises=("maps", "server_maps", "loss", "facts", "public_state"),
@@ -284,16 +304,16 @@ STAGES = Registry[Stage](
         "simfl.privacy.dp.stages",
         "adaptive_gaussian",
         "central_gaussian",
-        "clipping",
-        "discrete_gaussian",
         "discrete_laplace",
         "laplace_shares",
-        "local_gaussian",
-        "local_laplace",
-        "local_staircase",
         "output_perturbation",
-        "skellam",
         "tree_gaussian",
         "xnoise",
+        clipping="central_gaussian",
+        local_gaussian="local_noise",
+        local_laplace="local_noise",
+        local_staircase="local_noise",
+        discrete_gaussian="discrete_noise",
+        skellam="discrete_noise",
     ),
 )

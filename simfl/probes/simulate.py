@@ -16,7 +16,7 @@ from simfl.core.rng import Streams
 from simfl.core.types import Aggregate, Job, Updates
 from simfl.learning.none import IdleLearner
 from simfl.privacy.accountant import History
-from simfl.privacy.stage_streams import stage_streams
+from simfl.privacy.stage import stage_streams
 from simfl.runs.accounting import facts_of, history_of
 from simfl.runs.run import build
 from simfl.runs.views import Told, Views

@@ -13,7 +13,7 @@ from simfl.core.certificate_words import NOT_COMPARED, unlike_sentences
 from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.run_numbers import divergence_text
 from simfl.experiments.compare.significance import FEWEST_PAIRS, least
-from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
+from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 from simfl.report.guarantee_bounds import settling_doubts, strongest
 from simfl.report.measure_change import MeasureChange, common_seeds, compare_with_baseline, paired_p_value
 from simfl.report.measures import StudyMeasure, with_values

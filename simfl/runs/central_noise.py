@@ -10,9 +10,8 @@ from simfl.core.coverage import STALEST, exposing, told_by_compression, unstated
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.server_promises import silent_server
-from simfl.privacy.accountant import ACCOUNTANTS
+from simfl.privacy.accountant import ACCOUNTANTS, noise_multiplier
 from simfl.privacy.certify.chain import Beside, candidates
-from simfl.privacy.dp.log_replay import noise_multiplier
 from simfl.privacy.stage import STAGES
 from simfl.scenario import Scenario
 from simfl.scenario.checks import conflicts

@@ -11,7 +11,7 @@ from simfl.core.storage.data_folder import data_places
 from simfl.scenario import column_owners, data_files, plugin_files, resolution
 from simfl.scenario.digest import content_of
 from simfl.scenario.yaml.places import KeyPath, shown
-from simfl.selection.reads import unreadable
+from simfl.selection.asking import unreadable
 
 if TYPE_CHECKING:
     from simfl.scenario.model import Scenario

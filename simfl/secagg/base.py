@@ -34,7 +34,7 @@ class Protocol(Plugin, Interface):
     secret (more than half of the others), so that the masks of client 3 can be taken off the sum of 1, 3 and 2:
 
     >>> from simfl.core.types import Job, JobId
-    >>> from simfl.secagg.secagg import SecAgg
+    >>> from simfl.secagg.pairwise import SecAgg
     >>> def run(session, *responses):  # prints what each phase requests of a client, in bytes down and up
     ...     try:
     ...         request = next(session)
@@ -216,12 +216,12 @@ PROTOCOLS = Registry[Protocol](
     modules=modules_of(
         "simfl.secagg",
         "basecagg",
-        "ideal",
         "lightsecagg",
         "pairwise_ratchet",
         "plain",
-        "secagg",
-        "secagg_plus",
+        ideal="plain",
         oblivious="oblivious.oblivious_noise",
+        secagg="pairwise",
+        secagg_plus="pairwise",
     ),
 )

@@ -1,6 +1,6 @@
 """What all protocols of masks have in common: their keys in a scenario, weights, whole numbers, the mean in the end."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from math import ceil, inf
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from simfl.core.columns import MASKED_COLUMNS, Column
+from simfl.core.coverage import looks_ahead
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SUMMABLE
@@ -20,7 +21,6 @@ from simfl.secagg.base import Protocol
 from simfl.secagg.crypto.field import Elements, Q, to_signed
 from simfl.secagg.crypto.keys import ELEMENT
 from simfl.secagg.crypto.quantise import HALF, Grid, Quantised, grid, round_stochastically
-from simfl.secagg.fitting import differ, own_weights, unmaskable
 from simfl.secagg.sessions import Cohort
 from simfl.secagg.updates import ClientUpdates
 
@@ -63,8 +63,7 @@ class MaskedProtocol(Protocol):
         Field(description="mask the updates; or cost_only: the same bytes, times and sums, without the mathematics"),
     ] = True
     clip: Annotated[
-        float,
-        Field(gt=0, le=1e9, description="largest magnitude of a coordinate; what lies beyond is clipped"),
+        float, Field(gt=0, le=1e9, description="largest magnitude of a coordinate; what lies beyond is clipped")
     ] = 4.0
     scale: Annotated[
         float | None,
@@ -298,3 +297,27 @@ def clipped_row(clipped: int) -> dict[str, float]:
 def whole_units(members: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
     """The members whose units of ``size`` are there wholly, (n,)."""
     return np.repeat(members.reshape(-1, size).all(axis=1), size)
+
+
+def own_weights(setting: ScenarioView, *samples: int) -> NDArray[np.float64]:
+    """What clients with so many samples multiply their fresh updates by; the server's part is its row."""
+    fresh, rule = np.zeros(len(samples), dtype=np.int64), setting.training
+    weights, row = rule.weights(np.array(samples), fresh), np.asarray(rule.row(fresh), dtype=np.float64)
+    return np.divide(weights, row, out=np.zeros(len(samples)), where=row > 0)
+
+
+def unmaskable(setting: ScenarioView) -> Iterator[str]:
+    """Why a rule's updates cannot be summed under masks, whatever the protocol."""
+    if not np.allclose(weights := own_weights(setting, 1, 2, 3), np.rint(weights), rtol=1e-9, atol=0):
+        yield f"adds whole numbers, but a client with one sample weighs {weights[0]:g}; use weighting: equal or samples"
+    if looks_ahead(setting):
+        yield (
+            "masks an update before the model exists that it is to be compared with; add the clients' changes "
+            "(mix: deltas), or use secagg: plain"
+        )
+
+
+def differ(setting: ScenarioView) -> bool:
+    """Whether the rule weighs a client with two samples unlike one with one."""
+    one, two = setting.training.weights(np.array([1, 2]), np.zeros(2, dtype=np.int64)).tolist()
+    return bool(one != two)

@@ -2,16 +2,17 @@
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.columns import Column
-from simfl.core.errors import PluginError
-from simfl.core.types import Arrays, Units, View
+from simfl.core.errors import PluginError, suggestion
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import CLEAR_FIELDS, VIEW_FIELDS, Arrays, Units, View
 from simfl.core.validation import describe_type, read_only
-from simfl.selection.base import Guarantee, Policy
+from simfl.selection.base import Guarantee, Policy, Scalars
 
 if TYPE_CHECKING:
     from simfl.selection.theory.families import Family
@@ -106,80 +107,103 @@ def check_units(units: object, view: View, k: int, policy: "Policy | _Singles") 
     return units
 
 
+class Around:
+    """A policy whose field ``inner`` is another one.
+
+    Attributes:
+        inner: the policy that is asked.
+    """
+
+    inner: Any
+
+    @property
+    def k(self) -> int:
+        return int(self.inner.k)
+
+    @property
+    def fixed_size(self) -> bool:
+        return bool(self.inner.fixed_size)
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(self.inner.reads)
+
+    @property
+    def asks(self) -> Literal["", "loss", "batch_loss"]:
+        asks: Literal["", "loss", "batch_loss"] = self.inner.asks
+        return asks
+
+    @property
+    def asked_batch(self) -> int:
+        return int(self.inner.asked_batch)
+
+    @property
+    def scalars(self) -> Scalars:
+        scalars: Scalars = self.inner.scalars
+        return scalars
+
+    def candidates(self, view: View, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        return ask_candidates(self.inner, view, k, rng)
+
+    def start(self, clients: int) -> Arrays:
+        state: Arrays = self.inner.start(clients)
+        return state
+
+    def observe(self, view: View, summed: NDArray[np.int32]) -> Arrays:
+        return observe(self.inner, view, summed)
+
+
 @dataclass(frozen=True)
-class _Shuffled:
-    policy: Policy
+class _Shuffled(Around):
+    inner: Policy
     order: NDArray[np.integer]
 
     shuffle = True
 
     @property
-    def fixed_size(self) -> bool:
-        return self.policy.fixed_size
-
-    @property
     def mode(self) -> Any:
-        return self.policy.mode
-
-    @property
-    def reads(self) -> frozenset[str]:
-        return self.policy.reads
-
-    @property
-    def asks(self) -> str:
-        return self.policy.asks
-
-    @property
-    def asked_batch(self) -> int:
-        return self.policy.asked_batch
+        return self.inner.mode
 
     @property
     def unit_sizes(self) -> frozenset[int]:
-        return self.policy.unit_sizes
+        return self.inner.unit_sizes
 
     @property
     def reads_history(self) -> bool:
-        return self.policy.reads_history
+        return self.inner.reads_history
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return self.policy.columns
+        return self.inner.columns
 
     def family(self, clients: int) -> "Family | None":
-        return self.policy.family(clients)
+        return self.inner.family(clients)
 
     def disjoint_units(self, clients: int) -> int:
-        return self.policy.disjoint_units(clients)
+        return self.inner.disjoint_units(clients)
 
     @property
     def name(self) -> str:
-        return self.policy.name
-
-    @property
-    def k(self) -> int:
-        return self.policy.k
+        return self.inner.name
 
     @property
     def unit_size(self) -> int:
-        return self.policy.unit_size
+        return self.inner.unit_size
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
-        return self.order[ask(self.policy, self._relabel(view), k, rng)].astype(np.int32)
+        return self.order[ask(self.inner, self._relabel(view), k, rng)].astype(np.int32)
 
     def candidates(self, view: View, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        return self.order[ask_candidates(self.policy, self._relabel(view), k, rng)].astype(np.int32)
-
-    def start(self, clients: int) -> Arrays:
-        return self.policy.start(clients)
+        return self.order[ask_candidates(self.inner, self._relabel(view), k, rng)].astype(np.int32)
 
     def observe(self, view: View, summed: NDArray[np.int32]) -> Arrays:
-        return observe(self.policy, self._relabel(view), self._places(summed))
+        return observe(self.inner, self._relabel(view), self._places(summed))
 
     def admits(self, view: View, clients: NDArray[np.int32]) -> bool:
-        return self.policy.admits(self._relabel(view), self._places(clients))
+        return self.inner.admits(self._relabel(view), self._places(clients))
 
     def guarantee(self, clients: int) -> Guarantee | None:
-        return self.policy.guarantee(clients)
+        return self.inner.guarantee(clients)
 
     def _relabel(self, view: View) -> View:
         reports = {name: values[self.order] for name, values in view.reports.items()}
@@ -198,3 +222,23 @@ def shuffle_clients(policy: Policy, order: NDArray[np.integer]) -> Policy:
     ``order`` is a permutation of the clients; client ``order[j]`` takes the place of client ``j``.
     """
     return _Shuffled(policy, np.asarray(order))  # type: ignore[return-value]  # its k only reads
+
+
+ROUND_BY_ROUND = "synchronous"
+OBSERVED_BY = frozenset({ROUND_BY_ROUND, "buffered"})
+"""Servers that see single jobs: how long each takes, and the losses that come with its update."""
+
+
+def unreadable(setting: ScenarioView) -> list[str]:
+    """What the policy cannot be told, in words about it."""
+    policy, server = setting.selection, setting.training.server
+    problems = [f"reads '{name}', which nobody knows{suggestion(name, VIEW_FIELDS)}" for name in sorted(policy.reads)
+                if name not in VIEW_FIELDS]  # fmt: skip
+    losses = policy.reads & set(CLEAR_FIELDS)
+    if (losses or policy.asks) and not setting.learning.measures_losses:
+        problems.append("reads losses of the clients, and there are none: use learning with data that simfl trains on")
+    if policy.asks and server != ROUND_BY_ROUND:
+        problems.append("asks clients before it selects, which needs rounds; use training: fedavg")
+    elif (losses or "seconds" in policy.reads) and server not in OBSERVED_BY:
+        problems.append("reads what single jobs tell, which this training rule does not look at; use training: fedavg")
+    return problems

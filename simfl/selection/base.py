@@ -184,7 +184,6 @@ POLICIES = Registry[Policy](
     protocol=Policy,
     modules=modules_of(
         "simfl.selection",
-        "batch_partition",
         "bernoulli",
         "fedcs",
         "guarded",
@@ -194,8 +193,9 @@ POLICIES = Registry[Policy](
         "power_of_choice",
         "random",
         "tifl",
-        "weighted",
-        all="everyone",
+        all="random",
+        batch_partition="partition",
+        weighted="random",
     ),
 )
 

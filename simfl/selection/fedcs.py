@@ -9,7 +9,7 @@ from pydantic import Field
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES
-from simfl.selection.units.draws import in_order
+from simfl.selection.units.blocks import in_order
 from simfl.selection.units.sizes import Problem, at_most_clients
 
 if TYPE_CHECKING:

@@ -11,11 +11,10 @@ from pydantic import Field
 from simfl.core.columns import REFUSED
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Units, View
-from simfl.selection.around import Around
-from simfl.selection.asking import ask
+from simfl.selection.asking import Around, ask
 from simfl.selection.base import POLICIES, Guarantee, Mode, Policy, nobody, resolve_mode
-from simfl.selection.guard.light_vectors import LARGEST
 from simfl.selection.guard.row_guard import Guard, GuardMemory, Notion
+from simfl.selection.guard.span import LARGEST
 from simfl.selection.units.sizes import Problem, unit_problems
 
 MOST_CLIENTS = 2000

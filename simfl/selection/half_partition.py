@@ -10,7 +10,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES, Mode, nobody, resolve_mode
 from simfl.selection.units import blocks, circle
-from simfl.selection.units.cheapest import cheapest_starts
+from simfl.selection.units.circle import cheapest_starts
 from simfl.selection.units.sizes import Problem, unit_problems
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""User partitioning: one of N/K fixed groups (MR section 3.3)."""
+"""User partitioning, one of N/K fixed groups (MR section 3.3), and batch partitioning (MR section 4)."""
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Self
@@ -8,9 +8,9 @@ from pydantic import Field
 
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Units, View
-from simfl.selection.base import POLICIES, Mode
+from simfl.selection.base import POLICIES, Mode, resolve_mode
 from simfl.selection.units import blocks
-from simfl.selection.units.sizes import Problem, group_problems
+from simfl.selection.units.sizes import Problem, group_problems, unit_problems
 
 if TYPE_CHECKING:
     from simfl.selection.theory.families import DisjointUnits
@@ -52,3 +52,42 @@ class PartitionSelection:
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         return blocks.choose(view, self.k, k, "fair" if self.mode == "auto" else self.mode, rng)
+
+
+@POLICIES("batch_partition")
+@dataclass(frozen=True)
+class BatchPartitionSelection:
+    """K/T of N/T fixed batches of T clients, each wholly available; a batch takes part together or not at all.
+
+    Batch b is the clients bT .. bT+T-1 (permuted by ``shuffle``). T = 1 is random selection, T = K the partition.
+    Reference: arXiv 2106.03328, section 4, Algorithms 1 and 2.
+    """
+
+    k: Annotated[int, Field(ge=1, description="clients in an aggregation; a multiple of T")]
+    T: Annotated[int, Field(ge=1, description="clients in a batch, the privacy guarantee; divides k and the clients")]
+    mode: Annotated[Mode, Field(description="which available batches")] = "auto"
+    shuffle: Annotated[bool, Field(description="assign clients to batches by the seed")] = False
+
+    example = {"k": 4, "T": 2}
+
+    @property
+    def unit_size(self) -> int:
+        return self.T
+
+    @property
+    def uniform(self) -> bool:
+        return self.mode == "uniform"
+
+    def check(self, setting: ScenarioView) -> list[Problem]:
+        return unit_problems(self.k, self.T, setting.clients, halves=False)
+
+    def resolve(self, setting: ScenarioView) -> Self:
+        return resolve_mode(self, setting)
+
+    def family(self, clients: int) -> "DisjointUnits":
+        from simfl.selection.theory.families import DisjointUnits
+
+        return DisjointUnits(clients, self.k, self.T)
+
+    def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        return blocks.choose(view, self.T, k, self.mode, rng)

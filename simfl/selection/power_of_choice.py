@@ -10,8 +10,7 @@ from pydantic import Field
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES, Scalars, nobody
-from simfl.selection.units.blocks import count
-from simfl.selection.units.draws import draw_by_weight, in_order, of_highest
+from simfl.selection.units.blocks import count, draw_by_weight, in_order, of_highest
 from simfl.selection.units.sizes import Problem, at_most_clients
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Units, View
 from simfl.core.wording import amount
 from simfl.selection.base import POLICIES, Scalars, nobody
-from simfl.selection.units.blocks import count
-from simfl.selection.units.draws import in_order
+from simfl.selection.units.blocks import count, in_order
 from simfl.selection.units.sizes import Problem, at_most_clients
 
 if TYPE_CHECKING:

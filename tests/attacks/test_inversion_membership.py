@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from simfl.attacks.image_similarity import assign_samples, psnr, ssim
-from simfl.attacks.membership_statistics import fedmia, lira, margins, rates, tpr_at
+from simfl.attacks.inversion import assign_samples, psnr, ssim
+from simfl.attacks.membership import fedmia, lira, margins, rates, tpr_at
 from simfl.cli import simfl
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.rng import Streams
@@ -123,7 +123,7 @@ def test_zero_updates_tell_nothing(eight, tmp_path):
 
 
 def test_updates_that_no_picture_makes_tell_nothing(eight):
-    from simfl.attacks.analytic import samples_of
+    from simfl.attacks.inversion import samples_of
 
     scenario = Scenario.parse(ALONE.replace("synthetic.npz", "{name: npz, path: eight.npz}"), folder=eight)
     learner = scenario.learning.build(scenario, Streams(0))

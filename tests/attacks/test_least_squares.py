@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from simfl.attacks.base import ServerView, TrueUpdates
-from simfl.attacks.least_squares import LeastSquares, cosine
-from simfl.attacks.linear import expected_errors, solve
+from simfl.attacks.least_squares import LeastSquares, cosine, expected_errors, solve
 from simfl.audit import audit
 from simfl.audit.exposure import exposures
 from simfl.audit.recovery import hidden

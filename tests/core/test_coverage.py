@@ -14,7 +14,7 @@ from simfl.core import coverage
 from simfl.core.errors import PluginError
 from simfl.core.payload import KINDS
 from simfl.core.registration.family_index import FAMILIES
-from simfl.privacy.multiround.classes import strong_guarantee
+from simfl.privacy.multiround.participation_matrix import strong_guarantee
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.theory.expected_cardinality import guarantee, theory

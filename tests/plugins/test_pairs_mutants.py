@@ -15,8 +15,8 @@ from simfl.privacy.certify import clip
 from simfl.privacy.certify.maps import Noise
 from simfl.privacy.dp.accountants import zero_out
 from simfl.privacy.dp.losses import EpsilonTimeline
-from simfl.privacy.dp.stages.clipping import Clipping
-from simfl.privacy.dp.stages.local_gaussian import LocalGaussian
+from simfl.privacy.dp.stages.central_gaussian import Clipping
+from simfl.privacy.dp.stages.local_noise import LocalGaussian
 from simfl.secagg import pairwise_ratchet
 from simfl.secagg.masked_protocol import MaskedProtocol
 from simfl.secagg.pairwise_session import PairwiseClient

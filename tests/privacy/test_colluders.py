@@ -17,10 +17,9 @@ from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import ObserverView
-from simfl.privacy.multiround.colluders import against_any, without_clients
 from simfl.privacy.multiround.guarantees import Guarantees
-from simfl.privacy.multiround.matrix_metrics import multi_round
-from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
+from simfl.privacy.multiround.matrix_metrics import against_any, multi_round
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, without_clients
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 from tests.support.privacy_brute import exact, semi_strong, strong, weak

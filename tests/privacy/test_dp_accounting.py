@@ -13,11 +13,9 @@ from scipy.sparse import csr_array
 from simfl.cli import simfl as command
 from simfl.core.errors import IntegrityError
 from simfl.core.types import SERVER
-from simfl.privacy.accountant import History
+from simfl.privacy.accountant import History, history_of_log
 from simfl.privacy.certify.observer_view import ObserverView
-from simfl.privacy.dp.accountants.pld import Pld
-from simfl.privacy.dp.accountants.rdp import Rdp
-from simfl.privacy.dp.log_replay import history_of_log
+from simfl.privacy.dp.accountants.amplification import Pld, Rdp
 from simfl.privacy.dp.losses import epsilon_timeline, noised_weights
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import STAGES

@@ -14,8 +14,7 @@ from simfl.network import NETWORKS
 from simfl.network.base import Network
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import Clear, ObserverView
-from simfl.privacy.dp.accountants.pld import Pld
-from simfl.privacy.dp.accountants.rdp import Rdp
+from simfl.privacy.dp.accountants.amplification import Pld, Rdp
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import STAGES, Members
 from simfl.runs.run import run

@@ -12,7 +12,7 @@ from simfl.core.prime_field import PRIMES
 from simfl.privacy.multiround.analysis import trace
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, with_samples
-from simfl.privacy.multiround.primes import primes
+from simfl.privacy.multiround.roots import primes
 from tests.support.privacy_brute import isolated, rank, semi_strong, strong, weak
 from tests.support.privacy_kinds import KINDS, SURE
 

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from simfl.cli import simfl
 from simfl.experiments.compare.budgets import Course
-from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS
+from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS
 from simfl.report.advice import cautions
 from simfl.report.equal_budget import equal_table
 from simfl.report.live.terminal import table as live_table

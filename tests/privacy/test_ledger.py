@@ -18,10 +18,9 @@ from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.mechanisms import gaussian
-from simfl.privacy.ledger.beyond_budget import with_later_rounds
 from simfl.privacy.ledger.coalitions import Errors, greedy
 from simfl.privacy.ledger.ledger_columns import ledgers, of_clients, of_rounds
-from simfl.privacy.ledger.noise_ledger import ledger
+from simfl.privacy.ledger.noise_ledger import ledger, with_later_rounds
 from simfl.privacy.multiround.analysis import trace
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario

@@ -19,7 +19,7 @@ from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.multiround.analysis import MatrixAnalysis, trace
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
-from simfl.privacy.multiround.rational import solve
+from simfl.privacy.multiround.witness import solve
 
 HALF_6_4_2 = "111100 110110 110011 011110 011011 111001 001111 101101 100111"
 

@@ -10,8 +10,7 @@ from simfl.core import rng as rng_module
 from simfl.core.rng import Streams
 from simfl.core.types import Job, JobId
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
-from simfl.privacy.stage import STAGES, Members, Stage
-from simfl.privacy.stage_streams import stage_streams
+from simfl.privacy.stage import STAGES, Members, Stage, stage_streams
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 from tests.support.judge import table

@@ -41,8 +41,8 @@ from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.masked_protocol import MaskedProtocol
 from simfl.secagg.plain import Plain
 from simfl.selection.base import POLICIES
-from simfl.selection.batch_partition import BatchPartitionSelection
 from simfl.selection.guarded import GuardedSelection
+from simfl.selection.partition import BatchPartitionSelection
 from simfl.selection.theory import expected_cardinality, families
 from simfl.training.base import RULES
 from simfl.training.fedavg import FedAvg

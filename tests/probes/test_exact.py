@@ -24,7 +24,7 @@ from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.losses import epsilon_timeline
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, laplace, skellam
-from simfl.privacy.dp.stages import local_laplace
+from simfl.privacy.dp.stages import local_noise
 from simfl.privacy.stage import STAGES, Members
 from tests.support.sizes import repeats
 
@@ -269,6 +269,6 @@ def test_no_event_says_more_than_the_printed_epsilon(name, update):
 
 def test_events_find_planted_mistakes():
     half = SimpleNamespace(**vars(laplace) | {"scale": lambda sensitivity, epsilon: sensitivity / epsilon / 2})
-    with mock.patch.object(local_laplace, "laplace", half):
+    with mock.patch.object(local_noise, "laplace", half):
         least, printed = told("local_laplace", (1e3, 0.0), n=20_000)
     assert least > 1.3 > 1.0 == printed

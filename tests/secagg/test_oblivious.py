@@ -10,11 +10,16 @@ from simfl.core.rng import Streams
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.secagg.crypto.field import Q, to_signed
-from simfl.secagg.oblivious.grid_noise import GridNoise, pure_epsilon
-from simfl.secagg.oblivious.guesses import guesses
-from simfl.secagg.oblivious.noise_messages import ObliviousPlan, Party, choices, forward, run_round
-from simfl.secagg.oblivious.oblivious_noise import Oblivious
-from simfl.secagg.oblivious.pair_masks import masks
+from simfl.secagg.oblivious.noise_messages import (
+    GridNoise,
+    ObliviousPlan,
+    Party,
+    choices,
+    forward,
+    pure_epsilon,
+    run_round,
+)
+from simfl.secagg.oblivious.oblivious_noise import Oblivious, guesses, masks
 from simfl.secagg.sessions import Cohort, PreparedUnits, SessionFailure
 from tests.plugins.test_public_interface import killed_and_resumed, rows, tables
 from tests.secagg.test_sums import drive

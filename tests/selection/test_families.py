@@ -23,8 +23,8 @@ from simfl.runs.run import build, run
 from simfl.scenario import Scenario
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
-from simfl.selection.theory.bounds import full_rank_probability
 from simfl.selection.theory.expected_cardinality import expected_cardinality, rows, theory
+from simfl.selection.theory.families import full_rank_probability
 from simfl.training.fedavg import FedAvg
 from tests.support.selection_brute import family
 

@@ -11,18 +11,17 @@ from scipy.optimize import linprog
 
 from simfl.core.errors import PluginError
 from simfl.core.types import View
-from simfl.privacy.multiround.linear_programme import Programme
 from simfl.privacy.multiround.matrix_metrics import multi_round
+from simfl.privacy.multiround.semi_strong import Programme
 from simfl.results.folder import ResultsFolder
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection import POLICIES
 from simfl.selection.asking import ask, shuffle_clients
-from simfl.selection.guard import certificates, programmes
+from simfl.selection.guard import certificates
 from simfl.selection.guard.certificates import Certificates
-from simfl.selection.guard.light_vectors import keeps_weak
 from simfl.selection.guard.row_guard import Guard
-from simfl.selection.guard.span import Form, Span
+from simfl.selection.guard.span import Form, Span, keeps_weak
 from simfl.selection.theory.expected_cardinality import theory
 from tests.support import privacy_brute
 from tests.support.kills import counted, files, killed_at
@@ -176,13 +175,13 @@ def test_projections_that_miss_are_not_admitted(monkeypatch):
 def test_projections_find_most_certificates_and_change_no_decision(monkeypatch):
     """The same 30 rows with them and without; with them the programmes are asked for a tenth of the clients."""
     rows = [np.random.default_rng(seed).choice(24, 8, replace=False) for seed in range(30)]
-    solve, asked = programmes.CertificateProgramme.solve, []
+    solve, asked = certificates.CertificateProgramme.solve, []
 
     def counted(programme, i, T, basis):
         asked.append(i)
         return solve(programme, i, T, basis)
 
-    monkeypatch.setattr(programmes.CertificateProgramme, "solve", counted)
+    monkeypatch.setattr(certificates.CertificateProgramme, "solve", counted)
 
     def decisions():
         guard, admitted = Guard.of(np.arange(24, dtype=np.int32).reshape(-1, 3), 24, 3, "semi_strong", None), []
@@ -241,7 +240,7 @@ def test_what_the_solver_does_not_certify_is_not_admitted(monkeypatch, answer):
     guard = Guard.of(np.arange(24, dtype=np.int32).reshape(-1, 4), 24, 4, "semi_strong", None)
     row = np.arange(0, 24, 3)
     assert guard.with_row(row) is not None
-    solve = programmes.CertificateProgramme.solve
+    solve = certificates.CertificateProgramme.solve
 
     def disturbed(programme, i, T, basis):
         weights, after = solve(programme, i, T, basis)
@@ -251,7 +250,7 @@ def test_what_the_solver_does_not_certify_is_not_admitted(monkeypatch, answer):
             weights[i] = 0.0
         return None if answer == "nothing" and i == 5 else (weights, after)
 
-    monkeypatch.setattr(programmes.CertificateProgramme, "solve", disturbed)
+    monkeypatch.setattr(certificates.CertificateProgramme, "solve", disturbed)
     assert guard.with_row(row) is None
 
 
@@ -260,7 +259,7 @@ def test_one_client_that_is_not_certified_is_enough_to_refuse_a_row(monkeypatch,
     """Whoever it is, and be its weights too large by a ten-millionth: the solver spoils one client's in each turn."""
     monkeypatch.setattr(certificates, "nearby", nothing_nearby)
     guard = Guard.of(np.arange(24, dtype=np.int32).reshape(-1, 4), 24, 4, "semi_strong", None)
-    rng, solve, asked = np.random.default_rng(0), programmes.CertificateProgramme.solve, []
+    rng, solve, asked = np.random.default_rng(0), certificates.CertificateProgramme.solve, []
 
     def spoiled(programme, i, T, basis):
         asked.append(i)
@@ -269,7 +268,7 @@ def test_one_client_that_is_not_certified_is_enough_to_refuse_a_row(monkeypatch,
         weights[others.argmax()] += excess * (i == spoiled.client)
         return weights, after
 
-    monkeypatch.setattr(programmes.CertificateProgramme, "solve", spoiled)
+    monkeypatch.setattr(certificates.CertificateProgramme, "solve", spoiled)
     spoiled.client, wider = None, None
     while wider is None or not {0, 23} < set(asked):  # the first and the last of all, whose columns are nobody else's
         asked.clear()

@@ -7,7 +7,7 @@ import pytest
 
 from simfl.core.types import View
 from simfl.selection import POLICIES
-from simfl.selection.units.cheapest import cheapest_starts
+from simfl.selection.units.circle import cheapest_starts
 from tests.support.selection_brute import least_total
 
 

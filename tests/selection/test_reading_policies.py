@@ -11,7 +11,7 @@ from simfl.core.errors import PluginError
 from simfl.core.types import View
 from simfl.selection import POLICIES
 from simfl.selection.asking import ask, observe, shuffle_clients
-from simfl.selection.units.draws import draw_by_weight
+from simfl.selection.units.blocks import draw_by_weight
 from tests.support.policies import informed
 
 N = 15

@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 from simfl.core.types import View
 from simfl.selection import POLICIES
 from simfl.selection.units import circle
-from simfl.selection.units.pairs import draw_pairs
+from simfl.selection.units.circle import draw_pairs
 from tests.support.selection_brute import law
 
 ALPHA = 1e-4

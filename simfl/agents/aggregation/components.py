@@ -22,8 +22,7 @@ from simfl.metrics.base import Metric
 from simfl.network.base import Links
 from simfl.network.links import PathLinks, sharing
 from simfl.privacy.certify.chain import noise_where
-from simfl.privacy.stage import Stage
-from simfl.privacy.stage_streams import stage_streams
+from simfl.privacy.stage import Stage, stage_streams
 from simfl.results.tables import JobRow, PhaseRow
 from simfl.secagg.base import Protocol
 from simfl.secagg.plain import Plain

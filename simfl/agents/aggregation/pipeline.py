@@ -37,7 +37,7 @@ from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Job, Updates
 from simfl.core.validation import checked_type, checked_vectors, read_only
-from simfl.privacy.dp.stages.sample_copies import of_each_sample, of_one_sample
+from simfl.privacy.dp.stages.output_perturbation import of_each_sample, of_one_sample
 from simfl.privacy.stage import NOT_FINITE, Members
 from simfl.secagg.sessions import SessionResult
 from simfl.secagg.updates import ClientUpdates

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.attacks.linear import solve
+from simfl.attacks.least_squares import solve
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from simfl.attacks.base import Finding
 from simfl.attacks.context import AttackerKnowledge
-from simfl.attacks.membership import membership_finding
-from simfl.attacks.membership_statistics import lira, margins, rates
+from simfl.attacks.membership import lira, margins, membership_finding, rates
 from simfl.core.children import SafeSpawn
 from simfl.core.errors import ExhaustedError, SimflError
 from simfl.core.rng import Streams
@@ -154,7 +153,7 @@ def _with(data: Dataset, members: Any, others: Any, inside: NDArray[np.bool_]) -
 def _margins(
     knowledge: AttackerKnowledge, model: NDArray[np.float32], data: Dataset, members: Any, others: Any
 ) -> NDArray[np.float64]:
-    from simfl.attacks.logits import logits_of
+    from simfl.attacks.gradients import logits_of
 
     x = np.concatenate([data.x_train[members], data.x_test[others]])
     y = np.concatenate([data.y_train[members], data.y_test[others]])

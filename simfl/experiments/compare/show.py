@@ -13,7 +13,7 @@ from simfl.core.number_text import FORMS, ROUNDING, Form, heading, mean_text
 from simfl.experiments.compare.budgets import BUDGETS
 from simfl.experiments.compare.run_numbers import divergence_text
 from simfl.experiments.compare.significance import FEWEST_PAIRS, NORMAL_FROM, holm, least
-from simfl.privacy.multiround.known_bounds import LOWER_BOUNDS, are_bounds
+from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 
 Rows = dict[tuple[str, str], JsonObject]
 GAP = 2

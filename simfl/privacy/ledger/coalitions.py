@@ -1,8 +1,13 @@
-"""What coalitions of a given size learn: lower bounds, each attained by a coalition.
+"""What coalitions of a given size learn: lower bounds, each attained by a coalition, and what none can exceed.
 
 A coalition knows its own updates, so that they are no unknowns any more. Write the covariance of the estimate with a
 prior of variance 1/d on every update as H = N/d + S, with d towards 0: N is the projector onto what is hidden. To fix
 update j is one step of elimination, H - H_j H_j' / H_jj, which is done here for both orders of d.
+
+For a coalition C, the squared signal to noise of client i is the least of |A x|^2 over x with x_i = 1 that are 0 in C.
+Every such x is therefore an upper bound for those coalitions that miss its support. Of more than c vectors x whose
+supports share only i, a coalition of c clients misses at least one, so that the (c + 1)-th smallest value bounds them
+all.
 """
 
 from typing import NamedTuple
@@ -10,7 +15,107 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.ledger.information import TOLERANCE, Floats
+TOLERANCE = 1e-9
+"""Below it a length that is at most 1 counts as 0."""
+
+Floats = NDArray[np.float64]
+
+
+class Information:
+    """Row space and precision of observed sums A X + noise of unit variance, or of none.
+
+    ``basis`` holds orthonormal rows that span the row space. A sum with noise adds its coordinates in that basis to the
+    triangular factor T of the precision T'T, by a QR update (LAPACK tpqrt) of O(rank^2); sums without noise are linear
+    constraints and are kept apart.
+    """
+
+    def __init__(self, clients: int) -> None:
+        self._basis = np.zeros((min(16, clients), clients))
+        self.rank = 0
+        self._factor = np.zeros((0, 0))
+        self._exact: list[Floats] = []
+        self.noised = 0
+
+    @property
+    def basis(self) -> Floats:
+        """Orthonormal rows that span all sums, shape (rank, N)."""
+        return self._basis[: self.rank]
+
+    def add(self, row: Floats, mu: float, rises: bool) -> None:
+        """One more sum.
+
+        Args:
+            row: the weights of the clients, shape (N,), not all 0.
+            mu: what an update of weight 1 counts in units of the noise; infinite without noise.
+            rises: whether the sum is no combination of those before.
+        """
+        scale = float(row.max())
+        row = row / scale
+        coordinates = self.basis @ row
+        if rises:
+            rest = row - coordinates @ self.basis
+            again = self.basis @ rest
+            rest -= again @ self.basis  # twice is enough
+            length = float(np.sqrt(rest @ rest))
+            self._append(rest / length)
+            coordinates = np.append(coordinates + again, length)
+        if np.isinf(mu):
+            self._exact.append(coordinates)
+        elif mu > 0:
+            self._update(coordinates * (mu * scale))
+
+    def _append(self, direction: Floats) -> None:
+        if self.rank == len(self._basis):
+            wider = np.zeros((min(2 * self.rank, self._basis.shape[1]), self._basis.shape[1]))
+            wider[: self.rank] = self._basis
+            self._basis = wider
+        self._basis[self.rank] = direction
+        self.rank += 1
+
+    def _update(self, coordinates: Floats) -> None:
+        from scipy.linalg.lapack import dtpqrt
+
+        self.noised += 1
+        grown = np.zeros((self.rank, self.rank), order="F")
+        known = len(self._factor)
+        grown[:known, :known] = self._factor
+        self._factor = np.triu(dtpqrt(0, min(32, self.rank), grown, coordinates[None])[0])
+
+    def noised_columns(self) -> Floats:
+        """B of shape (rank, N) with B'B = A'A for the sums with noise."""
+        known = len(self._factor)
+        product: Floats = self._factor @ self._basis[:known]
+        return product
+
+    def hidden(self) -> Floats:
+        """The projector onto the combinations of updates that no sum tells anything of, shape (N, N)."""
+        return np.eye(self._basis.shape[1]) - self.basis.T @ self.basis
+
+    def error_root(self) -> Floats:
+        """Y with one column a client, such that Y'Y is the covariance of the estimate of what is not hidden, (m, N)."""
+        from scipy.linalg import solve_triangular
+
+        if not self.noised:
+            return np.zeros((0, self._basis.shape[1]))
+        if not self._exact and len(self._factor) == self.rank:
+            root: Floats = solve_triangular(self._factor, self.basis, trans="T")
+            return root
+        free = self._open_coordinates()
+        factor = np.zeros((len(self._factor), self.rank))
+        factor[:, : len(self._factor)] = self._factor
+        triangle = np.linalg.qr(factor @ free, mode="r")
+        open_ = free.T @ self.basis
+        open_[:, np.square(open_).sum(axis=0) < TOLERANCE**2] = 0.0  # known from the sums without noise
+        solved: Floats = solve_triangular(triangle, open_, trans="T")
+        return solved
+
+    def _open_coordinates(self) -> Floats:
+        """A basis of the coordinates that the sums without noise leave open, shape (rank, m)."""
+        exact = np.zeros((max(len(self._exact), 1), self.rank))
+        for row, known in zip(exact, self._exact, strict=False):
+            row[: len(known)] = known
+        _, singular, right = np.linalg.svd(exact)
+        return right[np.count_nonzero(singular > TOLERANCE * max(1.0, singular[0])) :].T
 
 
 class Errors(NamedTuple):
@@ -52,21 +157,20 @@ class Errors(NamedTuple):
         best: Floats = learned.max(axis=1)
         return best
 
+    def with_two(self) -> Floats:
+        """The most that two further known updates let learn of each, shape (N,): exact, O(N^3)."""
+        best = self.signals()
+        for j in range(len(best)):
+            learned = self.without(j).with_one()
+            learned[j] = 0.0
+            np.maximum(best, learned, out=best)
+        return best
+
 
 def _signal(hidden: Floats, variance: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         signal: Floats = np.where(hidden > TOLERANCE, 0.0, 1 / np.sqrt(np.maximum(variance, 0.0)))
     return signal
-
-
-def with_two(errors: Errors) -> Floats:
-    """The most that two further known updates let learn of each, shape (N,): exact, O(N^3)."""
-    best = errors.signals()
-    for j in range(len(best)):
-        learned = errors.without(j).with_one()
-        learned[j] = 0.0
-        np.maximum(best, learned, out=best)
-    return best
 
 
 def greedy(errors: Errors, steps: int) -> Floats:
@@ -127,3 +231,67 @@ def _step(
         halves = np.where((b > errors.least[j])[:, None], s / np.sqrt(2 * b)[:, None], 0.0)
         rest = s / np.sqrt(a)[:, None] - first * (b / (2 * a))[:, None]
     return first, np.where(free, first, halves), np.where(free, rest, halves)
+
+
+PARTITIONS = (1, 7)
+"""Strides by which clients are dealt to groups; every one gives bounds that hold."""
+
+
+def pairs(gram: Floats) -> Floats:
+    """Squared distances of each column of A from each other one's line, ascending in each row, shape (N, N - 1).
+
+    The entry c of a row bounds what c colluders learn of that client, and entry N - 2 is what the best N - 2 do.
+
+    Args:
+        gram: A'A, shape (N, N).
+    """
+    lengths = np.diag(gram).copy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distances = lengths[:, None] - np.where(lengths > 0, gram**2 / lengths, 0.0)
+    distances[distances < TOLERANCE * lengths[:, None]] = 0.0  # rounding; a difference that small counts as none
+    np.fill_diagonal(distances, np.inf)
+    return np.sort(distances, axis=1)[:, :-1]
+
+
+def groups(gram: Floats, colluders: int) -> Floats:
+    """Squared distances that bound what so many colluders learn, shape (N,); infinite where there are too few clients.
+
+    The clients are dealt to colluders + 2 groups. At least one group other than the client's own has no colluder.
+    """
+    clients = len(gram)
+    number = colluders + 2
+    bound = np.full(clients, np.inf)
+    if number > clients:
+        return bound
+    for stride in PARTITIONS:
+        label = (np.arange(clients) * stride % clients) * number // clients
+        worst = np.zeros(clients)
+        for group in range(number):
+            members = np.flatnonzero(label == group)
+            distance = _distances(gram, members)
+            distance[members] = 0.0  # its own group is not used
+            np.maximum(worst, distance, out=worst)
+        np.minimum(bound, worst, out=bound)
+    return bound
+
+
+def _distances(gram: Floats, members: NDArray[np.int64]) -> Floats:
+    """Squared distances of all columns from a point in the span of some, next to the nearest; shape (N,).
+
+    Any point of the span gives a bound, so that a small ridge for nearly dependent columns does no harm.
+    """
+    inner, cross = gram[np.ix_(members, members)], gram[members]
+    ridge = TOLERANCE * float(np.trace(inner)) or 1.0
+    near = np.linalg.solve(inner + ridge * np.eye(len(members)), cross)
+    lengths = np.diag(gram)
+    distance: Floats = lengths - 2 * (near * cross).sum(axis=0) + (near * (inner @ near)).sum(axis=0)
+    return np.where(distance < 10 * TOLERANCE * lengths, 0.0, distance)
+
+
+def smaller_than_hidden(colluders: NDArray[np.int64], class_sizes: NDArray[np.int64], weak: int) -> NDArray[np.bool_]:
+    """Where so many colluders learn nothing for certain, shape (colluders, N).
+
+    A client that always took part together with s - 1 others, with equal weights, is hidden among those of them who do
+    not collude; and no combination of the sums has fewer than ``weak`` clients.
+    """
+    return (colluders[:, None] < class_sizes - 1) | (colluders[:, None] + 1 < weak)

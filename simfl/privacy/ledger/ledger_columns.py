@@ -1,18 +1,19 @@
 """What a run's tables say of the ledger: a value a round for the worst client, and one for each client at the end."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
-from simfl.privacy.dp.losses import losses
-from simfl.privacy.ledger.bounded_ledger import bounded_ledger
+from simfl.privacy.dp.losses import losses, noised_weights
+from simfl.privacy.ledger.coalitions import Floats
 from simfl.privacy.ledger.ledger_scope import COLLUDERS, LEDGER_COLUMNS
-from simfl.privacy.ledger.noise_ledger import ColluderCurve, NoiseLedger
-from simfl.privacy.ledger.observed import sums_and_noise
-from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
+from simfl.privacy.ledger.noise_ledger import ColluderCurve, NoiseLedger, bounded_ledger
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, with_samples
 
 Foreign = Callable[[Any, int], Any]
 """The sums as they look to their aggregator."""
@@ -91,3 +92,24 @@ def _rows(curve: ColluderCurve) -> NDArray[np.float64]:
 def _bounds(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """The rows of the lower and the upper bound against each number of colluders, a view, (numbers, 2, n)."""
     return rows[1:-1].reshape(len(COLLUDERS), 2, -1)
+
+
+def sums_and_noise(history: History, aggregator: int, P: Any) -> tuple[Any, Floats, Any]:
+    """The weights of updates in each sum, scipy CSR (J, N), and what one of weight 1 counts in units of noise, (J,).
+
+    The third are the weights in each round's aggregate, CSR (J, N): the first itself, unless a sum adds up the
+    aggregates of several rounds, of which its own is the last.
+
+    Args:
+        history: of a run whose stages are all covered (:func:`simfl.privacy.ledger.ledger_scope.is_covered`).
+        aggregator: who sees the sums.
+        P: its participation matrix, CSR (J, N), without what it knows itself.
+    """
+    if aggregator == SERVER:
+        for loss in losses(history):  # of one stage at most
+            assert loss.mu is not None
+            sums = noised_weights(history, loss)
+            return sums, loss.mu, sums if loss.span is None else noised_weights(history, replace(loss, span=None))
+    rows = P.astype(np.float64)
+    sums = rows if history.samples is None else with_samples(rows, history.samples)
+    return sums, np.full(P.shape[0], np.inf), sums

@@ -1,22 +1,19 @@
 """The ledger: signal to noise of each client's update, alone and against colluders, after every round."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.one_thread import one_thread
-from simfl.privacy.ledger import coalition_bounds as bounds
-from simfl.privacy.ledger.coalitions import Errors, greedy, with_two
-from simfl.privacy.ledger.information import Floats, Information
+from simfl.privacy.ledger.coalitions import Errors, Floats, Information, greedy, groups, pairs, smaller_than_hidden
 from simfl.privacy.ledger.ledger_scope import COLLUDERS
 from simfl.privacy.multiround.basis import Basis, basis
 from simfl.privacy.multiround.budget import Budget
-from simfl.privacy.multiround.classes import identical
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
-from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, identical
 
 ALL_PAIRS = 48
 """Clients up to which every coalition of two is looked at."""
@@ -151,9 +148,9 @@ class _State:
             if not self._noise_free:
                 self._lower_to_bounds(upper)
             if n <= ALL_PAIRS and (two := np.flatnonzero(self._colluders == 2)).size:
-                lower[two] = upper[two] = with_two(errors)
+                lower[two] = upper[two] = errors.with_two()
             lower[self._colluders == 1] = upper[self._colluders == 1] = errors.with_one()
-        hidden = bounds.smaller_than_hidden(self._colluders, self._class_sizes(), weak)
+        hidden = smaller_than_hidden(self._colluders, self._class_sizes(), weak)
         upper[hidden] = lower[hidden] = 0.0
         lower[self._colluders >= n - 1] = everybody
         lower = np.minimum(np.maximum.accumulate(np.maximum(lower, alone), axis=0), everybody)
@@ -173,12 +170,12 @@ class _State:
         """Lowers the upper bounds to what no coalition exceeds."""
         columns, n = self._information.noised_columns(), len(self._squares)
         gram = columns.T @ columns
-        pairs = bounds.pairs(gram)
+        distances = pairs(gram)
         for row, count in zip(upper, self._colluders.tolist(), strict=True):
             if count < n - 1:
-                np.minimum(row, np.sqrt(pairs[:, count]), out=row)
+                np.minimum(row, np.sqrt(distances[:, count]), out=row)
             if self._budget.take(4 * n * n * self._information.rank):
-                np.minimum(row, np.sqrt(bounds.groups(gram, count)), out=row)
+                np.minimum(row, np.sqrt(groups(gram, count)), out=row)
 
     def _is_isolated(self) -> NDArray[np.bool_]:
         """Whose update is a combination of the sums so far, exactly; shape (N,)."""
@@ -200,3 +197,131 @@ def round_digits(values: Floats) -> Floats:
         digits = DIGITS - 1 - np.floor(np.log10(values))
         rounded = np.round(values * 10**digits) / 10**digits
     return np.where((values > 0) & np.isfinite(values), rounded, values)
+
+
+def with_later_rounds(
+    partial: NoiseLedger,
+    P: Any,
+    mu: Floats,
+    every: int,
+    weak: Floats | None = None,
+    exact: ParticipationMatrix | None = None,
+) -> NoiseLedger:
+    """A ledger with values for the rounds after those that it knows, too; itself where there are none.
+
+    What all other clients together learn needs no rank, and is exact. Nobody learns more, so that in these rounds
+    ``alone`` and ``upper`` are upper bounds, 0 for clients that are hidden for certain and that of all others for the
+    rest. What coalitions have learnt in the rounds before they still know: ``lower`` stays a lower bound.
+    Up to the digits of the weights all of this holds whatever those are that are not sure, if equal numbers stand for
+    equal weights; numbers of too few digits hide nobody.
+
+    Args:
+        partial: exact up to the round ``partial.known``; its lower bounds may be of later rounds, too.
+        P, mu, every, weak: those of :func:`simfl.privacy.ledger.noise_ledger.ledger`.
+        exact: weights whose columns are equal where those of P are; None = those of P.
+    """
+    rounds, clients = P.shape
+    if partial.known == rounds:
+        return partial
+    evaluated, counts = evaluation_rounds(rounds, every), np.array([0, *partial.colluders], dtype=np.int64)
+    sizes = _class_sizes(ParticipationMatrix.of(P, doubles=True) if exact is None else exact)
+    least = np.ones(rounds) if weak is None else np.where(np.isnan(weak), 1, weak)
+    seen = ~smaller_than_hidden(counts, sizes, 1)  # by nobody, then by so many colluders
+    everybody = np.append(False, counts[1:] >= clients - 1)
+    signals = _signals(P, mu)
+    first = P.indptr[partial.known]
+    squares = np.bincount(P.indices[:first], signals[:first], clients).astype(np.float64)
+    most, of_all = np.where(seen, squares, 0.0).max(axis=1, initial=0.0), squares.max(initial=0.0)
+    worst = ColluderCurve(*(each.copy() for each in partial.worst.parts))
+    learnt = partial.last.lower.max(axis=1, initial=0.0)
+    _forget(worst, partial.known)
+    for t in range(partial.known, rounds):
+        span = slice(P.indptr[t], P.indptr[t + 1])
+        members = P.indices[span]
+        squares[members] += signals[span]
+        most = np.maximum(most, np.where(seen[:, members], squares[members], 0.0).max(axis=1, initial=0.0))
+        of_all = max(of_all, squares[members].max(initial=0.0))
+        if evaluated[t]:
+            upper, all_others = round_digits(np.sqrt(np.where(counts + 1 < least[t], 0.0, most))), np.sqrt(of_all)
+            worst.alone[t], worst.upper[:, t] = upper[0], upper[1:]
+            worst.everybody[t] = round_digits(np.array([all_others]))[0]
+            lower = partial.worst.lower[:, t]
+            worst.lower[:, t] = np.where(np.isnan(lower), learnt, lower)
+            worst.lower[everybody[1:], t] = worst.everybody[t]
+    bounds = np.where(seen & (counts[:, None] + 1 >= least[-1]), round_digits(np.sqrt(squares)), 0.0)
+    last = ColluderCurve(bounds[0], partial.last.lower.copy(), bounds[1:], round_digits(np.sqrt(squares)))
+    last.lower[everybody[1:]] = last.everybody
+    return NoiseLedger(partial.colluders, worst, last, rounds)
+
+
+def _signals(P: Any, mu: Floats) -> Floats:
+    """The squared signal to noise of each weight's client in its sum, if the others are known; shape (n,)."""
+    with np.errstate(invalid="ignore"):
+        signals: Floats = np.where(P.data > 0, P.data * np.repeat(mu, np.diff(P.indptr)), 0.0) ** 2
+    return signals
+
+
+def _forget(worst: ColluderCurve, first: int) -> None:
+    """Drops the values of the rounds from the first one on."""
+    for each in worst.parts:
+        each[..., first:] = np.nan
+
+
+def _class_sizes(exact: ParticipationMatrix) -> NDArray[np.int64]:
+    """How many clients have the same column as each client for certain, itself included, shape (N,)."""
+    classes = identical(exact)
+    sizes: NDArray[np.int64] = np.append(classes.size, exact.shape[1])[classes.label]  # label -1: in no sum, and hidden
+    return np.where(exact.with_rough_weights(), 1, sizes)
+
+
+@dataclass(frozen=True)
+class BoundedLedger:
+    """A ledger of all rounds, and how far it is exact.
+
+    Attributes:
+        whole: of all rounds; after the exact ones ``alone`` and ``upper`` are upper bounds, and ``lower`` lower ones.
+        certain: of the sums whose weights are sure, as far as the budget goes: what is learnt at least.
+        exact: number of rounds up to which it is exact.
+    """
+
+    whole: NoiseLedger
+    certain: NoiseLedger
+    exact: int
+
+    @property
+    def alone_lower(self) -> tuple[Floats, Floats]:
+        """Lower bounds of what the sums alone tell: of each client, (N,), and most after each round, (J,)."""
+        last, worst = self.certain.last.alone, self.certain.worst.alone
+        later = np.where(np.isnan(worst), last.max(initial=0.0), worst)
+        return last, np.where(np.isnan(self.whole.worst.alone), np.nan, later)
+
+
+def bounded_ledger(
+    sums: Any,
+    mu: Floats,
+    aggregates: Any,
+    rounds: ParticipationMatrix,
+    budget: int,
+    every: int,
+    colluders: Sequence[int] = COLLUDERS,
+    weak: Floats | None = None,
+) -> BoundedLedger:
+    """The ledger of sums some weights of which may be rounded numbers: exact as far as weights are sure and the budget
+    goes, bounds for the rounds after that.
+
+    A sum with a weight that may be a rounded number tells nothing for certain. The other sums are there, whatever it
+    is: what they tell is a lower bound. What all others together learn needs no exact weights, and nobody learns more.
+
+    Args:
+        sums, mu, aggregates: see :func:`simfl.privacy.ledger.ledger_columns.sums_and_noise`.
+        rounds: the aggregates with exact weights, as far as they are sure.
+        budget, every, colluders, weak: see :func:`simfl.privacy.ledger.noise_ledger.ledger`; ``weak`` must hold
+            whatever the weights are that are not sure.
+    """
+    first = rounds.first_unsure
+    sure = rounds.sure if aggregates is sums else np.arange(rounds.shape[0]) < first
+    known_mu = np.where(sure, mu, 0.0)
+    certain = ledger(sums, known_mu, budget, every, colluders, weak, rounds.only(known_mu > 0))
+    exact = min(first, certain.known)
+    whole = with_later_rounds(replace(certain, known=exact), sums, mu, every, weak, rounds)
+    return BoundedLedger(whole, certain, exact)

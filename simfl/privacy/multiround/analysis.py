@@ -7,11 +7,9 @@ from numpy.typing import NDArray
 
 from simfl.privacy.multiround.basis import Basis, basis
 from simfl.privacy.multiround.budget import BUDGET, Budget
-from simfl.privacy.multiround.classes import identical
 from simfl.privacy.multiround.guarantee_trace import Trace, evaluation_rounds, held_before
-from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, identical
 from simfl.privacy.multiround.semi_strong import Enclosure, semi_strong
-from simfl.privacy.multiround.uncertain_weights import bounds_for_any_weights
 from simfl.privacy.multiround.weak import Weak, weak
 
 __all__ = ["MatrixEvaluation", "MatrixAnalysis", "Trace", "trace"]
@@ -137,3 +135,29 @@ def trace(
     study = MatrixAnalysis.of(rounds if sure else rounds.certain(), budget, seed)
     columns = study.trace(study.evaluate(every))
     return columns if sure else bounds_for_any_weights(rounds, columns, every)
+
+
+def bounds_for_any_weights(rounds: ParticipationMatrix, certain: Trace, every: int) -> Trace:
+    """The metrics of a matrix of which some rounds are not sure; ``certain`` are those of ``rounds.certain()``.
+
+    Rounds whose weights are sure span a part of the row space, so what is found there exists. Every round is in the row
+    space. And no vector of the row space tells clients with identical columns apart (equal numbers are taken to stand
+    for equal weights, unless they have too few digits). That holds whatever the other weights are.
+    """
+    n_rounds, n_clients = rounds.shape
+    first = rounds.first_unsure
+    open_ = np.arange(n_rounds) >= first
+    classes = identical(rounds)
+    strong = np.where(classes.count > 0, np.where(rounds.rough, 1, classes.smallest), np.nan)
+    at = open_ & evaluation_rounds(n_rounds, every) & (classes.count > 0)
+    fewest = np.fmin(rounds.fewest_clients(), certain.weak_upper)
+    ratio = np.fmin(rounds.ratios()[0], certain.semi_strong)
+    met = at & (ratio <= strong * (1 + 1e-9))
+    return Trace(
+        np.where(open_, np.nan, certain.rank),
+        strong,
+        np.where(met, strong, np.where(open_, np.nan, certain.semi_strong)),
+        held_before(np.where(at, strong, np.where(open_, np.nan, certain.semi_strong_lower))),
+        np.where(at, strong, np.where(open_, np.nan, certain.weak_lower)),
+        np.where(at, fewest, np.where(open_, np.nan, certain.weak_upper)),
+    )

@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from simfl.core.prime_field import Residues, matvec, modulo, times
 from simfl.privacy.multiround.budget import Budget
-from simfl.privacy.multiround.classes import Classes
-from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
-from simfl.privacy.multiround.primes import primes
+from simfl.privacy.multiround.participation_matrix import Classes, ParticipationMatrix
+from simfl.privacy.multiround.roots import primes
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """The metrics over the rounds, and the rounds at which they are due."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,3 +42,21 @@ def evaluation_rounds(n_rounds: int, every: int) -> NDArray[np.bool_]:
         evaluated[every - 1 :: every] = True
     evaluated[-1:] = True
     return evaluated
+
+
+LOWER_BOUNDS = (
+    "the weak and semi-strong guarantees are lower bounds: privacy.budget did not suffice, weights are not exact, or "
+    "clip factors change from sum to sum"
+)
+"""Is said where :func:`are_bounds`."""
+
+
+def are_bounds(numbers: Mapping[str, Any]) -> bool:
+    """Whether only bounds of the weak guarantee are known, by a run's final values or their means, by name."""
+    lower, upper = (numbers.get(f"privacy_weak_{end}") for end in ("lower", "upper"))
+    return lower is not None and upper is not None and lower < upper
+
+
+def reduce_by(metric: NDArray[np.float64], colluders: int) -> NDArray[np.float64]:
+    """A metric, or its bound, against the server and any of so many clients; NaN stays NaN."""
+    return np.maximum(metric - colluders, 1.0)

@@ -5,16 +5,15 @@ arXiv 2106.03328 (strong: eq. 5 and App. C; weak: Remark 1); On Multi-Round Priv
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from simfl.privacy.multiround.analysis import MatrixAnalysis, MatrixEvaluation
+from simfl.privacy.multiround.analysis import MatrixAnalysis, MatrixEvaluation, bounds_for_any_weights
 from simfl.privacy.multiround.budget import BUDGET, Budget
 from simfl.privacy.multiround.guarantee_trace import Trace
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 from simfl.privacy.multiround.semi_strong import GAP
-from simfl.privacy.multiround.uncertain_weights import bounds_for_any_weights
 from simfl.privacy.multiround.witness import Witness, of_round, on_support
 
 
@@ -67,7 +66,7 @@ def multi_round(
         budget: work each stage may take, in modular multiplications (10**9 is a few seconds).
         seed: of the search for light vectors.
         trust: take weights that cannot be read for sure as they stand; else the metrics are intervals that hold for
-            any weights there (:mod:`simfl.privacy.multiround.uncertain_weights`).
+            any weights there (:mod:`simfl.privacy.multiround.analysis`).
         doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
             found out.
 
@@ -85,23 +84,9 @@ def multi_round(
 def bounded_metrics(rounds: ParticipationMatrix, study: MatrixAnalysis, evaluation: MatrixEvaluation) -> MultiRound:
     """The metrics after the last of some rounds of which not all are sure; the study is of those that are."""
     columns = bounds_for_any_weights(rounds, study.trace(evaluation), every=0)
-    strong, semi, lower, upper = (
-        column[-1] for column in (columns.strong, columns.semi_strong, columns.weak_lower, columns.weak_upper)
-    )
     part = final_metrics(study, evaluation)
-    return MultiRound(
-        *rounds.shape,
-        None,
-        int(strong),
-        None if np.isnan(semi) else float(semi),
-        float(strong),
-        int(lower),
-        int(upper),
-        None,
-        part.weak_witness if part.weak_upper == upper else None,
-        False,
-        rounds.values.kinds(rounds.codes),
-    )
+    witness = part.weak_witness if part.weak_upper == columns.weak_upper[-1] else None
+    return _without_rank(rounds, columns, witness, False)
 
 
 def final_metrics(study: MatrixAnalysis, evaluation: MatrixEvaluation) -> MultiRound:
@@ -112,7 +97,7 @@ def final_metrics(study: MatrixAnalysis, evaluation: MatrixEvaluation) -> MultiR
         return MultiRound(n_rounds, n_clients, 0)
     strong = int(basis.classes.smallest[-1])
     if basis.known < n_rounds:
-        return _beyond(study, strong, study.trace(evaluation))
+        return _beyond(study, study.trace(evaluation))
     rank = len(basis.rounds)
     enclosure, weak = evaluation.semi[rank], evaluation.weak
     value, witness = enclosure.value, None
@@ -139,27 +124,22 @@ def final_metrics(study: MatrixAnalysis, evaluation: MatrixEvaluation) -> MultiR
     )
 
 
-def _beyond(study: MatrixAnalysis, strong: int, columns: Trace) -> MultiRound:
+def _beyond(study: MatrixAnalysis, columns: Trace) -> MultiRound:
     """Where the rank is beyond the budget."""
-    n_rounds, n_clients = study.rounds.shape
     counts = np.diff(study.rounds.indptr)
-    smallest_round = of_round(study.basis, int(np.argmin(np.where(counts > 0, counts, n_clients + 1))))
-    semi = None if np.isnan(columns.semi_strong[-1]) else float(columns.semi_strong[-1])
-    lower, upper = int(columns.weak_lower[-1]), int(columns.weak_upper[-1])
-    witness = smallest_round if len(smallest_round.values) == upper else None
+    smallest = of_round(study.basis, int(np.argmin(np.where(counts > 0, counts, study.rounds.shape[1] + 1))))
+    witness = smallest if len(smallest.values) == columns.weak_upper[-1] else None
+    return _without_rank(study.rounds, columns, witness, bool(study.rounds.sure.all()))
+
+
+def _without_rank(rounds: ParticipationMatrix, columns: Trace, witness: Witness | None, sure: bool) -> MultiRound:
+    """The bounds after the last round; the witness is of the weak one."""
+    strong, semi, lower, upper = (
+        column[-1] for column in (columns.strong, columns.semi_strong, columns.weak_lower, columns.weak_upper)
+    )
+    value, read = None if np.isnan(semi) else float(semi), rounds.values.kinds(rounds.codes)
     return MultiRound(
-        n_rounds,
-        n_clients,
-        None,
-        strong,
-        semi,
-        float(strong),
-        lower,
-        upper,
-        None,
-        witness,
-        bool(study.rounds.sure.all()),
-        study.rounds.values.kinds(study.rounds.codes),
+        *rounds.shape, None, int(strong), value, float(strong), int(lower), int(upper), None, witness, sure, read
     )
 
 
@@ -167,3 +147,41 @@ def _witness(study: MatrixAnalysis, rank: int, source: Any) -> Witness | None:
     if isinstance(source, int):
         return of_round(study.basis, source)
     return on_support(study.basis, rank, source, Budget(study.budget))
+
+
+class ColludedGuarantees(NamedTuple):
+    """What is left against the server and any c clients, None where it is not known.
+
+    Attributes:
+        colluders: c.
+        semi_strong: a lower bound.
+    """
+
+    colluders: int
+    strong: int | None
+    semi_strong: float | None
+    weak_lower: int | None
+    weak_upper: int | None
+
+
+def against_any(metrics: MultiRound, colluders: int) -> ColludedGuarantees:
+    """The guarantees against the server and any of so many clients.
+
+    A client knows its own update, so that it can be taken off every sum. Against named colluders the metrics are those
+    of the matrix without their columns (:func:`simfl.privacy.multiround.participation_matrix.without_clients`). Against
+    any c of them:
+
+    * strong: max(1, strong - c), met by c members of a smallest class,
+    * weak: max(1, weak - c), met by c clients of a lightest combination,
+    * semi-strong: at least max(1, semi-strong - c); the bound need not be met.
+
+    The proofs are in docs/explanation/colluders.md.
+    """
+    semi = metrics.semi_strong_bound if metrics.semi_strong is None else metrics.semi_strong
+    return ColludedGuarantees(
+        colluders,
+        None if metrics.strong is None else max(1, metrics.strong - colluders),
+        None if semi is None else max(1.0, semi - colluders),
+        None if metrics.weak_lower is None else max(1, metrics.weak_lower - colluders),
+        None if metrics.weak_upper is None else max(1, metrics.weak_upper - colluders),
+    )

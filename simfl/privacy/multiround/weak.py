@@ -9,7 +9,7 @@
 # a linear code, NP-hard in general (Vardy, IEEE Trans. IT 43, 1997), so the result is an interval [lower, upper]: every
 # upper bound has a vector that attains it, every lower bound a proof that no lighter vector exists.
 #
-# Over which numbers. Weights are exact numbers (weights.py), and the search runs modulo a prime p below 2^32. A vector
+# Over which numbers. Weights are exact numbers (``Values``), and the search runs modulo a prime p below 2^32. A vector
 # of R with integral coefficients without a common factor is a codeword modulo p, with at most as many non-zeros. So
 #     "no codeword modulo p weighs less than w"  implies  "no vector of R weighs less than w"
 #     (one prime suffices),
@@ -25,9 +25,9 @@
 # The order of the work.
 #   1. ``_start``: each round is itself a vector, so the smallest rounds are the first upper bounds. The strong and the
 #      semi-strong guarantee are lower bounds, and classes that can be isolated are upper bounds.
-#   2. ``_descend``: information-set search (information_set_search.py) lowers the upper bound. Only the last rank, the
+#   2. ``_descend``: information-set search (``search``) lowers the upper bound. Only the last rank, the
 #      first rank and, by bisection, ranks between two different bounds are searched.
-#   3. ``_enumerate``: levels w = 1, 2, 3, ... list all codewords on exactly w places (minimum_weight.py) as long as the
+#   3. ``_enumerate``: levels w = 1, 2, 3, ... list all codewords on exactly w places (``level``) as long as the
 #      budget affords it. After level w every codeword on at most w places is known; any other has at least w + 1
 #      places, hence at least the weight of the w + 1 lightest places: that is the new lower bound.
 #
@@ -61,9 +61,7 @@ from numpy.typing import NDArray
 
 from simfl.privacy.multiround.basis import Basis
 from simfl.privacy.multiround.budget import Budget
-from simfl.privacy.multiround.information_set_search import search, search_work
-from simfl.privacy.multiround.linear_code import LinearCode, code, code_work
-from simfl.privacy.multiround.minimum_weight import level, level_work
+from simfl.privacy.multiround.linear_code import LinearCode, code, code_work, level, level_work, search, search_work
 from simfl.privacy.multiround.witness import birth, lives
 
 TRIALS = 16

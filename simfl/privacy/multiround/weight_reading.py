@@ -7,14 +7,104 @@ binary number, and some have more digits: .5, .25, .2, but neither .5, .33, .2 n
 it stands, and is not sure.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from math import lcm
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.multiround.number_formats import CREDIBLE, Format, are_percentages
-from simfl.privacy.multiround.roots import GENERATORS, Root, root
+from simfl.core.prime_field import Residues, times
+from simfl.privacy.multiround.roots import GENERATORS, Root, approximation, modular, root
+
+DECIMALS = 12
+"""Most digits after the point of a number that counts as a decimal; one with more is a double printed in full."""
+
+LARGEST = 2**53 - 1
+"""The largest whole number that no other one becomes as a double."""
+
+CREDIBLE = 2.0**-7
+"""Greatest chance with which one of several numbers that support each other would be read as it is."""
+
+SPARE = 12
+"""Zero bits at a number's end that chance does not leave there."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the numbers of a log were written.
+
+    Attributes:
+        bits: of the significand: 53 double, 24 single, 11 half precision.
+        decimals: digits after the point, where all numbers are short decimals; 0 for rounded whole numbers; else None.
+    """
+
+    bits: int = 53
+    decimals: int | None = None
+
+    @classmethod
+    def of(cls, x: NDArray[np.float64], bits: int = 53) -> "Format":
+        """The form of some distinct positive numbers; narrower than the array's own ``bits`` where all would fit."""
+        broken = x[x != np.rint(x)]
+        if bits < 53 or not len(broken):
+            return cls(bits)
+        widest, odd = bits_of(x).max(), bits_of(broken).max()
+        if odd > 8 and widest <= 11:
+            return cls(11)
+        if odd > SPARE and widest <= 24:
+            return cls(24)
+        if odd > SPARE and x.max() < 2.0**53 / 10.0**DECIMALS:
+            for digits in range(1, DECIMALS + 1):
+                if np.array_equal(np.rint(broken * 10.0**digits) / 10.0**digits, broken):
+                    return cls(53, digits)
+        return cls()
+
+    def error(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """How far the number meant may be from x: two units in the last binary place (a few operations), or half a
+        unit in the last decimal place."""
+        if self.decimals is not None:
+            return np.full(len(x), 0.5000001 * 10.0**-self.decimals)
+        return x * 2.0 ** (2 - self.bits)
+
+    def short(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Whether x has so few digits, binary or decimal, that it is meant as it stands.
+
+        Of decimals all are or none: if each is a short binary number or a tenth, and chance would hardly leave as many
+        distinct ones with digits at their end that are not needed. Numbers of one digit show nothing of the kind.
+        """
+        if self.decimals is None:
+            return bits_of(x) <= (8 if self.bits < 24 else self.bits - SPARE)
+        some = (np.rint(x * 10) / 10 == x) | (bits_of(x) <= self.bits - SPARE)
+        chance = (10 + 2**self.decimals - 2) / 10.0**self.decimals if self.decimals else 1.0
+        return np.full(len(x), bool(some.all()) and chance ** np.count_nonzero(x != np.rint(x)) <= CREDIBLE)
+
+
+def are_percentages(x: NDArray[np.float64], indptr: NDArray[np.integer], codes: NDArray[np.integer]) -> bool:
+    """Whether whole numbers may be rounded percentages: those of every round add up to 100, but for rounding.
+
+    Half a percent a client is possible; where weights differ, twice that of independent errors is believed, or one.
+
+    Args:
+        x: the distinct positive numbers.
+        indptr, codes: those of each round as positions in x, in compressed rows.
+    """
+    if not len(x) or x.max() > 100 or not np.array_equal(x, np.rint(x)):
+        return False
+    size = np.diff(indptr)
+    start, size = np.asarray(indptr)[:-1][size > 0], size[size > 0]
+    weights = x[codes]
+    missing = np.add.reduceat(weights, start) - 100
+    differ = np.maximum.reduceat(weights, start) > np.minimum.reduceat(weights, start)
+    if not differ.any() or (np.abs(missing) > size / 2).any():
+        return False
+    return bool((missing[differ] ** 2).mean() <= max(1.0, size[differ].mean() / 3))
+
+
+def bits_of(x: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Significant bits of positive doubles: 1 for a power of two, up to 53."""
+    whole = np.ldexp(np.frexp(x)[0], 53).astype(np.int64)
+    return 53 - (np.frexp((whole & -whole).astype(float))[1] - 1)
+
 
 EVIDENCE = 2.0**-12
 """Greatest chance with which any number would be read as a fraction so simple."""
@@ -194,3 +284,102 @@ def _roots(x: NDArray[np.float64], error: NDArray[np.float64], numbers: Numbers)
                 numbers.kind[place] = KINDS.index("root")
                 known = needed
         left = left[numbers.kind[left] == KINDS.index("unsure")]
+
+
+@dataclass(frozen=True)
+class Values:
+    """Distinct weights by number, float64 (u,), ascending; number 0 is the weight 0.
+
+    How a double is read: :func:`read`. Doubles that are read as the same number are one value.
+    """
+
+    floats: NDArray[np.float64]
+    numbers: Numbers
+    _residues: dict[int, Residues] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls, weights: NDArray[np.float64], indptr: NDArray[np.integer], bits: int | None = 53
+    ) -> tuple["Values", NDArray[np.int32]]:
+        """The distinct values of positive weights (n,) in compressed rows, and the number of each weight's value (n,).
+
+        ``bits`` are the significant ones of their number format; None = doubles with all digits.
+        """
+        floats, codes = np.unique(weights, return_inverse=True)
+        numbers_read = read(floats, indptr, codes, bits)
+        columns = [numbers_read.numerator, numbers_read.denominator, numbers_read.shift, _labels(numbers_read)]
+        first = np.ones(len(floats), dtype=bool)  # equal numbers are neighbours
+        first[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
+        place = np.cumsum(first)
+        distinct = np.flatnonzero(first)
+        numbers = Numbers(
+            np.append(0, numbers_read.numerator[distinct]),
+            np.append(1, numbers_read.denominator[distinct]),
+            np.append(0, numbers_read.shift[distinct]),
+            {int(place[i]): root for i, root in numbers_read.roots.items()},
+            np.append(np.int8(0), numbers_read.kind[distinct]),
+        )
+        with np.errstate(over="ignore"):
+            exact = np.ldexp(numbers.numerator / numbers.denominator, numbers.shift.clip(-2000, 2000))
+        plain = np.isfinite(exact) & (exact > 0)
+        plain[list(numbers.roots)] = False
+        exact = np.where(plain, exact, np.append(0.0, floats[distinct]))
+        return cls(exact, numbers), place[codes].astype(np.int32)
+
+    @property
+    def sure(self) -> NDArray[np.bool_]:
+        """Whether each value is certain to be the number that was meant, shape (u,)."""
+        return self.numbers.kind < KINDS.index("unsure")
+
+    @property
+    def rough(self) -> NDArray[np.bool_]:
+        """Whether so few digits of each value are known that equal ones may stand for unequal weights, shape (u,)."""
+        return self.numbers.kind >= KINDS.index("rough")
+
+    @property
+    def rational(self) -> bool:
+        """Whether all values are fractions."""
+        return not self.numbers.roots
+
+    def kinds(self, codes: NDArray[np.integer]) -> dict[str, int]:
+        """How many of some weights were read in which way, by :data:`simfl.privacy.multiround.weight_reading.KINDS`."""
+        counts = np.bincount(self.numbers.kind[codes], minlength=len(KINDS))
+        return {name: int(count) for name, count in zip(KINDS, counts, strict=True) if count}
+
+    def has_residues(self, p: int) -> bool:
+        """Whether no weight vanishes modulo a prime, and none is divided by it."""
+        return bool(np.all(self.numbers.numerator[1:] % p) and np.all(self.numbers.denominator % p)) and not any(
+            ell % p == 0 for root in self.numbers.roots.values() for ell, _ in root
+        )
+
+    def residues(self, p: int) -> Residues:
+        """The values modulo a prime that holds them, uint64, shape (u,)."""
+        if p not in self._residues:
+            self._residues[p] = _residues(self.numbers, p)
+        return self._residues[p]
+
+    def fraction(self, code: int) -> Fraction:
+        """The value of a number: exactly, or to a hundred digits if it is no fraction."""
+        numbers = self.numbers
+        value = Fraction(int(numbers.numerator[code]), int(numbers.denominator[code]))
+        value *= Fraction(2) ** int(numbers.shift[code])
+        root = numbers.roots.get(int(code))
+        return value if root is None else value * approximation(root)
+
+
+def _labels(numbers: Numbers) -> NDArray[np.int64]:
+    """A number for each root, 0 for none."""
+    seen = {each: i + 1 for i, each in enumerate(dict.fromkeys(numbers.roots.values()))}
+    labels = np.zeros(len(numbers.kind), dtype=np.int64)
+    for place, each in numbers.roots.items():
+        labels[place] = seen[each]
+    return labels
+
+
+def _residues(numbers: Numbers, p: int) -> Residues:
+    scale, place = np.unique(np.stack([numbers.denominator, numbers.shift]), axis=1, return_inverse=True)
+    factors = [pow(int(d), -1, p) * pow(2, int(s), p) % p for d, s in scale.T]
+    result = times((numbers.numerator % p).astype(np.uint64), np.array(factors, dtype=np.uint64)[place.ravel()], p)
+    for code, each in numbers.roots.items():
+        result[code] = int(result[code]) * modular(each, p) % p
+    return result

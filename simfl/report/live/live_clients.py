@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.privacy.multiround.analysis import MatrixAnalysis
-from simfl.privacy.multiround.classes import identical
-from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
+from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, identical
 from simfl.results.file_names import BEGUN, CLIENTS, JOINED, JOINED_LIST, SCENARIO, is_finished
 from simfl.results.folder import ResultsFolder
 from simfl.results.sealed_files import digests_of, read_sealed

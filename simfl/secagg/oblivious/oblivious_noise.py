@@ -6,6 +6,7 @@ Every party adds to its vector one of two masked noises of every other party; se
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil, inf, log, sqrt
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
@@ -20,16 +21,112 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, no_sample_bound, summands
 from simfl.core.types import Aggregate
 from simfl.secagg.base import PROTOCOLS
-from simfl.secagg.crypto.keys import ELEMENT, KEY
+from simfl.secagg.crypto.field import Elements, Q, to_signed
+from simfl.secagg.crypto.keys import ELEMENT, KEY, agree, derive, public_key, secret, stretch_seed
 from simfl.secagg.crypto.quantise import Grid
 from simfl.secagg.masked_protocol import FINEST, CryptoRates, MaskedProtocol, beyond, clipped_row
-from simfl.secagg.oblivious.grid_noise import GridNoise, pure_epsilon
-from simfl.secagg.oblivious.guesses import guesses
-from simfl.secagg.oblivious.noise_messages import ObliviousPlan, run_round
-from simfl.secagg.oblivious.pair_masks import masks
+from simfl.secagg.oblivious.noise_messages import (
+    GridNoise,
+    ObliviousPlan,
+    Party,
+    choices,
+    forward,
+    pure_epsilon,
+    run_round,
+)
 from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
 from simfl.secagg.transcript import Rows, Transcript
 from simfl.secagg.updates import ClientUpdates
+
+STRIDE = 64
+"""Rounds between seeds that are kept."""
+
+Seeds = tuple[bytes, ...]
+
+
+def masks(streams: Streams, clients: NDArray[np.int32], number: int, size: int) -> Elements:
+    """What each client adds to its vector in round ``number``, (n, size), not reduced; the rows sum to 0.
+
+    Client i adds the mask it shares with each later client j, and subtracts those shared with earlier ones. The
+    seed of a pair is stretched to its mask and the next round's seed (Mugunthan, MIT 2022, appendix A.11).
+    """
+    rows = np.zeros((len(clients), size), dtype=np.int64)
+    seeds = iter(_seeds(streams, tuple(clients.tolist()), number))
+    for i in range(len(clients)):
+        for j in range(i + 1, len(clients)):
+            _, shared = stretch_seed(next(seeds), size)
+            rows[i] += shared
+            rows[j] -= shared
+    return rows
+
+
+@lru_cache(maxsize=2)
+def _seeds(streams: Streams, clients: tuple[int, ...], number: int) -> Seeds:
+    """Those of all pairs, row by row of the upper triangle; a cache, for they follow from the arguments alone."""
+    if number % STRIDE == 0:
+        return _seeds_at_stride(streams, clients, number // STRIDE)
+    return _next(_seeds(streams, clients, number - 1))
+
+
+@lru_cache(maxsize=2)
+def _seeds_at_stride(streams: Streams, clients: tuple[int, ...], strides: int) -> Seeds:
+    if strides == 0:
+        return _first_seeds(streams, clients)
+    seeds = _seeds_at_stride(streams, clients, strides - 1)
+    for _ in range(STRIDE):
+        seeds = _next(seeds)
+    return seeds
+
+
+def _first_seeds(streams: Streams, clients: tuple[int, ...]) -> Seeds:
+    private = [secret(streams, "pairwise_ratchet/key", client) for client in clients]
+    public = [public_key(key) for key in private]
+    return tuple(
+        derive(agree(private[i], public[j]), f"secagg ratchet {clients[i]} {clients[j]}".encode())
+        for i in range(len(clients))
+        for j in range(i + 1, len(clients))
+    )
+
+
+def _next(seeds: Seeds) -> Seeds:
+    return tuple(stretch_seed(seed, 0)[0] for seed in seeds)
+
+
+Vector = NDArray[np.float64]
+
+
+def guesses(
+    plan: ObliviousPlan, number: int, coalition: NDArray[np.int32], scale: float, streams: Streams
+) -> dict[str, Vector]:
+    """Noise to take off the sum of round ``number``, (d,) each, by strategy.
+
+    ``random``, ``mean``, ``difference``: of each two noises that a member has dealt to anybody, one at random, the
+    mean of both, the first less the second (Byrd et al., ICAIF 2022, section 5.4). ``pooled``: members tell one
+    another what they have dealt and drawn, so that all terms among them are known; of those dealt to outsiders they
+    take the mean; and of those dealt by outsiders they know how the one taken differs from the other, since both have
+    the same masks, and take half of that. Only draws of the coalition's members, and messages that they receive, are
+    looked at; ``scale`` is steps of the grid in 1.
+    """
+    inside = np.isin(plan.clients, coalition)
+    estimates = {name: np.zeros(plan.elements) for name in ("random", "mean", "difference", "pooled")}
+    for i in range(plan.parties):
+        dealt = Party(plan, i, streams).draw_noise()
+        passed = forward(plan, i, dealt.sent, streams)
+        chosen = choices(plan, number, i, streams)
+        if not inside[i]:  # members see theta only
+            difference = to_signed((passed.pair[1] - passed.pair[0]) % Q)
+            estimates["pooled"] += np.where(chosen, difference, -difference)[inside].sum(axis=0) / 2
+            continue
+        first, second = dealt.noise
+        coins = streams("oblivious/coalition", number, int(plan.clients[i])).random(first.shape) < 0.5
+        estimates["random"] += np.where(coins, first, second).sum(axis=0)
+        estimates["mean"] += (first + second).sum(axis=0) / 2
+        estimates["difference"] += (first - second).sum(axis=0)
+        # a member compares what another has received with what it has dealt itself: the server's swap is no secret
+        used = np.where(chosen ^ passed.swapped, second, first)
+        estimates["pooled"] += used[inside].sum(axis=0) + (first + second)[~inside].sum(axis=0) / 2
+    return {name: value / scale for name, value in estimates.items()}
+
 
 TAIL = 40
 """The noise leaves its room in the field with a probability below 2^-TAIL."""
@@ -51,7 +148,7 @@ class Oblivious(MaskedProtocol):
     """Each party's noise comes from all others, masked, two to choose from; a missing party fails the round.
 
     n (n - 1) differences of Gamma(1/n, scale) are in the sum: n - 1 Laplace variables; on the grid of whole numbers
-    Polya shares and discrete Laplace variables (:mod:`simfl.secagg.oblivious.grid_noise`). The scale is that of
+    Polya shares and discrete Laplace variables (:mod:`simfl.secagg.oblivious.noise_messages`). The scale is that of
     ``output_perturbation``: 2 R / (n k alpha epsilon) as published, n times that if calibrated. ``epsilon_weight``
     counts that updates are rounded, too. Reference: Byrd et al., ICAIF 2022. With ``execute: cost_only`` the noise is
     drawn at once, as two Gamma(n - 1, scale), without the grid; the columns are the same.

@@ -5,7 +5,7 @@ For client i let f(i) be the least sum of magnitudes of a vector v of the span w
     f(i) >= T  if and only if there are w with |w_j| <= 1 for all j and w - T e_i orthogonal to the span,
 
 because then T = T v_i = sum w_j v_j <= sum |v_j|. Such a w is the client's certificate. It stays one for a larger span
-if w - T e_i is orthogonal to the new row too; the others are looked for again: by projections (``nearby.py``), and
+if w - T e_i is orthogonal to the new row too; the others are looked for again: by projections (:func:`nearby`), and
 where these find none by linear programmes without an objective that begin with the basis of the old certificate. What
 is found is made exactly orthogonal and divided by its largest entry, so that the bound on f(i) that is read off it
 holds whatever the solver's tolerances did.
@@ -14,14 +14,17 @@ A row is refused by the first client that has no certificate. With P the project
 vector with v_i = 1, so that f(i) is at most the sum of its magnitudes: the client of the smallest such sum comes first.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.selection.guard.nearby import nearby
-from simfl.selection.guard.programmes import CertificateProgramme, largest
+from simfl.core.linear_solver import simplex_solver
+
+if TYPE_CHECKING:
+    from highspy import Highs, HighsBasis
 
 Floats = NDArray[np.float64]
 
@@ -31,6 +34,18 @@ TOLERANCE = 1e-9
 INDEPENDENT = 1e-3
 """Least part of a row's length that stands orthogonally on the span; one with less is refused, as floating point could
 not tell."""
+
+CUBE = 0.97
+"""Half the edge of the smaller cube that projections aim at."""
+
+STEPS = 40
+"""Projections in turn, at most."""
+
+RISE = 1e-6
+"""Least product of the new row with a direction that is to meet it."""
+
+MOST_STEPS = 100_000
+"""Steps of the simplex algorithm for one programme; a row that needs more is refused."""
 
 NO_UNITS = np.empty((0, 1), dtype=np.int32)
 
@@ -142,3 +157,147 @@ class Certificates:
             weights[i], bases[i] = solution
         certified = replace(self, weights=weights, bases=tuple(bases))
         return certified if (certified.bounds() >= self.T * (1 - TOLERANCE)).all() else None
+
+
+def nearby(
+    weights: Floats, units: NDArray[np.int32], frame: Floats, row: NDArray[np.bool_], wanted: NDArray[np.int64]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Certificates for a span with one row more, (clients, clients), by projections from those before it, and for whom
+    they are.
+
+    For a client i of a reserved unit S of T clients, the row of S forces w_j = 1 on S: the sum of w over S is T, and no
+    entry is larger. What is left is to find a point of the affine space of all w that are 1 on S, with w - T e_i
+    orthogonal to the span, in the cube |w_j| <= 1. Projections onto a slightly smaller cube and onto the space, in
+    turn, end inside after a few steps where the space goes through the smaller cube (von Neumann's alternating
+    projections; Bauschke and Borwein, SIAM Review 38, 1996, section 4), and prove nothing where it does not.
+
+    Args:
+        weights: those for the span without the row, (clients, clients).
+        units: disjoint, (units, T): rows of the span, whose clients are certified T.
+        frame: an orthonormal basis of the span with the row, (rank, clients), the new direction last.
+        row: (clients,).
+        wanted: who needs a certificate.
+    """
+    T, n = units.shape[1], len(weights)
+    is_wanted = np.isin(units, wanted)
+    units, is_wanted = units[is_wanted.any(axis=1)], is_wanted[is_wanted.any(axis=1)]
+    away = np.eye(n) - frame.T @ frame
+    along = frame[-1] - (frame[-1][units][:, None] @ _pull(away + np.outer(frame[-1], frame[-1]), units))[:, 0]
+    rise = along @ row
+    certified = np.zeros(n, dtype=bool)
+    missing = (T * row - weights @ row)[units] / np.where(np.abs(rise) > RISE, rise, np.inf)[:, None]
+    start = weights[units] + missing[:, :, None] * along[:, None]
+    inside_unit = np.zeros((len(units), 1, n), dtype=bool)
+    np.put_along_axis(inside_unit[:, 0], units, True, axis=1)
+    at, inside = _inside(start, start.copy(), units, inside_unit, (away, _pull(away, units)), is_wanted)
+    inside &= is_wanted & (np.abs(rise) > RISE)[:, None]
+    certified[units[inside]] = True
+    moved = weights.copy()
+    moved[units[inside]] = at[inside]
+    return moved, certified
+
+
+def _inside(
+    start: Floats, at: Floats, units: NDArray[np.int32], inside_unit: NDArray[np.bool_], onto: tuple[Floats, Floats],
+    is_wanted: NDArray[np.bool_],
+) -> tuple[Floats, NDArray[np.bool_]]:  # fmt: skip
+    """Points of the affine spaces through ``start``, (units, T, clients), and which of them lie in the cube."""
+    away, pull = onto
+    places = np.broadcast_to(units[:, None], (*units.shape, units.shape[1]))
+    for _ in range(STEPS):
+        inside: NDArray[np.bool_] = np.abs(np.where(inside_unit, 0.0, at)).max(axis=2) <= 1
+        if inside[is_wanted].all():
+            break
+        moved = (np.where(inside_unit, at, np.clip(at, -CUBE, CUBE)) - start) @ away
+        at = start + moved - np.take_along_axis(moved, places, axis=2) @ pull
+    return at, inside
+
+
+def _pull(away: Floats, units: NDArray[np.int32]) -> Floats:
+    """What takes a move's entries on a unit back to 0 and keeps it orthogonal to the span, (units, T, clients)."""
+    pull: Floats = np.linalg.pinv(away[units[:, :, None], units[:, None]], rcond=1e-9, hermitian=True) @ away[units]
+    return pull
+
+
+class CertificateProgramme:
+    """Find w with |w_j| <= 1 and rows @ w = T rows[:, i]; one after the other for different clients i.
+
+    Every programme begins with a basis that it is given, so that its result does not depend on those before it.
+    """
+
+    def __init__(self, rows: Floats) -> None:
+        self._rows = rows
+        self._model: Any = _model(rows)
+        self._all = np.arange(len(rows), dtype=np.int32)
+
+    def solve(self, i: int, T: float, basis: Any) -> tuple[Floats, Any] | None:
+        """The certificate of client i, (clients,), and its basis; None if there is none, or it was not found."""
+        import highspy
+
+        model, sums = self._model, T * self._rows[:, i]
+        model.changeRowsBounds(len(sums), self._all, sums, sums)
+        model.setBasis(self._begin(basis))
+        model.run()
+        if model.getModelStatus() != highspy.HighsModelStatus.kOptimal:
+            return None
+        after = model.getBasis()
+        return np.array(model.getSolution().col_value), (tuple(after.col_status), tuple(after.row_status))
+
+    def _begin(self, basis: Any) -> "HighsBasis":
+        """A basis of fewer rows, or none, with the other rows basic."""
+        import highspy
+
+        columns, rows = basis or ((highspy.HighsBasisStatus.kLower,) * self._rows.shape[1], ())
+        begin = highspy.HighsBasis()
+        begin.col_status = list(columns)
+        begin.row_status = [*rows, *_repeat(highspy.HighsBasisStatus.kBasic, len(self._rows) - len(rows))]
+        begin.valid = True
+        return begin
+
+
+def _repeat(value: Any, times: int) -> Iterator[Any]:
+    return (value for _ in range(times))
+
+
+def _model(rows: Floats) -> "Highs":
+    """Nothing to minimise over |w| <= 1 with rows @ w = 0."""
+    import highspy
+
+    model = simplex_solver(TOLERANCE)
+    model.setOptionValue("simplex_iteration_limit", MOST_STEPS)
+    lp = highspy.HighsLp()
+    lp.num_row_, lp.num_col_ = rows.shape
+    where, clients = np.nonzero(rows)
+    lp.col_cost_ = np.zeros(rows.shape[1])
+    lp.col_lower_, lp.col_upper_ = -np.ones(rows.shape[1]), np.ones(rows.shape[1])
+    lp.row_lower_ = lp.row_upper_ = np.zeros(len(rows))
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_ = np.searchsorted(where, np.arange(len(rows) + 1)).astype(np.int32)
+    lp.a_matrix_.index_, lp.a_matrix_.value_ = clients.astype(np.int32), rows[where, clients]
+    model.passModel(lp)
+    return model
+
+
+def largest(rows: Floats, frame: Floats, i: int, T: float) -> tuple[float, Floats]:
+    """The largest t up to T for which client i has a certificate, and that certificate, (clients,).
+
+    Args:
+        rows: 0 and 1, (rank, clients).
+        frame: an orthonormal basis of their span, (rank, clients).
+    """
+    from scipy.optimize import linprog
+
+    n = rows.shape[1]
+    objective = np.append(np.zeros(n), -1.0)
+    coefficients = np.hstack([rows, -rows[:, i : i + 1]])
+    solution = linprog(
+        objective, A_eq=coefficients, b_eq=np.zeros(len(rows)), bounds=[(-1, 1)] * n + [(1, T)], method="highs"
+    )
+    y = np.zeros(n) if solution.x is None else solution.x[:n]
+    y[i] -= 1.0 if solution.x is None else solution.x[n]
+    y -= frame.T @ (frame @ y)
+    y /= max(1.0, float(np.abs(np.delete(y, i)).max(initial=0.0)))
+    t = min(T, 1.0 + max(0.0, -float(y[i])))
+    w = y.copy()
+    w[i] += t
+    return t, w

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from simfl.core.errors import PluginError
 from simfl.selection.guard.certificates import NO_UNITS, Certificates
-from simfl.selection.guard.light_vectors import keeps_weak
-from simfl.selection.guard.span import Span
+from simfl.selection.guard.span import Span, keeps_weak
 
 Notion = Literal["semi_strong", "weak"]
 

@@ -1,7 +1,7 @@
-"""Gaussian noise that the server adds to the sum."""
+"""Gaussian noise that the server adds to the sum; and clipping alone."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,3 +83,18 @@ def gaussian_loss(sensitivity: Any, std: NDArray[np.float64]) -> Loss:
     """
     mu = np.divide(sensitivity, std, out=np.full(len(std), np.inf), where=std != 0)
     return Loss(mu=mu)
+
+
+@STAGES("clipping")
+@dataclass(frozen=True)
+class Clipping(Stage):
+    """Updates are scaled down to a norm; without noise this protects nobody."""
+
+    norm: Annotated[float, Field(gt=0, description="the largest norm of an update")] = 1.0
+    order: Annotated[Literal[1, 2], Field(description="the norm: 1 = sum of magnitudes, 2 = Euclidean")] = 2
+
+    columns = (NOT_FINITE,)
+
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (Clip(self.norm, self.order),)

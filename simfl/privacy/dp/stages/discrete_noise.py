@@ -1,4 +1,4 @@
-"""Updates as whole numbers of bounded length, for noise in the field of a secure sum.
+"""Updates as whole numbers of bounded length, with noise in the field of a secure sum: discrete Gaussian, Skellam.
 
 Clip, rotate, scale, round at random until the length is bounded: Kairouz, Liu and Steinke, "The distributed discrete
 Gaussian mechanism", ICML 2021, Algorithm 1 and Proposition 22. What wraps around in the field costs accuracy only.
@@ -22,9 +22,11 @@ from simfl.core.types import Arrays, Job
 from simfl.privacy.certify.clip import clip_norms, participants, same_weights
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded
 from simfl.privacy.dp.losses import ORDERS
+from simfl.privacy.dp.mechanisms import discrete_gaussian, skellam
 from simfl.privacy.dp.stages.central_gaussian import NOISE, Multiplier, Norm
 from simfl.privacy.dp.stages.laplace_shares import Colluders, Sharers
-from simfl.privacy.stage import NOT_FINITE, Loss, Members, Stage
+from simfl.privacy.dp.stages.local_noise import noise_stream
+from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
 BETA = exp(-0.5)
 """How often a rounding of the longest update is repeated at most."""
@@ -122,8 +124,7 @@ class Distributed(Stage):
     sharers: Sharers = None
     colluders: Colluders = 0
     bits: Annotated[
-        int | None,
-        Field(ge=1, le=62, description="a sum has 2^bits values; null = 20, if the field has room"),
+        int | None, Field(ge=1, le=62, description="a sum has 2^bits values; null = 20, if the field has room")
     ] = None
     deviations: Annotated[
         float, Field(gt=0, description="standard deviations of a sum's coordinate that do not wrap around")
@@ -265,3 +266,48 @@ def sum_bits(protocol: Any) -> int | None:
 def _signs(streams: Streams, dimension: int) -> NDArray[np.float64]:
     """Of the rotation, which is public and the same in every round, (d',)."""
     return np.where(streams("dp/rotation").random(dimension) < 0.5, -1.0, 1.0)
+
+
+@STAGES("discrete_gaussian")
+@dataclass(frozen=True)
+class DiscreteGaussian(Distributed):
+    """Updates are clipped to norm C and become whole numbers; each client adds discrete Gaussian noise of (z C)² / n.
+
+    Sums of discrete Gaussians are none, but close to one; epsilon counts how close, and who is there. Sensitivity: that
+    of the rounded updates, C and a little. Adjacency: a client's update against none. It protects against the server,
+    too. Reference: Kairouz, Liu and Steinke, "The distributed discrete Gaussian mechanism", ICML 2021, Theorem 1.
+    """
+
+    maps = Distributed.maps
+
+    def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
+        return discrete_gaussian.sample(
+            noise_stream(streams, "discrete_gaussian", job), self.share * to.scale**2, to.dimension
+        )
+
+    def divergences(self, l1: float, l2: float, variance: float, dimension: float, honest: float) -> Floats:
+        if not variance * honest:
+            return np.full(len(ORDERS), np.inf)
+        return discrete_gaussian.rdp(ORDERS, l1, l2, int(dimension), int(honest), variance)
+
+
+@STAGES("skellam")
+@dataclass(frozen=True)
+class Skellam(Distributed):
+    """Updates are clipped to norm C and become whole numbers; each client adds Skellam noise of variance (z C)² / n.
+
+    Parts add up to Skellam noise, whoever is missing; epsilon is of those who are there. Sensitivity: that of the
+    rounded updates, C and a little. Adjacency: a client's update against none. It protects against the server, too.
+    Reference: Agarwal, Kairouz and Liu, "The Skellam mechanism", NeurIPS 2021, Theorem 3.5.
+    """
+
+    maps = Distributed.maps
+
+    def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
+        return skellam.sample(noise_stream(streams, "skellam", job), self.share * to.scale**2, to.dimension)
+
+    def divergences(self, l1: float, l2: float, variance: float, dimension: float, honest: float) -> Floats:
+        if not variance * honest:
+            return np.full(len(ORDERS), np.inf)
+        slack = skellam.slack(honest * dimension * (1 + self.seeds))
+        return skellam.rdp(ORDERS, l1, l2, variance * honest) + slack

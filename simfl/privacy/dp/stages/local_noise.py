@@ -1,16 +1,21 @@
-"""What noise has in common that each client adds to its own update."""
+"""Noise that each client adds to its own update: Gaussian, Laplace, staircase."""
 
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job
-from simfl.privacy.certify.maps import Noise
-from simfl.privacy.stage import NOT_FINITE, Stage
+from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Facts, Map, Noise
+from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
+from simfl.privacy.dp.stages.central_gaussian import Norm, gaussian_loss
+from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
 
 @dataclass(frozen=True)
@@ -44,3 +49,114 @@ def add_noise(
 def noise_stream(streams: Streams, stage: str, job: Job) -> np.random.Generator:
     """The stream of a stage's noise in a job's update."""
     return streams(f"dp/{stage}", job.id)
+
+
+@STAGES("local_gaussian")
+@dataclass(frozen=True)
+class LocalGaussian(LocalNoise):
+    """Updates are clipped to norm C; each client adds the least Gaussian noise that makes its own update private.
+
+    Sensitivity: C in L2. Adjacency: a client's update against none. It protects against the server, too. Reference:
+    Balle and Wang, "Improving the Gaussian mechanism for differential privacy", ICML 2018.
+    """
+
+    clip_norm: Norm = 1.0
+    epsilon: Annotated[float, Field(gt=0, description="of one update")] = 1.0
+    delta: Annotated[float, Field(gt=0, lt=1, description="of one update; the accountant has its own")] = 1e-5
+    calibration: Annotated[
+        Literal["analytic", "classical"],
+        Field(description="the least noise that will do, or the formula of the textbooks, for epsilon up to 1"),
+    ] = "analytic"
+
+    adds_noise = Noise("client", gaussian=True)
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems = super().check(setting)
+        if self.calibration == "classical" and self.epsilon > 1:
+            why = f"is classical, which says nothing about an epsilon of {self.epsilon:g}, above 1; use analytic"
+            problems.append(("calibration", why))
+        return problems
+
+    @property
+    def std(self) -> float:
+        """Of the noise in each coordinate."""
+        calibrated = gaussian.std if self.calibration == "analytic" else gaussian.classical_std
+        return calibrated(self.clip_norm, self.epsilon, self.delta)
+
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (Clip(self.clip_norm),)
+
+    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
+        std = self.std
+        return lambda job: gaussian.sample(noise_stream(streams, "local_gaussian", job), std, dimension)
+
+    def facts(self, members: Members, state: Arrays) -> dict[str, float]:
+        return {"sensitivity": self.clip_norm, "std": self.std}
+
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
+        return gaussian_loss(bound.l2, facts["std"])
+
+
+@STAGES("local_laplace")
+@dataclass(frozen=True)
+class LocalLaplace(LocalNoise):
+    """Updates are clipped in L1; each coordinate gets Laplace(clip_norm / epsilon).
+
+    Sensitivity: clip_norm in L1. Adjacency: a client's update against none. It protects against the server, too.
+    Reference: Dwork et al., "Calibrating noise to sensitivity in private data analysis", TCC 2006.
+    """
+
+    clip_norm: Annotated[float, Field(gt=0, description="the largest sum of an update's magnitudes")] = 1.0
+    epsilon: Annotated[float, Field(gt=0, description="pure epsilon of one update")] = 1.0
+
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (Clip(self.clip_norm, 1),)
+
+    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
+        scale = laplace.scale(self.clip_norm, self.epsilon)
+        return lambda job: laplace.sample(noise_stream(streams, "local_laplace", job), scale, dimension)
+
+    def facts(self, members: Members, state: Arrays) -> dict[str, float]:
+        scale = laplace.scale(self.clip_norm, self.epsilon)
+        return {"sensitivity": self.clip_norm, "scale": scale, "update_epsilon": self.epsilon}
+
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
+        return Loss(pure=facts["update_epsilon"] * (bound.l1 / self.clip_norm))
+
+
+@STAGES("local_staircase")
+@dataclass(frozen=True)
+class LocalStaircase(LocalNoise):
+    """Each coordinate is clipped and gets staircase noise; the d coordinates share the update's epsilon.
+
+    Sensitivity: bound in each coordinate. Adjacency: a client's update against none. It protects against the server,
+    too. It is best for one coordinate; its parts do not add up to a staircase, so that it is local only. Reference:
+    Geng and Viswanath, "The optimal mechanism in differential privacy", ISIT 2014.
+    """
+
+    bound: Annotated[float, Field(gt=0, description="the largest magnitude of a coordinate")] = 1.0
+    epsilon: Annotated[float, Field(gt=0, description="pure epsilon of one update, of all its coordinates")] = 1.0
+    least: Annotated[
+        Literal["magnitude", "variance"], Field(description="what of the noise is made as small as it can be")
+    ] = "magnitude"
+
+    @property
+    def maps(self) -> tuple[Map, ...]:
+        return (ClipCoordinates(self.bound),)
+
+    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
+        if not dimension:
+            return lambda job: np.zeros(0)
+        each = self.epsilon / dimension
+        gamma = staircase.least_magnitude(each) if self.least == "magnitude" else staircase.least_variance(each)
+        return lambda job: staircase.sample(
+            noise_stream(streams, "local_staircase", job), self.bound, each, gamma, dimension
+        )
+
+    def facts(self, members: Members, state: Arrays) -> dict[str, float]:
+        return {"sensitivity": self.bound, "update_epsilon": self.epsilon}
+
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
+        return Loss(pure=facts["update_epsilon"])

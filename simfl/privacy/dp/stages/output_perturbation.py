@@ -31,7 +31,6 @@ from simfl.core.wording import amount
 from simfl.privacy.certify.clip import changed_by_others, weights_differ
 from simfl.privacy.certify.maps import Noised
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
-from simfl.privacy.dp.stages.sample_copies import of_each_sample, of_one_sample
 from simfl.privacy.stage import STAGES, Members, Stage
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
@@ -63,8 +62,7 @@ class OutputPerturbation(Stage):
         Field(gt=0, le=1e9, description="strong convexity of the local loss, its L2 penalty, as noise assumes it"),
     ] = 1.0
     penalty: Annotated[
-        float | None,
-        Field(ge=0, description="the L2 penalty of the local loss as it is; null = training.weight_decay"),
+        float | None, Field(ge=0, description="the L2 penalty of the local loss as it is; null = training.weight_decay")
     ] = None
     new: Annotated[int, Field(ge=0, le=10**9, description="samples that every further round adds to k")] = 0
     rounds: Annotated[
@@ -298,3 +296,28 @@ def _clients(jobs: tuple[Job, ...]) -> NDArray[np.int64]:
 def _of(value: float | tuple[float, ...], client: int) -> float:
     """A client's own value of one for all or one each."""
     return value[client] if isinstance(value, tuple) else value
+
+
+def of_each_sample(members: Members, penalty: float) -> NDArray[np.float64]:
+    """By how much, in the Euclidean norm, one sample of its client moves each weighted update in the sum, (n,).
+
+    What SGD's own steps allow (:mod:`simfl.learning.work`). Exact minimisers of a mean of k losses and an L2
+    penalty: 2 L / (k penalty) by Chaudhuri, Monteleoni and Sarwate, JMLR 2011, Corollary 8, with the samples k and the
+    slope L of the run. Infinite where these are not known, or clients may leave after a look at their data.
+    """
+    inside = members.weights > 0
+    if members.moves is not None and not members.follows_data:
+        return np.asarray(members.moves[inside] * members.weights[inside])
+    if members.slope is None or members.examples is None or members.follows_data or not penalty:
+        return np.full(int(inside.sum()), inf)
+    with np.errstate(divide="ignore"):
+        return 2 * np.float64(members.slope) / (members.examples[inside] * penalty) * members.weights[inside]
+
+
+def of_one_sample(members: Members, each: NDArray[np.float64]) -> float:
+    """The most that one sample does to a sum: what a copy of it does to each update in the sum, (n,), of all copies."""
+    if members.positions is None:
+        return float(each.sum())  # nobody knows: it may be in every update
+    inside = list(compress(members.positions, members.weights > 0))
+    copies = np.repeat(each, [len(positions) for positions in inside])
+    return float(np.bincount(np.concatenate([*inside, np.zeros(0, np.int64)]), copies).max(initial=0.0))

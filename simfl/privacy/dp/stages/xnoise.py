@@ -11,8 +11,7 @@ from simfl.core.rng import Streams, generator
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Job
 from simfl.privacy.dp.mechanisms import skellam
-from simfl.privacy.dp.stages.discrete_noise import Points
-from simfl.privacy.dp.stages.skellam import Skellam
+from simfl.privacy.dp.stages.discrete_noise import Points, Skellam
 from simfl.privacy.stage import STAGES, Members
 
 SEED = 32
