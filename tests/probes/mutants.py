@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 
 from simfl.agents.aggregation import compression_step, pipeline
-from simfl.cli.plugin_scenes import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
+from simfl.cli.validate_plugins import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
 from simfl.compression.base import COMPRESSIONS, Compression
 from simfl.compression.quantise import Quantise
 from simfl.compression.random_k import RandomK
