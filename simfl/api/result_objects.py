@@ -76,7 +76,10 @@ class Result:
         return _figure(self.path, name)
 
     def __repr__(self) -> str:
-        return run_line(self.summary, self.path)
+        summary, values = self.summary, {name: self.summary.get(name) for name in ("time_s", "test_accuracy")}
+        numbers = "".join(f", {name} {value:.4g}" for name, value in values.items() if value is not None)
+        what = f"{summary['name']}: seed {summary['seed']}, {amount(summary['rounds'], 'round')}{numbers}"
+        return f"<Result {what}, in {self.path}>"
 
     def _repr_html_(self) -> str:
         from pandas import DataFrame
@@ -166,7 +169,8 @@ class SweepResult:
         return latex(read_study([self.path]), columns)
 
     def __repr__(self) -> str:
-        return sweep_line(type(self).__name__, self.runs, self.path)
+        what = f"{self.path.resolve().parent.name}: runs: {counts_of(self.runs) or 'none'}"
+        return f"<{type(self).__name__} {what}, in {self.path}>"
 
     def _repr_html_(self) -> str:
         known = self._columns()
@@ -265,7 +269,23 @@ class ComparisonResult(SweepResult):
         return frame
 
     def _repr_html_(self) -> str:
-        return means_html(self.document)
+        from pandas import DataFrame
+
+        from simfl.experiments.compare.show import certificate_notes, mean_cell
+
+        shown = [column for column in read_columns(self.document.get("columns", ())) if column.shown]
+        seeds = len(self.document["seeds"])
+        means = {(row["choice"], row["metric"]): row for row in self.document["means"]}
+        labels = [choice["choice"] for choice in self.document["choices"]]
+        cells = {
+            heading(column): [mean_cell(column, means.get((label, column.name)), seeds) for label in labels]
+            for column in shown
+        }
+        diverged = "; ".join(f"{choice['choice']} diverged" for choice in self.document["choices"]
+                         if any(run.get("diverged_round") is not None for run in choice["runs"]))  # fmt: skip
+        note = f"Means ± 95 % over {seeds} seeds; baseline {self.document['baseline']}. {diverged}"
+        said = " ".join([note.strip(), *certificate_notes(self.document)])
+        return html_table(self.document["name"], DataFrame({"": labels, **cells}), said)
 
     def show(self, at: str | None = None) -> None:
         """Prints the tables of ``simfl compare``; ``at`` as its option ``--at``."""
@@ -291,45 +311,6 @@ def _figure(path: Path, name: str) -> "Figure":
     return figure(path, name)
 
 
-def run_line(summary: JsonObject, path: Path) -> str:
-    """``<Result quickstart: seed 0, 60 rounds, time_s 26.35, test_accuracy 0.9387, in results/quickstart/...>``."""
-    values = {name: summary.get(name) for name in ("time_s", "test_accuracy")}
-    numbers = "".join(f", {name} {value:.4g}" for name, value in values.items() if value is not None)
-    return (
-        f"<Result {summary['name']}: seed {summary['seed']}, {amount(summary['rounds'], 'round')}{numbers}, in {path}>"
-    )
-
-
-def sweep_line(kind: str, runs: "DataFrame", path: Path) -> str:
-    """``<SweepResult quickstart: runs: 8 done, in results/quickstart/sweep-...>``."""
-    return f"<{kind} {path.resolve().parent.name}: runs: {counts_of(runs) or 'none'}, in {path}>"
-
-
 def counts_of(runs: "DataFrame") -> str:
     """How many runs have which status, in words."""
     return ", ".join(f"{count} {status}" for status, count in runs.status.value_counts().items())
-
-
-def means_html(document: JsonObject) -> str:
-    """The means of a comparison, for a notebook.
-
-    Args:
-        document: as ``comparison.json`` holds it.
-    """
-    from pandas import DataFrame
-
-    from simfl.experiments.compare.show import certificate_notes, mean_cell
-
-    shown = [column for column in read_columns(document.get("columns", ())) if column.shown]
-    seeds = len(document["seeds"])
-    means = {(row["choice"], row["metric"]): row for row in document["means"]}
-    labels = [choice["choice"] for choice in document["choices"]]
-    cells = {
-        heading(column): [mean_cell(column, means.get((label, column.name)), seeds) for label in labels]
-        for column in shown
-    }
-    diverged = "; ".join(f"{choice['choice']} diverged" for choice in document["choices"]
-                     if any(run.get("diverged_round") is not None for run in choice["runs"]))  # fmt: skip
-    note = f"Means ± 95 % over {seeds} seeds; baseline {document['baseline']}. {diverged}"
-    said = " ".join([note.strip(), *certificate_notes(document)])
-    return html_table(document["name"], DataFrame({"": labels, **cells}), said)

@@ -102,7 +102,8 @@ def write_timeline(
     """
     with open(events, encoding="utf-8") as lines:
         spans = list(timeline(json.loads(line) for line in lines))
-    clients = {track: _agent(track - 1, names) for track in sorted({span["tid"] for span in spans})}
+    clients = {track: "server" if track - 1 == SERVER else names[track - 1] if names else f"client {track - 1}"
+               for track in sorted({span["tid"] for span in spans})}  # fmt: skip
     first = max(clients, default=0) + 1
     if phases is not None:
         with open(phases, newline="", encoding="utf-8") as table:
@@ -142,12 +143,6 @@ def protocol_phases(rows: Iterable[dict[str, str]], first: int) -> Iterator[Span
         counts = {name: int(row[name]) for name in ("round", "asked", "answered", "failed", "bytes_down", "bytes_up")}
         failure = {"failure": row["failure"]} if row["failure"] else {}
         yield _span(row["phase"], first + track - 1, start_s, end_s, **counts, **failure)
-
-
-def _agent(address: int, names: tuple[str, ...] | None) -> str:
-    if address == SERVER:
-        return "server"
-    return names[address] if names else f"client {address}"
 
 
 MESSAGES = {"model": "download", "update": "upload", "failure": "connection lost"}

@@ -12,7 +12,8 @@ from simfl.experiments.compare.differences import overhead_rows
 from simfl.experiments.compare.show import show
 from simfl.report import draw, read_study
 from simfl.report.html_page import page
-from simfl.report.page_tables import beside_table, describe
+from simfl.report.page_tables import beside_table
+from simfl.report.summary_text import describe
 from simfl.results.perfetto import protocol_phases
 from simfl.runs.run import run
 from simfl.scenario import Scenario

@@ -190,15 +190,12 @@ class How:
 
     def execute(self, tasks: list[Task]) -> Generator[tuple[str, str], None, None]:
         """The engine at work; yields ("started", "ended" or "put back", digest)."""
-        jobs = self.jobs or _cores()
+        # cores that this process may use; all of the machine where the system does not tell (macOS, Windows)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        jobs = self.jobs or cores or 1
         if self.engine == "processes":
             return processes.execute(tasks, jobs, self.time_limit_s, self.slots)
         return cluster.execute(tasks, jobs, self.time_limit_s, self.scheduler, self.insecure)
-
-
-def _cores() -> int:
-    """Cores that this process may use; all of the machine where the system does not tell (macOS, Windows)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

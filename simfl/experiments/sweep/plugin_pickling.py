@@ -41,7 +41,9 @@ def pack(classes: Iterable[type[Plugin]]) -> str:
     for cls in sorted(set(classes), key=lambda cls: (cls.__module__, cls.__qualname__)):
         family = next(name for name, registry in FAMILIES.items() if registry.get(cls.name) is cls)
         try:
-            packed.append([family, cls.name, base64.b64encode(_dump(cls)).decode()])
+            buffer = io.BytesIO()
+            _Pickler(buffer).dump(cls)
+            packed.append([family, cls.name, base64.b64encode(buffer.getvalue()).decode()])
         except Exception as error:  # anything that its code refers to may refuse
             raise PluginError(f"{family} '{cls.name}'", f"cannot be sent to worker processes: {error}") from error
     return json.dumps(packed) if packed else ""
@@ -54,12 +56,6 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no
         if value is dataclasses.MISSING:
             return getattr, (dataclasses, "MISSING")
         return super().reducer_override(value)
-
-
-def _dump(cls: type) -> bytes:
-    buffer = io.BytesIO()
-    _Pickler(buffer).dump(cls)
-    return buffer.getvalue()
 
 
 def unpack(text: str) -> None:

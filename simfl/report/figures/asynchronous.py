@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.metrics.participation import concurrency
 from simfl.report import style
@@ -44,15 +43,13 @@ def _table(group: Group) -> "DataFrame | None":
     if not end:
         return None
     edges = np.linspace(0.0, end, BINS + 1)
-    at_work = np.mean([_averages(each, edges) for each in jobs], axis=0)
+    averages = []  # of each run, between the edges
+    for each in jobs:
+        times, working = concurrency(each["started_s"].to_numpy(), each["ended_s"].to_numpy())
+        seconds = np.append(0.0, np.cumsum(working[:-1] * np.diff(times)))
+        averages.append(np.diff(np.interp(edges, times, seconds)) / np.diff(edges))
+    at_work = np.mean(averages, axis=0)
     return DataFrame({"group": group.label, "time_s": (edges[1:] + edges[:-1]) / 2, "at_work": at_work})
-
-
-def _averages(jobs: "DataFrame", edges: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Mean clients at work between the edges."""
-    times, at_work = concurrency(jobs["started_s"].to_numpy(), jobs["ended_s"].to_numpy())
-    seconds = np.append(0.0, np.cumsum(at_work[:-1] * np.diff(times)))
-    return np.diff(np.interp(edges, times, seconds)) / np.diff(edges)
 
 
 @figure("staleness", "Staleness of updates", "Time")
