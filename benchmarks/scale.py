@@ -223,7 +223,7 @@ def phases(name: str, n: int, d: int, rates: dict[str, float]) -> tuple[list[dic
 
 
 def protocols(repeats: int) -> tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]:
-    from simfl.cli.rates import measure_rates
+    from simfl.cli.doctor import measure_rates
 
     rates = measure_rates(process_time)
     models: dict[str, Any] = {"rates": rates}

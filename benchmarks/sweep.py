@@ -18,9 +18,8 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parent))
 from base import COMMIT, HERE, base  # noqa: E402
 
-from simfl.experiments.sweep.execution import INDEX_WRITES, How, execute
+from simfl.experiments.sweep.execution import INDEX_WRITES, How, Index, execute
 from simfl.experiments.sweep.grid import Axis
-from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import plan_sweep
 from simfl.experiments.sweep.task import Task
 from simfl.experiments.sweep.worker_process import Slot

@@ -12,8 +12,7 @@ from simfl.core.errors import StopRun
 from simfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from simfl.api.forecasts import forecast
-    from simfl.api.functions import compare, load, open, run, search, sweep, verify
+    from simfl.api.functions import compare, forecast, load, open, run, search, sweep, verify
 
 __all__ = ["StopRun", "__version__", "compare", "forecast", "load", "open", "run", "search", "sweep", "verify"]
 
@@ -23,8 +22,6 @@ PACKAGES = ("audit", "flower", "plugins", "report")
 
 
 def __getattr__(name: str) -> Any:
-    if name == "forecast":
-        return import_module("simfl.api.forecasts").forecast
     if name in __all__:
         return getattr(import_module("simfl.api.functions"), name)
     if name in PACKAGES:

@@ -100,8 +100,8 @@ def comparison(tmp_path_factory) -> Path:
     """A ``simfl compare`` of three policies over three seeds; its folder."""
     from simfl.experiments.compare.comparison import compare
     from simfl.experiments.sweep.execution import How
-    from simfl.experiments.sweep.grid import axes
     from simfl.experiments.sweep.plan import plan_sweep
+    from tests.support.swept_axes import axes
 
     out = tmp_path_factory.mktemp("results")
     file = out / "sample.yaml"

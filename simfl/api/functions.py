@@ -4,11 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from simfl.api.requests import Overrides, hand_in_all, sweep_request_of
+from simfl.api.object_overrides import Overrides, hand_in_all, plan_of
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from simfl.api.result_objects import ComparisonResult, Result, SearchResult, SweepResult
-    from simfl.results.round_rows import OnRound
+    from simfl.forecasting.forecast_result import Forecast
+    from simfl.results.run_files import OnRound
     from simfl.scenario import Scenario
 
 
@@ -113,15 +116,9 @@ def sweep(
             nothing: it is a row of ``runs`` with its error.
     """
     from simfl.api.result_objects import SweepResult
-    from simfl.experiments.sweep.execution import How, execute
-    from simfl.experiments.sweep.plan import plan_sweep
-    from simfl.experiments.sweep.progress import shown
+    from simfl.experiments.sweep.execution import How, execute, shown
 
-    options = How(**how)
-    sweep_request, _handles = sweep_request_of(scenario, grid, zipped, cases, replications)
-    plan = plan_sweep(
-        sweep_request.scenario, sweep_request.axes, sweep_request.replications or 1, sweep_request.plugins
-    )
+    options, plan = How(**how), plan_of(scenario, grid, zipped, cases, replications)
     folder = Path(out, plan.name, f"sweep-{plan.digest}")
     with shown(not progress) as watch:
         execute(plan, Path(out), folder, options, watch)
@@ -159,16 +156,9 @@ def compare(
     from simfl.api.result_objects import ComparisonResult
     from simfl.experiments.compare.comparison import compare as made
     from simfl.experiments.compare.comparison import configurations
-    from simfl.experiments.sweep.execution import How
-    from simfl.experiments.sweep.plan import plan_sweep
-    from simfl.experiments.sweep.progress import shown
+    from simfl.experiments.sweep.execution import How, shown
 
-    options = How(**how)
-    sweep_request, _handles = sweep_request_of(scenario, grid, zipped, cases, replications)
-    configurations(sweep_request.axes)
-    plan = plan_sweep(
-        sweep_request.scenario, sweep_request.axes, sweep_request.replications or 5, sweep_request.plugins
-    )
+    options, plan = How(**how), plan_of(scenario, grid, zipped, cases, replications, 5, configurations)
     with shown(not progress) as watch:
         path = made(plan, Path(out), options, baseline, target_accuracy, watch).path
     return ComparisonResult.open(path)
@@ -211,8 +201,7 @@ def search(
     from simfl.api.result_objects import SearchResult
     from simfl.experiments.search.preparation import prepare
     from simfl.experiments.search.run_search import search as made
-    from simfl.experiments.sweep.execution import How
-    from simfl.experiments.sweep.progress import shown
+    from simfl.experiments.sweep.execution import How, shown
 
     large, small, bounds = ([text] if isinstance(text, str) else [*text] for text in (maximise, minimise, require))
     base, _, _handles = hand_in_all(scenario, (), {})
@@ -264,3 +253,49 @@ def verify(
     scenario = Scenario.load(ResultsFolder.open(path).file(SCENARIO), trust=Trust(trust_plugins))
     refuse_others(scenario, texts)
     return repeat(Path(path), trust_plugins)
+
+
+def forecast(
+    log: "DataFrame | Path | str",
+    against: str | Sequence[str] = (),
+    *,
+    columns: Mapping[str, str] | None = None,
+    horizon: int | None = None,
+    days: float | None = None,
+    futures: int = 200,
+    start: int = 0,
+    processes: int = 1,
+    **settings: Any,
+) -> "Forecast":
+    """When whose update will become computable, and what other policies would change.
+
+    Args:
+        log: a table or a file with a row for every client in every round, or a folder of results.
+        against: other policies, e.g. ``"batch_partition:T=4"``.
+        columns: names of the columns of ``round``, ``client``, ``weight``, ``time`` and ``bytes``.
+        horizon: coming rounds; None = as many as the log has.
+        days: the horizon in days, for a log with dates.
+        futures: how many are simulated under each policy.
+        start: coming round, from 0, from which the other policies select.
+        processes: how many work at once.
+        settings: ``policy``, ``model``, ``seed``, ``guarantees`` and ``folder`` of
+            :func:`simfl.forecasting.forecast_result.forecast`.
+
+    Returns:
+        An object with the tables ``clients()``, ``rounds()`` and ``differences()``, with ``figure()``, ``html()`` and
+        ``limits``, what it cannot know.
+
+    Raises:
+        SimflError: the log cannot be read, there is no such policy, or forecasts of the log's policy are not tested.
+    """
+    from simfl.forecasting.forecast_result import forecast as play_futures
+    from simfl.forecasting.forecast_result import rounds_ahead
+    from simfl.forecasting.past import read_past
+    from simfl.forecasting.past_frame import past_from_frame
+
+    is_file = isinstance(log, (str, Path))
+    past = read_past(log, columns) if is_file else past_from_frame(log, columns)
+    others = (against,) if isinstance(against, str) else tuple(against)
+    rounds = rounds_ahead(past, horizon, days)
+    return play_futures(past, others, horizon=rounds, futures=futures, change_over=start, processes=processes,
+                        **settings)  # fmt: skip

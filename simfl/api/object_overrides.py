@@ -1,11 +1,15 @@
 """Python objects among overrides, grids and scenarios: each is replaced by the text that stands for it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from simfl.experiments.sweep.grid import Axis
+    from simfl.experiments.sweep.plan import Plan
     from simfl.learning.objects.handles import Handle
     from simfl.scenario import Scenario
+
 
 KEYS = ("learning.model", "learning.data", "learning.partition")
 """Keys whose values may be objects."""
@@ -83,3 +87,57 @@ def _is_index_lists(key: str, value: list[Any]) -> bool:
         return False
     return all(isinstance(part, (list, tuple, range, np.ndarray)) and all(np.ndim(i) == 0 for i in part[:1])
                for part in value)  # fmt: skip
+
+
+Overrides = Iterable[str] | Mapping[str, Any]
+
+
+def plan_of(
+    scenario: "Scenario | Mapping[str, Any] | Path | str",
+    grid: Mapping[str, Any] | None,
+    zipped: Iterable[Sequence[str]],
+    cases: Mapping[str, Mapping[str, Any]] | None,
+    replications: int | None,
+    usual: int = 1,
+    check: "Callable[[Sequence[Axis]], object]" = len,
+) -> "Plan":
+    """The plan of what a sweep or comparison is asked for, with texts for the objects in it.
+
+    Args:
+        scenario, grid, zipped, cases, replications: as :func:`simfl.api.functions.sweep` takes them.
+        usual: replications where neither the call nor a sweep file says.
+        check: raises where the axes are not what is needed.
+    """
+    from simfl.core.errors import SimflError
+    from simfl.experiments.sweep.grid import cases_of, parse_mapping
+    from simfl.experiments.sweep.plan import plan_sweep
+    from simfl.experiments.sweep.sweep_file import request
+
+    if replications is not None and replications < 1:
+        raise SimflError(f"replications: at least 1 (got {replications})")
+    base, _, _handles = hand_in_all(scenario, (), {})  # the handles are held until all is planned
+    texts, _of_grid = hand_in({} if grid is None else grid, several=True)
+    named = {name: hand_in(overrides) for name, overrides in (cases or {}).items()}
+    case_axes = cases_of({name: overrides for name, (overrides, _) in named.items()})
+    wanted = request(base, parse_mapping(texts), map(list, zipped), case_axes, replications)
+    check(wanted.axes)
+    return plan_sweep(wanted.scenario, wanted.axes, wanted.replications or usual, wanted.plugins)
+
+
+def hand_in_all(scenario: Any, overrides: Overrides, keys: Mapping[str, Any]) -> tuple[Any, list[str], "list[Handle]"]:
+    """The scenario and the texts of its overrides, with texts for the objects among them; the objects' handles."""
+    base, handles = hand_in(scenario) if isinstance(scenario, Mapping) else (scenario, [])
+    texts, of_overrides = hand_in(overrides) if isinstance(overrides, Mapping) else (overrides, [])
+    others, of_keys = hand_in(keys)
+    return base, [*_texts(texts), *_texts(others)], [*handles, *of_overrides, *of_keys]
+
+
+def _texts(overrides: Overrides) -> list[str]:
+    from simfl.core.errors import SimflError
+    from simfl.experiments.sweep.grid import value_text
+
+    if isinstance(overrides, Mapping):
+        return [f"{key}={value_text(value)}" for key, value in overrides.items()]
+    if isinstance(overrides, str):
+        raise SimflError(f"overrides are a mapping or a list of texts; did you mean [{overrides!r}]?")
+    return list(overrides)

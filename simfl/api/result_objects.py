@@ -8,13 +8,13 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from simfl.api.result_texts import counts_of, means_html, run_line, sweep_line
 from simfl.core.certificate_words import basis_lines
-from simfl.core.column_files import columns_by_name
+from simfl.core.column_files import columns_by_name, read_columns
 from simfl.core.columns import order_columns
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import heading, number
+from simfl.core.wording import amount
 from simfl.results.file_names import SCENARIO, is_finished, is_swept
 from simfl.results.folder import ResultsFolder, columns_of_runs, no_results
 from simfl.results.frames import SHOWN_ROWS, as_printed, html_table, indexed_rounds
@@ -76,7 +76,10 @@ class Result:
         return _figure(self.path, name)
 
     def __repr__(self) -> str:
-        return run_line(self.summary, self.path)
+        summary, values = self.summary, {name: self.summary.get(name) for name in ("time_s", "test_accuracy")}
+        numbers = "".join(f", {name} {value:.4g}" for name, value in values.items() if value is not None)
+        what = f"{summary['name']}: seed {summary['seed']}, {amount(summary['rounds'], 'round')}{numbers}"
+        return f"<Result {what}, in {self.path}>"
 
     def _repr_html_(self) -> str:
         from pandas import DataFrame
@@ -166,7 +169,8 @@ class SweepResult:
         return latex(read_study([self.path]), columns)
 
     def __repr__(self) -> str:
-        return sweep_line(type(self).__name__, self.runs, self.path)
+        what = f"{self.path.resolve().parent.name}: runs: {counts_of(self.runs) or 'none'}"
+        return f"<{type(self).__name__} {what}, in {self.path}>"
 
     def _repr_html_(self) -> str:
         known = self._columns()
@@ -265,7 +269,23 @@ class ComparisonResult(SweepResult):
         return frame
 
     def _repr_html_(self) -> str:
-        return means_html(self.document)
+        from pandas import DataFrame
+
+        from simfl.experiments.compare.show import certificate_notes, mean_cell
+
+        shown = [column for column in read_columns(self.document.get("columns", ())) if column.shown]
+        seeds = len(self.document["seeds"])
+        means = {(row["choice"], row["metric"]): row for row in self.document["means"]}
+        labels = [choice["choice"] for choice in self.document["choices"]]
+        cells = {
+            heading(column): [mean_cell(column, means.get((label, column.name)), seeds) for label in labels]
+            for column in shown
+        }
+        diverged = "; ".join(f"{choice['choice']} diverged" for choice in self.document["choices"]
+                         if any(run.get("diverged_round") is not None for run in choice["runs"]))  # fmt: skip
+        note = f"Means ± 95 % over {seeds} seeds; baseline {self.document['baseline']}. {diverged}"
+        said = " ".join([note.strip(), *certificate_notes(self.document)])
+        return html_table(self.document["name"], DataFrame({"": labels, **cells}), said)
 
     def show(self, at: str | None = None) -> None:
         """Prints the tables of ``simfl compare``; ``at`` as its option ``--at``."""
@@ -275,16 +295,7 @@ class ComparisonResult(SweepResult):
 
 
 def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult | ComparisonResult | SearchResult:
-    """The results in the folder of a run, a sweep or a comparison. Nothing in it is executed.
-
-    Args:
-        path: the folder.
-        trust_plugins: whether ``scenario`` of the results may execute plugin files that the folder names, whatever
-            they are.
-
-    Raises:
-        SimflError: there are none.
-    """
+    """What :func:`simfl.api.functions.open` gives."""
     if is_finished(Path(path)):
         return Result.open(path, trust_plugins)
     if not is_swept(Path(path)):
@@ -298,3 +309,8 @@ def _figure(path: Path, name: str) -> "Figure":
     from simfl.report import figure
 
     return figure(path, name)
+
+
+def counts_of(runs: "DataFrame") -> str:
+    """How many runs have which status, in words."""
+    return ", ".join(f"{count} {status}" for status, count in runs.status.value_counts().items())

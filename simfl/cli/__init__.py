@@ -4,47 +4,181 @@ Each command is a module of this package, imported when it is asked for; what is
 imported inside the command that needs it, so that help and checks start at once.
 """
 
+import errno
 import os
+import signal
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
 
 import click
 
-from simfl.cli.failures import failures
-from simfl.cli.mistyped import OPTIONS_ELSEWHERE, command_meant, key_meant
+from simfl.core.errors import SimflError, nearest, printable
 from simfl.core.version import VERSION
 
 __all__ = ["main", "simfl"]
 
-COMMANDS = {
-    "new": "simfl.cli.new",
-    "run": "simfl.cli.run",
-    "serve": "simfl.cli.serve",
-    "client": "simfl.cli.client",
-    "sweep": "simfl.cli.sweep",
-    "compare": "simfl.cli.compare",
-    "search": "simfl.cli.search",
-    "ls": "simfl.cli.ls",
-    "tag": "simfl.cli.tag",
-    "rm": "simfl.cli.rm",
-    "report": "simfl.cli.report",
-    "plot": "simfl.cli.plot",
-    "watch": "simfl.cli.watch",
-    "validate": "simfl.cli.validate",
-    "show": "simfl.cli.show",
-    "schema": "simfl.cli.schema",
-    "list": "simfl.cli.list",
-    "theory": "simfl.cli.theory",
-    "data": "simfl.cli.data",
-    "attack": "simfl.cli.attack",
-    "audit": "simfl.cli.audit",
-    "calibrate": "simfl.cli.calibrate",
-    "forecast": "simfl.cli.forecast",
-    "export": "simfl.cli.export",
-    "verify": "simfl.cli.verify",
-    "doctor": "simfl.cli.doctor",
+COMMANDS_ELSEWHERE = {
+    "check": "validate",
+    "config": "show",
+    "create": "new",
+    "dashboard": "watch",
+    "delete": "rm",
+    "draw": "plot",
+    "help": "--help",
+    "init": "new",
+    "launch": "run",
+    "lint": "validate",
+    "multirun": "sweep",
+    "optimise": "search",
+    "optimize": "search",
+    "plugins": "list",
+    "remove": "rm",
+    "results": "ls",
+    "runs": "ls",
+    "scenarios": "list scenarios",
+    "simulate": "run",
+    "start": "run",
+    "train": "run",
+    "tune": "search",
+    "version": "--version",
 }
-"""The module that holds each command as ``command``, in the order in which help lists them."""
+"""What other programs call a command."""
+
+OPTIONS_ELSEWHERE = {
+    "-m": ("simfl sweep",),
+    "--multirun": ("simfl sweep",),
+    "--n-jobs": ("--jobs", "--processes"),
+    "--n-trials": ("--runs", "--replications"),
+    "--seeds": ("--replications",),
+    "--trials": ("--runs", "--replications"),
+    "--workers": ("--jobs", "--processes"),
+}
+"""What other programs call an option: options here, of which a command has one or none, or another command."""
+
+
+def command_meant(word: str, commands: Iterable[str]) -> str | None:
+    """The command, or the whole line, that an unknown command may have meant: ``simfl start``, ``simfl mine.yaml``."""
+    if word in COMMANDS_ELSEWHERE:
+        return COMMANDS_ELSEWHERE[word]
+    from simfl.scenario.builtin import SUFFIXES, builtins
+
+    if word in builtins() or Path(word).suffix in SUFFIXES:
+        return f"simfl run {word}"
+    return nearest(word, commands)
+
+
+def key_meant(option: str) -> str | None:
+    """The key of a scenario that an unknown option names: ``--rounds`` is ``training.rounds``."""
+    from simfl.scenario import Scenario
+    from simfl.scenario.fields import key_homes, keys_of
+    from simfl.scenario.messages.suggestions import ALSO_CALLED, same_name
+    from simfl.scenario.yaml.places import dotted_key
+
+    word = option.lstrip("-").replace("-", "_")
+    if (key := same_name(word, keys_of(Scenario, {}))) is not None:
+        return key
+    for name in (word, *ALSO_CALLED.get(word.replace("_", ""), ())):
+        homes = sorted((home for home, _ in key_homes(Scenario, name)), key=len)
+        if homes:
+            return dotted_key((*homes[0], name))
+    return None
+
+
+INTERNAL, USAGE, EXHAUSTED = 1, 2, 6
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EMFILE}
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, raised where Ctrl-C would be."""
+
+
+@contextmanager
+def failures(context: click.Context, debug: bool = False) -> Iterator[None]:
+    """Turns what is raised inside into a message and an exit code; SIGTERM interrupts like Ctrl-C.
+
+    Args:
+        context: of the running command, which is left with the exit code.
+        debug: print the traceback of an internal error instead of writing it to a file.
+    """
+    try:
+        with _terminable():
+            yield
+    except SimflError as error:
+        _end(context, str(error), error.exit_code)
+    except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        raise
+    except KeyboardInterrupt as interrupt:
+        stopped = isinstance(interrupt, Terminated)
+        _end(context, "terminated" if stopped else "interrupted", 143 if stopped else 130)
+    except MemoryError:
+        _end(context, "out of memory", EXHAUSTED)
+    except OSError as error:
+        if error.errno is None:
+            _internal(context, error, debug)
+        about = f"{error.filename}: " if error.filename else ""
+        _end(context, about + (error.strerror or str(error)), EXHAUSTED if error.errno in FULL else USAGE)
+    except SystemExit as error:  # a plugin does not end the command
+        from simfl.core.registration.plugin_errors import plugin_failure  # help needs no plugins
+
+        if plugin_failure(error) is None:
+            raise
+        _internal(context, error, debug)
+    except Exception as error:
+        _internal(context, error, debug)
+
+
+def _end(context: click.Context, message: str, code: int) -> NoReturn:
+    click.echo("\n".join(map(printable, message.split("\n"))), err=True)
+    context.exit(code)
+
+
+def _internal(context: click.Context, error: Exception | SystemExit, debug: bool) -> NoReturn:
+    from simfl.core.registration.plugin_errors import plugin_failure  # help needs no plugins
+
+    where = "".join(traceback.format_exception(error))
+    if about := plugin_failure(error):
+        _end(context, (where if debug else "") + about, INTERNAL)
+    summary = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    if debug:
+        _end(context, f"{where}internal error ({summary}); please report it with the lines above", INTERNAL)
+    try:
+        handle, path = tempfile.mkstemp(prefix="simfl-error-", suffix=".log")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(where)
+        _end(context, f"internal error ({summary}); please report it with the file {path}", INTERNAL)
+    except OSError:
+        _end(context, f"internal error ({summary}); please report it with the output of simfl --debug", INTERNAL)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
+        yield
+        return
+
+    def raise_terminated(number: int, frame: FrameType | None) -> NoReturn:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, raise_terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+COMMANDS = (
+    "new", "run", "serve", "client", "sweep", "compare", "search", "ls", "tag", "rm", "report", "plot", "watch",
+    "validate", "show", "schema", "list", "theory", "data", "attack", "audit", "calibrate", "forecast", "export",
+    "verify", "doctor",
+)  # fmt: skip
+"""In the order in which help lists them; the module of each holds it as ``command``."""
 
 
 class _Commands(click.Group):
@@ -54,7 +188,7 @@ class _Commands(click.Group):
         return [*COMMANDS]  # ``list`` is one of the modules here
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        command: click.Command | None = import_module(COMMANDS[name]).command if name in COMMANDS else None
+        command: click.Command | None = import_module(f"simfl.cli.{name}").command if name in COMMANDS else None
         return command
 
     def resolve_command(
@@ -109,5 +243,5 @@ def simfl(context: click.Context, debug: bool) -> None:
 def main() -> None:
     """The console command."""
     if "_SIMFL_COMPLETE" in os.environ:
-        import_module("simfl.cli.shells")
+        import_module("simfl.cli.completing")
     simfl(prog_name="simfl")

@@ -79,8 +79,8 @@ def command(
     if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
     from simfl.experiments.compare.comparison import compare, configurations, folder_of
+    from simfl.experiments.sweep.execution import shown
     from simfl.experiments.sweep.plan import plan_sweep
-    from simfl.experiments.sweep.progress import shown
 
     chosen, sweep_request = how(**options), read_request(file, grid, groups, cases, replications, plugins)
     configurations(sweep_request.axes)

@@ -37,9 +37,9 @@ def command(
         write_latex(directory, latex, tuple(filter(None, columns.split(","))))
         written.append(latex)
     if rounds is not None:
-        from simfl.results.export import all_rounds
+        from simfl.results.export.parquet import export_rounds
 
-        written += all_rounds.export(directory, rounds)
+        written += export_rounds(directory, rounds)
     if parquet:
         from simfl.results.export import parquet as to_parquet
 

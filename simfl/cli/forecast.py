@@ -100,7 +100,10 @@ def _simulate(past: "Past", against: tuple[str, ...], settings: dict[str, Any], 
 
     folder = None
     if output is not None:
-        _check_folder(output)
+        if output.exists() and not output.is_dir():
+            raise SimflError(f"{output}: is a file; name a folder")
+        if (output / "summary.json").exists():
+            raise SimflError(f"{output}: holds results of a run; name another folder")
         folder = output / "parts"
         folder.mkdir(parents=True, exist_ok=True)
     futures = settings["futures"]
@@ -146,11 +149,7 @@ def _write(of: "Forecast", folder: Path, title: str) -> None:
 
 
 def _horizon(text: str | None) -> tuple[int | None, float | None]:
-    """Rounds, or days.
-
-    Raises:
-        SimflError: it is neither.
-    """
+    """Rounds, or days; refuses what is neither."""
     if text is None:
         return None, None
     form = re.fullmatch(r"(\d+)|(\d+(?:\.\d+)?)d", text.strip())
@@ -160,11 +159,7 @@ def _horizon(text: str | None) -> tuple[int | None, float | None]:
 
 
 def _change_over(start: int | None, past: "Past", horizon: int) -> int:
-    """Coming rounds before the other policies select.
-
-    Raises:
-        SimflError: that round is over, or beyond the horizon.
-    """
+    """Coming rounds before the other policies select; refuses a round that is over, or beyond the horizon."""
     if start is None:
         return 0
     if not past.numbered:
@@ -173,17 +168,6 @@ def _change_over(start: int | None, past: "Past", horizon: int) -> int:
     if not 0 <= ahead < horizon:
         raise SimflError(f"--from {start}: must lie between {past.label(0)} and {past.label(horizon - 1)}")
     return ahead
-
-
-def _check_folder(folder: Path) -> None:
-    """
-    Raises:
-        SimflError: nothing may be written there.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise SimflError(f"{folder}: is a file; name a folder")
-    if (folder / "summary.json").exists():
-        raise SimflError(f"{folder}: holds results of a run; name another folder")
 
 
 def _columns(text: str | None) -> dict[str, str] | None:

@@ -48,22 +48,17 @@ def command(folder: Path, all_runs: bool, tags: tuple[str, ...], as_json: bool) 
         return
     if not shown:
         click.echo(f"{folder}: no results" + "".join(f" with the tag {tag}" for tag in tags), err=True)
-    digits = _digits([entry.digest for entries in shown.values() for entry in entries])
+    digests = {entry.digest for entries in shown.values() for entry in entries}
+    digits = next((n for n in range(MIN_DIGITS, 12) if len({d[:n] for d in digests}) == len(digests)), 12)
     for number, (name, entries) in enumerate(shown.items()):
         click.echo(("\n" if number else "") + click.style(printable(name), bold=True))
         rows = [HEADINGS, *((*_cells(entry), _words(entry), entry.digest[:digits]) for entry in entries)]
         for entry, line in zip([None, *entries], _lines(rows, get_terminal_size().columns), strict=True):
-            click.echo(click.style(line, dim=True) if entry is None else _colour_state(line, entry.state))
-
-
-def _colour_state(line: str, state: str) -> str:
-    colour = COLOURS.get(state)
-    return line.replace(state, click.style(state, fg=colour), 1) if colour else line
-
-
-def _digits(digests: list[str]) -> int:
-    """How many digits tell the digests apart."""
-    return next((n for n in range(MIN_DIGITS, 12) if len({d[:n] for d in digests}) == len(set(digests))), 12)
+            if entry is None:
+                line = click.style(line, dim=True)
+            elif colour := COLOURS.get(entry.state):
+                line = line.replace(entry.state, click.style(entry.state, fg=colour), 1)
+            click.echo(line)
 
 
 def _cells(entry: "Entry") -> tuple[str, str, str, str]:

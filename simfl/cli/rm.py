@@ -22,9 +22,7 @@ def command(runs: tuple[str, ...], with_runs: bool, yes: bool, out: Path) -> Non
     while a process is at work there. A sweep's own folder holds its tables; its runs lie beside it and stay, without
     --with-runs.
     """
-    from simfl.api.find_results import find_results
-    from simfl.api.removal import check_removable, only_here, remove
-    from simfl.api.results_index import list_entries
+    from simfl.api.results_index import check_removable, find_results, list_entries, only_here, remove
 
     folders = [check_removable(find_results(run, out), out) for run in runs]
     if with_runs:

@@ -9,20 +9,27 @@ from typing import TYPE_CHECKING
 import click
 
 from simfl.cli.progress import say_how_to_watch, shown
-from simfl.cli.shared import as_json, load, log_option, note_options, print_json, scenario_arguments, writable
+from simfl.cli.shared import (
+    as_json,
+    load,
+    log_option,
+    note_options,
+    out_option,
+    print_json,
+    scenario_arguments,
+    writable,
+)
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 
 if TYPE_CHECKING:
-    from simfl.core.columns import Column
     from simfl.runs.run import FinishedRun
     from simfl.scenario import Scenario
 
 
 @click.command("run", short_help="Run a scenario and write its results.")
 @scenario_arguments
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
-              help="Root folder of all results.")  # fmt: skip
+@out_option
 @click.option("--resume", is_flag=True, hidden=True, expose_value=False, help="What is done anyway; for older scripts.")
 @click.option("--force", is_flag=True, help="Run from the start, whatever there is already.")
 @click.option("--timeline", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
@@ -63,7 +70,8 @@ def command(
     scenario = _with_means(load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure))
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
-        _announce(file, scenario, folder, quiet, as_json)
+        say_how_to_watch(folder, quiet)
+        _print_notes(file, () if quiet or as_json else scenario.cautions())
     try:
         with shown(quiet) as (progress, phase):
             from simfl.runs.tracking.tracked_run import run_tracked
@@ -74,8 +82,7 @@ def command(
         raise scenario.locate(error) from None
     except KeyboardInterrupt:
         options = {"--out": None if str(out) == "results" else out, "--timeline": timeline, "--scheduler": scheduler}
-        flags = [*(["--insecure"] if insecure else []), *(word for name in log for word in ("--log", name))]
-        click.echo(f"to go on: {_words_again(file, overrides, options, flags, plugins)}", err=True)
+        click.echo(f"to go on: {_words_again(file, overrides, options, log, insecure, plugins)}", err=True)
         raise
     _print_result(finished, as_json, quiet)
     _print_notes(file, () if quiet or as_json else [*scenario.notes, *_left_out(scenario, finished.summary)])
@@ -86,6 +93,22 @@ def _print_notes(file: str, notes: Iterable[str]) -> None:
         click.echo(f"{file}: note: {note}", err=True)
 
 
+def _check_timeline(file: Path | None) -> None:
+    """Refuses a file of --timeline that cannot be written, or holds results."""
+    from simfl.results.file_names import refuse_result_files
+
+    if file is not None:
+        refuse_result_files(file)
+        writable(file, "--timeline")
+
+
+def _with_means(scenario: "Scenario") -> "Scenario":
+    """Refuses a scheduler where nobody trains on its cluster."""
+    if scenario.means.scheduler is not None and not scenario.learning.uses_cluster:
+        raise SimflError("--scheduler is for clients that train on a cluster; add learning.backend=dask")
+    return scenario
+
+
 def _left_out(scenario: "Scenario", summary: JsonObject) -> list[str]:
     """What the expected cardinality that stands beside the measured one knows nothing of."""
     from simfl.selection.theory.expected_cardinality import left_out
@@ -94,40 +117,18 @@ def _left_out(scenario: "Scenario", summary: JsonObject) -> list[str]:
     return [f"expected_cardinality leaves out {', '.join(missing)}"] if missing else []
 
 
-def _with_means(scenario: "Scenario") -> "Scenario":
-    """
-    Raises:
-        SimflError: a scheduler was named, and nobody trains on its cluster.
-    """
-    if scenario.means.scheduler is not None and not scenario.learning.uses_cluster:
-        raise SimflError("--scheduler is for clients that train on a cluster; add learning.backend=dask")
-    return scenario
-
-
-def _check_timeline(file: Path | None) -> None:
-    """
-    Raises:
-        SimflError: the file of --timeline cannot be written, or holds results.
-    """
-    from simfl.results.file_names import refuse_result_files
-
-    if file is not None:
-        refuse_result_files(file)
-        writable(file, "--timeline")
-
-
-def _announce(file: str, scenario: "Scenario", folder: Path, quiet: bool, as_json: bool) -> None:
-    """Before a run begins: how to watch it, and what may be meant otherwise."""
-    say_how_to_watch(folder, quiet)
-    _print_notes(file, () if quiet or as_json else scenario.cautions())
-
-
 def _words_again(
-    file: str, overrides: Iterable[str], options: Mapping[str, object], flags: Iterable[str], plugins: Iterable[Path]
+    file: str,
+    overrides: Iterable[str],
+    options: Mapping[str, object],
+    log: Iterable[str],
+    insecure: bool,
+    plugins: Iterable[Path],
 ) -> str:
     """The same command once more; options that are None are left out."""
     pairs = [(name, value) for name, value in options.items() if value is not None]
     pairs += [("--plugin", plugin) for plugin in plugins]
+    flags = [*(["--insecure"] if insecure else []), *(word for name in log for word in ("--log", name))]
     return shlex.join(["simfl", "run", file, *overrides, *(str(part) for pair in pairs for part in pair), *flags])
 
 
@@ -135,7 +136,7 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
     from simfl.core.certificate_words import basis_facts, basis_lines
     from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
     from simfl.results.folder import ResultsFolder
-    from simfl.results.infinite import infinite_names
+    from simfl.results.run_files import infinite_names
 
     columns = ResultsFolder.open(finished.path).columns()
     certificates = [columns[name] for name in finished.summary if name in columns and columns[name].observer]
@@ -147,10 +148,15 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
         print_json(finished.summary | about | bases)
         return
     if not quiet:
-        _print_summary(finished.summary)
+        values = {name: value for name, value in finished.summary.items() if isinstance(value, (str, int, float))}
+        width = max(map(len, values), default=0)
+        for name, value in values.items():
+            click.echo(f"{name:<{width}}  {f'{value:.6g}' if isinstance(value, float) else value}")
         for line in basis_lines(certificates, attrgetter("name")):
             click.echo(line)
-        _print_optimistic(finished.summary, columns)
+        best = (name for name, value in finished.summary.items() if value is not None and name in columns)
+        if optimistic := [name for name in best if "optimistic" in columns[name].heading]:
+            click.echo(f"optimistic, as the samples that measure it chose it: {', '.join(optimistic)}", err=True)
     if infinite := infinite_names(finished.summary, columns):
         click.echo(f"infinite (left empty): {', '.join(infinite)}", err=True)
     if are_bounds(finished.summary):
@@ -160,17 +166,3 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
     if finished.summary["skipped"] == finished.summary["rounds"]:
         click.echo("every round was skipped: in none were enough clients available and in time", err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
-
-
-def _print_optimistic(summary: JsonObject, columns: "Mapping[str, Column]") -> None:
-    """Names in the summary of what is the best of several on one set of samples."""
-    best = (name for name, value in summary.items() if value is not None and name in columns)
-    if optimistic := [name for name in best if "optimistic" in columns[name].heading]:
-        click.echo(f"optimistic, as the samples that measure it chose it: {', '.join(optimistic)}", err=True)
-
-
-def _print_summary(summary: JsonObject) -> None:
-    values = {name: value for name, value in summary.items() if isinstance(value, (str, int, float))}
-    width = max(map(len, values), default=0)
-    for name, value in values.items():
-        click.echo(f"{name:<{width}}  {f'{value:.6g}' if isinstance(value, float) else value}")

@@ -75,7 +75,7 @@ def command(
     """
     from simfl.experiments.search.preparation import prepare
     from simfl.experiments.search.run_search import folder_of, search
-    from simfl.experiments.sweep.progress import shown
+    from simfl.experiments.sweep.execution import shown
 
     chosen = how(**options)
     definition = prepare(file, space, maximise, minimise, require, runs, batch, prune, plugins, own_seeds)  # type: ignore[arg-type]
@@ -91,10 +91,12 @@ def command(
 
 def _print_json(definition: "Search", finished: "FinishedSearch") -> None:
     from simfl.core.certificate_words import basis_facts
-    from simfl.experiments.search.trials import header, table
+    from simfl.experiments.search.objectives import trial_columns, trial_rows
 
-    columns = header(definition.space, definition.goal)
-    rows = [dict(zip(columns, row, strict=True)) for row in table(definition.space, definition.goal, finished.trials)]
+    columns = trial_columns(definition.space, definition.goal)
+    rows = [
+        dict(zip(columns, row, strict=True)) for row in trial_rows(definition.space, definition.goal, finished.trials)
+    ]
     print_json(
         {
             "path": str(finished.path),
@@ -119,8 +121,8 @@ def _certificates(definition: "Search", finished: "FinishedSearch") -> "list[Col
 
 def _print(definition: "Search", finished: "FinishedSearch", quiet: bool) -> None:
     from simfl.core.certificate_words import OF_ONE_RUN, basis_lines
+    from simfl.experiments.search.objectives import table_text
     from simfl.experiments.search.run_search import choice_line, summary_line
-    from simfl.experiments.search.trials import table_text
 
     if not quiet:
         for line in table_text(definition.space, definition.goal, finished.trials, SHOWN):

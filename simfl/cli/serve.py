@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from simfl.cli.progress import say_how_to_watch, shown
-from simfl.cli.shared import load, scenario_arguments
+from simfl.cli.shared import load, out_option, scenario_arguments
 from simfl.core.errors import ScenarioError, SimflError
 
 MAX_TOKEN_BYTES = 1000
@@ -13,8 +13,7 @@ MAX_TOKEN_BYTES = 1000
 
 @click.command("serve", short_help="Run a scenario with clients that are processes of their own.")
 @scenario_arguments
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
-              help="Root folder of all results.")  # fmt: skip
+@out_option
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port to listen at.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at.")
 @click.option("--insecure", is_flag=True, help="Listen also where the network is not this machine's own, in clear.")
@@ -62,7 +61,7 @@ def command(
 
             finished = serve(scenario, out, token=token, host=host, port=port, insecure=insecure, names=names,
                              limit_s=limit_s, force=force, replay=replay, progress=progress, phase=phase,
-                             ready=_ready if token_file is None else _listening)  # fmt: skip
+                             ready=lambda at, by: click.echo(at if token_file else f"{at}  token {by}"))  # fmt: skip
     except ScenarioError as error:
         raise scenario.locate(error) from None
     if finished.reused:
@@ -70,14 +69,6 @@ def command(
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
     for note in () if quiet else scenario.notes:
         click.echo(f"{file}: note: {note}", err=True)
-
-
-def _ready(address: str, token: str) -> None:
-    click.echo(f"{address}  token {token}")
-
-
-def _listening(address: str, token: str) -> None:
-    click.echo(address)
 
 
 def read_token(file: Path) -> str:

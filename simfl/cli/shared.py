@@ -119,7 +119,7 @@ class ResultsPath(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not os.path.lexists(value) and os.path.isdir("results") and os.sep not in str(value):
-            from simfl.api.find_results import find_results
+            from simfl.api.results_index import find_results
 
             value = find_results(str(value), Path("results"))
         return super().convert(value, param, ctx)

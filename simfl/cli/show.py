@@ -51,12 +51,8 @@ def command(
 
 
 def _results_folder(file: str) -> Path | None:
-    """The folder of results that is meant, if no scenario is.
-
-    Raises:
-        SimflError: several folders are meant.
-    """
-    from simfl.api.find_results import NoResultsError, find_results
+    """The folder of results that is meant, if no scenario is; refuses a name that means several."""
+    from simfl.api.results_index import NoResultsError, find_results
     from simfl.scenario.builtin import find
 
     if file == "-" or find(file).path.is_file():

@@ -19,13 +19,13 @@ from simfl.cli.shared import (
     latex_option,
     log_option,
     note_options,
+    out_option,
     plugin_option,
     print_json,
     write_asked_latex,
 )
 from simfl.core.errors import SimflError, printable
 from simfl.core.wording import amount
-from simfl.experiments.shard import Shard
 
 FAILED_MEMBERS = 3
 SHOWN_FAILURES = 10
@@ -39,6 +39,8 @@ class _Shard(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
     ) -> tuple[int, int]:
         if isinstance(value, tuple):
             return value
+        from simfl.experiments.runner import Shard
+
         try:
             return Shard.parse(str(value))
         except ArgumentTypeError as error:
@@ -48,8 +50,7 @@ class _Shard(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
 def run_options(command: Any) -> Any:
     """The options that say how runs are executed; none of them changes a result."""
     options = (
-        click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
-                     help="Root folder of all results."),
+        out_option,
         click.option("--jobs", type=click.IntRange(min=1), help="Runs at the same time; default: one for each core."),
         click.option("--retry-failed", is_flag=True, help="Run those again that failed before."),
         click.option("--time-limit-s", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
@@ -86,8 +87,7 @@ def read_request(
     plugins: tuple[Path, ...],
 ) -> Any:
     """The :class:`simfl.experiments.sweep.sweep_file.Request` of a command line."""
-    from simfl.experiments.sweep.cases import cases_of_texts
-    from simfl.experiments.sweep.grid import parse
+    from simfl.experiments.sweep.grid import cases_of_texts, parse
     from simfl.experiments.sweep.sweep_file import request
 
     together = [[key.strip() for key in keys.split(",") if key.strip()] for keys in groups]
@@ -166,9 +166,8 @@ def command(
     is checked before the first run. Runs that are complete are kept, interrupted ones go on where they stopped: to
     resume, repeat the command. The table is OUT/NAME/sweep-DIGEST/index.csv. Exit code 3: some runs failed.
     """
-    from simfl.experiments.sweep.execution import execute
+    from simfl.experiments.sweep.execution import execute, shown
     from simfl.experiments.sweep.plan import plan_sweep
-    from simfl.experiments.sweep.progress import shown
 
     if slurm is not None and context.meta[LATEX] is not None:
         raise SimflError("--latex: the runs of --slurm end later; repeat the command without --slurm when they have")

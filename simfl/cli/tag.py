@@ -27,7 +27,7 @@ def command(
 
     A RUN is a path, a name, or the first digits of a digest. No result changes, and runs in progress go on.
     """
-    from simfl.api.find_results import find_results, holds_results
+    from simfl.api.results_index import find_results, holds_results
     from simfl.results.notes import Notes, read_notes, write_notes
 
     Notes(run_name or "", tags, note or "")  # before the first is changed

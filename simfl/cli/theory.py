@@ -158,11 +158,7 @@ def _print_known(known: JsonObject) -> None:
 
 
 def _against_any(guarantee: dict[str, int | None] | None, colluders: int, clients: int, tolerated: int) -> JsonObject:
-    """The guarantee against the server and any of so many clients; 1 where the protocol does not tolerate so many.
-
-    Raises:
-        SimflError: they are all clients.
-    """
+    """The guarantee against the server and any of so many clients; 1 where the protocol does not tolerate so many."""
     from simfl.core.errors import SimflError
 
     if colluders >= clients:

@@ -1,24 +1,64 @@
 """What ``simfl validate`` says of a plugin file: what certificates count its plugins as, and what probes refute."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simfl.cli.plugin_scenes import scenes
 from simfl.cli.view_text import BY
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.plugin_errors import plugin_failure
 from simfl.privacy.certify.chain import is_known
 from simfl.probes.declarations import refuted_codes, refuted_masks, refuted_rows
-from simfl.probes.simulate import simulate
+from simfl.probes.simulate import DIMENSION, simulate
 from simfl.probes.stripping import Data, better_unsaid, certificates, claims, parse
 from simfl.probes.sums import refutations
 from simfl.scenario import Scenario
 from simfl.scenario.plugin_files import load
 from simfl.selection.theory.expected_cardinality import guarantee
+
+ACCOUNTANTS = [{"name": "zero_out", "delta": 1e-5}]
+FEDAVG: Data = {"name": "fedavg", "rounds": 2, "weighting": "equal"}
+FEDBUFF = FEDAVG | {"name": "fedbuff", "concurrency": 4, "buffer": 2, "staleness": "constant"}
+CENTRAL, LOCAL = {"name": "central_gaussian", "noise_multiplier": 3.0}, {"name": "local_gaussian"}
+HEAVY = CENTRAL | {"max_weight": 4.0}
+AWAY: Data = {"availability": {"name": "bernoulli", "dropout": 0.2}}
+FAILING = AWAY | {"failure": {"name": "bernoulli", "probability": 0.1}}
+
+
+def scene(**changes: Any) -> Data:
+    """Four clients, two rounds of all of them, and what is changed of it."""
+    privacy = {"stages": changes.pop("stages", []), "accountants": ACCOUNTANTS}
+    learning = {"name": "none", "parameters": DIMENSION}
+    base = {"clients": 4, "seed": 1, "selection": "all", "training": FEDAVG, "learning": learning}
+    return base | {"secagg": "ideal", "privacy": privacy} | changes
+
+
+def scenes(family: str, plugin: Mapping[str, Any]) -> Iterator[Data]:
+    """Where a plugin of a family is probed: as many of these as are valid."""
+    worlds: list[tuple[Any, Any]]
+    if family == "stage":
+        yield from (scene(stages=[plugin], secagg=secagg) for secagg in ("ideal", "plain", "secagg"))
+        yield from (scene(stages=stages) for stages in ([CENTRAL, plugin], [plugin, CENTRAL], [LOCAL, plugin]))
+    elif family == "training":
+        rules = ({**plugin, "weighting": "equal"}, plugin)
+        worlds = [(stages, secagg) for stages in ([CENTRAL], [HEAVY], [LOCAL], []) for secagg in ("ideal", "plain")]
+        yield from (scene(training=rule, stages=stages, secagg=secagg) for rule in rules for stages, secagg in worlds)
+    elif family == "secagg":
+        worlds = [(training, stages) for training in (FEDAVG, FEDBUFF) for stages in ([], [CENTRAL], [LOCAL])]
+        yield from (scene(secagg=plugin, training=training, stages=stages) for training, stages in worlds)
+    elif family in ("compression", "aggregate", "staleness"):
+        rule = {"aggregate": FEDAVG | {"aggregate": plugin}, "staleness": FEDBUFF | {"staleness": plugin}}
+        changed = {"compression": plugin} if family == "compression" else {"training": rule[family]}
+        worlds = [(stages, secagg) for secagg in ("ideal", "plain") for stages in ([], [HEAVY], [LOCAL])]
+        yield from (scene(stages=stages, secagg=secagg, **changed) for stages, secagg in worlds)
+    elif family == "selection":
+        worlds = [(devices, clients) for devices in ({}, AWAY, FAILING) for clients in (8, 12, 6)]
+        long = FEDAVG | {"rounds": 30}
+        yield from (scene(selection=plugin, clients=n, training=long, devices=devices) for devices, n in worlds)
+
 
 DRAWS = 120
 """Of the noise, before anything is suspected."""
@@ -171,12 +211,8 @@ def _aggregate(aggregate: Any, scenario: Scenario) -> Iterator[str]:
     yield f"needs {needs}"
 
 
-def _staleness(staleness: Any, scenario: Scenario) -> Iterator[str]:
-    yield "weights are counted as they are used"
-
-
 WORDS: dict[str, Callable[[Any, Scenario], Iterator[str]]] = {
     "stage": _stage, "training": _rule, "secagg": _protocol, "selection": _policy, "compression": _compression,
-    "aggregate": _aggregate, "staleness": _staleness,
+    "aggregate": _aggregate, "staleness": lambda *_: iter(["weights are counted as they are used"]),
 }  # fmt: skip
 """The families that are probed, and what certificates count their plugins as."""

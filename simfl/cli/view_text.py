@@ -6,7 +6,7 @@ import numpy as np
 
 from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
-from simfl.privacy.certify.observer_view import Event, NoiseTerm, ObserverView
+from simfl.privacy.certify.observer_view import NoiseTerm, ObserverView
 
 FEW = 12
 """Clients that a line names; the JSON names all."""
@@ -22,7 +22,9 @@ def view_json(view: ObserverView) -> JsonObject:
         rounds.append({
             "round": t,
             "rows": [{"clients": clients, "coefficients": values} for clients, values in _rows(view, t)],
-            "sessions": [_event(event) for event in of_round],
+            "sessions": [
+                {"sent": e.clients.tolist(), "summed": e.clients[e.summed].tolist(), "ended": e.ended} for e in of_round
+            ],
             "tolerated_colluders": int(of) if np.isfinite(of := _colluders_left(view, t)) else None,
             "noise": [{"stage": term.stage, "where": term.where, "std": _std(term, t)} for term in view.noise],
         })  # fmt: skip
@@ -92,10 +94,6 @@ def _colluders_left(view: ObserverView, t: int) -> float:
 
 def _std(term: NoiseTerm, t: int) -> float | None:
     return float(term.std[t]) if np.isfinite(term.std[t]) else None
-
-
-def _event(event: Event) -> JsonObject:
-    return {"sent": event.clients.tolist(), "summed": event.clients[event.summed].tolist(), "ended": event.ended}
 
 
 def _few(clients: list[int]) -> str:

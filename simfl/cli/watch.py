@@ -1,14 +1,10 @@
 """``simfl watch``"""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from simfl.cli.shared import ResultsPath
-
-if TYPE_CHECKING:
-    from simfl.report.live.watched_folder import WatchedFolder
 
 
 @click.command("watch")
@@ -30,16 +26,12 @@ def command(folder: Path, port: int, terminal: bool) -> None:
 
             follow(watched)
         else:
-            _page(watched, port)
+            from threading import Event
+
+            from simfl.report.live.page_server import ADDRESS, serve_page
+
+            with serve_page(watched, port) as server:
+                click.echo(f"http://{ADDRESS}:{server.server_port}/  (Ctrl-C ends the watching)")
+                Event().wait()
     except KeyboardInterrupt:
         click.echo("stopped watching", err=True)
-
-
-def _page(watched: "WatchedFolder", port: int) -> None:
-    from threading import Event
-
-    from simfl.report.live.page_server import ADDRESS, serve_page
-
-    with serve_page(watched, port) as server:
-        click.echo(f"http://{ADDRESS}:{server.server_port}/  (Ctrl-C ends the watching)")
-        Event().wait()

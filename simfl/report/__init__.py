@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simfl.core.errors import SimflError, suggestion
-from simfl.report.finished_run import Run
-from simfl.report.study import Group, PlannedRun, Study
+from simfl.report.study import Group, PlannedRun, Run, Study
 from simfl.report.study_reader import read_study
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes
         raise SimflError(f"figure {lame[name]}")
     if name not in FIGURES:
         hint = f"; {hint}" if (hint := _plugin_hint(source, name)) else ""
-        raise SimflError(f"no figure '{name}'{suggestion(name, FIGURES)} (one of {', '.join(FIGURES)}){hint}")
+        raise SimflError(f"no figure '{name}'{suggestion(name, FIGURES)} (one of {', '.join(sorted(FIGURES))}){hint}")
     try:
         return FIGURES[name](_study(source), **changes)
     except NothingToDraw as error:

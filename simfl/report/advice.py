@@ -10,14 +10,19 @@ from dataclasses import dataclass
 from itertools import count
 
 from simfl.core.certificate_words import NOT_COMPARED, unlike_sentences
-from simfl.experiments.compare.intervals import CONFIDENCE
+from simfl.experiments.compare.intervals import CONFIDENCE, FEWEST_PAIRS, least
 from simfl.experiments.compare.run_numbers import divergence_text
-from simfl.experiments.compare.significance import FEWEST_PAIRS, least
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 from simfl.report.guarantee_bounds import settling_doubts, strongest
-from simfl.report.measure_change import MeasureChange, common_seeds, compare_with_baseline, paired_p_value
-from simfl.report.measures import StudyMeasure, with_values
-from simfl.report.seed_intervals import paired_difference
+from simfl.report.measures import (
+    MeasureChange,
+    StudyMeasure,
+    common_seeds,
+    compare_with_baseline,
+    paired_difference,
+    paired_p_value,
+    with_values,
+)
 from simfl.report.study import Group, Study, eligible
 
 PROMISED = ("guarantee_semi_strong", "guarantee_weak", "guarantee_strong")

@@ -1,9 +1,11 @@
 """What varies between runs, and how to call it."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from simfl.core.json_data import flat
+from simfl.core.json_data import JsonObject, flat
 from simfl.report.study import number
 
 UNIMPORTANT = {"seed", "name", "trace"}
@@ -32,9 +34,11 @@ def varying(scenarios: Sequence[Mapping[str, object]]) -> tuple[tuple[str, ...],
     keys = dict.fromkeys(key for row in rows for key in row)
     differing = [key for key in keys if len({row.get(key) for row in rows}) > 1]
     chosen = [key.removesuffix(".name") for key in differing if key.endswith(".name")]
-    families = _outermost(list(dict.fromkeys([*chosen, *_objects(differing, rows)])))
+    every = dict.fromkeys([*chosen, *_objects(differing, rows)])
+    families = [f for f in every if not any(f.startswith(f"{other}.") for other in every)]  # the outermost
     values: list[dict[str, str]] = [{} for _ in rows]
-    axes = tuple(dict.fromkeys(_family(key, families) for key in differing))
+    owners = (next((f for f in families if key == f or key.startswith(f"{f}.")), key) for key in differing)
+    axes = tuple(dict.fromkeys(owners))
     for axis in axes:
         texts = _choices(axis, rows, differing) if axis in families else [row.get(axis, "") for row in rows]
         for value, text in zip(values, texts, strict=True):
@@ -74,14 +78,6 @@ def _name(family: str, row: Mapping[str, str], rows: Iterable[Mapping[str, str]]
     return f"{thing}#{mark[:MARK_DIGITS]}" if len(others) > 1 else thing
 
 
-def _family(key: str, families: Iterable[str]) -> str:
-    return next((family for family in families if key == family or key.startswith(f"{family}.")), key)
-
-
-def _outermost(families: list[str]) -> list[str]:
-    return [f for f in families if not any(f.startswith(f"{other}.") for other in families)]
-
-
 def labels(axes: Sequence[str], values: Iterable[Mapping[str, str]]) -> list[str]:
     """A short name for each combination of values.
 
@@ -119,3 +115,28 @@ def natural(text: str) -> list[tuple[int, float, str]]:
         for part in re.split(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)", text)
         if part
     ]
+
+
+def name_runs(paths: Sequence[Path], scenarios: Mapping[Path, JsonObject]) -> list[str]:
+    """A name for each run: its scenario's if there are several, what differs between runs of one scenario, its seed.
+
+    The digest is added where that leaves two runs with one name; it stands alone where nothing is known.
+
+    Args:
+        paths: the runs' folders, named by their digests.
+        scenarios: their resolved scenarios, as far as they are known.
+    """
+    by_name: dict[str, list[Path]] = {}
+    for path in paths:
+        if path in scenarios:
+            by_name.setdefault(str(scenarios[path].get("name", "")), []).append(path)
+    names: dict[Path, str] = {}
+    for name, its in by_name.items():
+        words = labels(*varying([scenarios[path] for path in its]))
+        for path, differs in zip(its, words, strict=True):
+            seed = scenarios[path].get("seed")
+            parts = (name if len(by_name) > 1 else "", differs, "" if seed is None else f"seed {seed}")
+            names[path] = JOINT.join(filter(None, parts))
+    named = Counter(names.values())
+    unique = {path: name if named[name] == 1 else f"{name} ({path.name})".strip() for path, name in names.items()}
+    return [unique.get(path) or path.name for path in paths]

@@ -5,8 +5,7 @@ from math import inf, isinf
 from typing import NamedTuple
 
 from simfl.core.wording import amount
-from simfl.report.finished_run import Run
-from simfl.report.study import Group
+from simfl.report.study import Group, Run
 
 NOTIONS = ("semi-strong", "weak", "strong")
 """The one that decides first."""

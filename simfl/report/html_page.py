@@ -13,16 +13,12 @@ from simfl.core.json_data import JsonObject
 from simfl.core.wording import amount
 from simfl.report import style
 from simfl.report.advice import Advice, advise, cautions, family_level
-from simfl.report.attack_summary import attack_summary, enumerate_words
-from simfl.report.equal_budget import equal_table
 from simfl.report.figures import Kind, NothingToDraw, figures
-from simfl.report.measure_change import compare_with_baseline
-from simfl.report.measures import StudyMeasure, with_values
-from simfl.report.page_tables import csv_of, group_table, round_table, run_table
+from simfl.report.measures import StudyMeasure, compare_with_baseline, with_values
+from simfl.report.page_tables import beside_table, csv_of, equal_table, group_table, round_table, run_table
 from simfl.report.saving import csv_text
-from simfl.report.secagg_overhead import beside_table, in_clear
 from simfl.report.study import Group, Study
-from simfl.report.summary_text import describe
+from simfl.report.summary_text import attack_summary, describe, enumerate_words, in_clear
 from simfl.report.svg import inline
 
 if TYPE_CHECKING:

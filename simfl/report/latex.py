@@ -39,9 +39,11 @@ def latex(study: Study, columns: Sequence[str] = ()) -> str:
     cells, bold = _cells(study, chosen)
     best = bold.map(lambda is_best: "textbf:--rwrap;" if is_best else "")
     styler = cells.style.hide(axis="index").format(_cell).format_index(escape, axis=1)
+    seeds = f"mean over {study.seeds} seeds ± half of the 95 % interval" if study.seeds > 1 else "one seed"
+    notes = study.certificate_notes(measure.column for measure in chosen)
     text = styler.apply(lambda _: best, axis=None).to_latex(
         column_format="l" + "r" * len(chosen), hrules=True, position="tb", position_float="centering",
-        caption=_caption(study, chosen),
+        caption=escape(" ".join([f"{study.title}: {seeds}.", *notes])),
     )  # fmt: skip
     return PACKAGES + str(text)
 
@@ -100,9 +102,3 @@ def _cell(text: str) -> str:
     """A cell: at the beginning of a row LaTeX would take "[" and "*" for arguments of the row before."""
     escaped = escape(text)
     return "{}" * escaped.startswith(("[", "*")) + escaped
-
-
-def _caption(study: Study, chosen: Sequence[StudyMeasure]) -> str:
-    seeds = f"mean over {study.seeds} seeds ± half of the 95 % interval" if study.seeds > 1 else "one seed"
-    notes = study.certificate_notes(measure.column for measure in chosen)
-    return escape(" ".join([f"{study.title}: {seeds}.", *notes]))

@@ -1,16 +1,18 @@
 """The tables of the page: one row a group, one row a run. Every cell has a text and a value to sort by."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from simfl.core.certificate_words import about
-from simfl.core.columns import unknown
+from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, Column, order_columns, unknown
+from simfl.core.json_data import JsonObject
+from simfl.experiments.compare.differences import TOLD, overhead_rows
 from simfl.experiments.compare.intervals import Interval
-from simfl.report.finished_run import Run
-from simfl.report.measures import StudyMeasure, UnitScale, with_values
-from simfl.report.study import Group, Study, eligible, number
+from simfl.experiments.compare.run_numbers import BUDGETS, Course, affordable, without_infinite
+from simfl.report.measures import StudyMeasure, UnitScale, interval, paired_difference, with_values
+from simfl.report.study import COLOURED, Group, Run, Study, eligible, number
 
 MOST_ROUNDS = 1000
 
@@ -160,3 +162,131 @@ def best_groups(study: Study, better: int, write: Callable[[float], str], means:
 
 def _plain(value: float) -> float | None:
     return None if math.isnan(value) else value
+
+
+COLUMNS = ("test_accuracy", "privacy_semi_strong", "fairness_gap", *BUDGETS.values())
+"""What the table shows of simfl's own columns, where runs have them; plugins' columns are shown, too."""
+
+Values = dict[str, dict[int, float]]
+"""Of one column at one budget: by group, by seed."""
+
+
+class _Shown(NamedTuple):
+    """A column of the table at equal budgets, by budget."""
+
+    column: Column
+    scale: UnitScale
+    values: dict[str, Values]
+
+
+def equal_table(study: Study) -> PageTable | None:
+    """A row a budget and group; None where there are no groups to compare, or too many."""
+    if study.single or len(study.groups) > COLOURED:
+        return None
+    progress_of = {
+        group.label: {run.seed: Course.read(run.results.file("rounds.csv"), run.columns.values()) for run in group.runs}
+        for group in study.groups
+    }
+    budgets = affordable(progress for runs in progress_of.values() for progress in runs.values())
+    if not budgets:
+        return None
+    at = {label: {seed: progress.at(budgets) for seed, progress in runs.items()} for label, runs in progress_of.items()}
+    columns = _columns(study)
+    known = {column.name: column for column in columns}
+    numbers = {budget: {label: without_infinite({seed: values[budget] for seed, values in runs.items()}, known)
+                        for label, runs in at.items()} for budget in budgets}  # fmt: skip
+    shown = []
+    for column in columns:
+        values = {budget: {label: {s: n[column.name] for s, n in runs.items() if column.name in n}
+                           for label, runs in groups.items()} for budget, groups in numbers.items()}  # fmt: skip
+        every = [number for groups in values.values() for runs in groups.values() for number in runs.values()]
+        if every:
+            shown.append(_Shown(column, StudyMeasure(column, lambda run: None).scale(every), values))
+    heads = (
+        Head("budget", "At equal", key=True),
+        Head("group", "Configuration", key=True),
+        *(Head(s.column.name, s.column.heading, s.scale.unit, about(s.column), True) for s in shown),
+    )
+    rows = []
+    for budget, value in budgets.items():
+        spent = f"{budget}: {_spent(budget, value, shown)}"
+        cells = [list(_cells(study, budget, each)) for each in shown]
+        rows += [
+            Row((Cell(spent, spent), Cell(group.label, group.label), *(column[i] for column in cells)), group)
+            for i, group in enumerate(study.groups)
+        ]
+    return PageTable(heads, tuple(rows))
+
+
+def _columns(study: Study) -> list[Column]:
+    built_in = {column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS)}
+    known = study.columns
+    from_plugins = [name for name, column in known.items() if name not in built_in and column.shown and column.final]
+    return order_columns(known.get(name) or unknown(name) for name in (*COLUMNS, *from_plugins))
+
+
+def _spent(budget: str, value: float, shown: list[_Shown]) -> str:
+    scale = next((each.scale for each in shown if each.column.name == BUDGETS[budget]), None)
+    return f"{value:g}" if scale is None else scale.quantity(value)
+
+
+def _cells(study: Study, budget: str, shown: _Shown) -> Iterator[Cell]:
+    """A cell a group: its mean, and the difference to the baseline, paired by seed, with its interval."""
+    values, scale = shown.values[budget], shown.scale
+    better = shown.column.better if shown.column.name != BUDGETS[budget] else 0
+    means = {label: interval(runs.values()) for label, runs in values.items()}
+    best = best_groups(study, better, scale.text, means)
+    for group in study.groups:
+        mine, runs, notes = means[group.label], values[group.label], []
+        if better and group.label != study.baseline and runs.keys() & values[study.baseline].keys():
+            difference = paired_difference(runs, values[study.baseline])
+            sign, half = "+" if difference.estimate > 0 else "", scale.half(difference.estimate, difference.half_width)
+            notes.append(f"{sign}{scale.text(difference.estimate)} {half}".rstrip())
+        some = 0 < mine.count < len(group.runs)
+        if some:
+            notes.append(f"({mine.count}/{len(group.runs)})")
+        yield Cell(scale.text(mine.estimate), _plain(mine.estimate), " ".join(notes), group in best, some)
+
+
+def beside_table(study: Study) -> PageTable | None:
+    """A row a group with secure aggregation that another group differs from in nothing but that it has none."""
+    rows = overhead_rows({g.label: (g.values, {run.seed: run.finals for run in g.runs}) for g in study.groups})
+    if not rows:
+        return None
+    rows_of = {(row["choice"], row["metric"]): row for row in rows}
+    columns = {column.name: column for run in study.runs for column in run.columns.values()}
+    known = [StudyMeasure(columns.get(name) or unknown(name), lambda run: None) for name in TOLD]
+    known = [measure for measure in known if any(name == measure.name for _, name in rows_of)]
+    heads = [Head("group", "Configuration", key=True), Head("plain", "Beside", key=True)]
+    scales = {m.name: m.scale(row["difference"] for (_, name), row in rows_of.items() if name == m.name) for m in known}
+    for measure in known:
+        unit = {"%": "points"}.get(scales[measure.name].unit, scales[measure.name].unit)
+        heads.append(Head(measure.name, measure.label, unit, about(measure.column), True))
+        if measure.column.unit in ("bytes", "seconds"):
+            heads.append(Head(f"{measure.name}_ratio", f"{measure.label}, times", "", about(measure.column), True))
+    table_rows = []
+    for label in dict.fromkeys(choice for choice, _ in rows_of):
+        mine = {name: row for (choice, name), row in rows_of.items() if choice == label}
+        cells = [Cell(label, label), *[Cell(plain, plain) for plain in {row["plain"] for row in mine.values()}]]
+        for measure in known:
+            cells += _beside_cells(measure, scales[measure.name], mine.get(measure.name))
+        table_rows.append(Row(tuple(cells), study.group(label)))
+    return PageTable(tuple(heads), tuple(table_rows))
+
+
+def _beside_cells(measure: StudyMeasure, scale: UnitScale, row: JsonObject | None) -> Iterator[Cell]:
+    """The difference and, where it means something, how many times plain's value that is."""
+    timed = measure.column.unit in ("bytes", "seconds")
+    if row is None:
+        yield from [Cell("–")] * (1 + timed)
+        return
+    sign = "+" if row["difference"] > 0 else ""
+    yield Cell(sign + scale.text(row["difference"]), row["difference"], _half(scale, row, "difference", "lower"))
+    if timed:
+        plain = UnitScale(1.0, "", 2)
+        half = _half(plain, row, "ratio", "ratio_lower") if row["ratio"] is not None else ""
+        yield Cell(plain.text(row["ratio"]), row["ratio"], half)
+
+
+def _half(scale: UnitScale, row: JsonObject, middle: str, lower: str) -> str:
+    return "" if row[lower] is None else scale.half(row[middle], row[middle] - row[lower])

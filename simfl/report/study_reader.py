@@ -12,8 +12,7 @@ from typing import Any
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.report.axes import JOINT, labels, natural, varying
-from simfl.report.finished_run import Run
-from simfl.report.study import COLOURED, EMPHASISED, Group, PlannedRun, Study
+from simfl.report.study import COLOURED, EMPHASISED, Group, PlannedRun, Run, Study
 from simfl.results.file_names import SCENARIO, SUMMARY, is_finished, is_swept
 from simfl.results.folder import ResultsFolder, no_such_folder
 

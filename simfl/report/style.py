@@ -39,6 +39,9 @@ OWN = "own-names"
 NAME = 48
 """Letters of a name in a legend."""
 
+LETTER = 0.6
+"""Width of a letter, as a share of the font's size."""
+
 LETTER_IN = 0.07
 """Width of a letter of a title."""
 

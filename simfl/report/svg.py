@@ -9,7 +9,7 @@ from matplotlib.ticker import PercentFormatter
 
 from simfl.core.json_data import JsonObject
 from simfl.report import style
-from simfl.report.figures.lines import AXES
+from simfl.report.figures.base import AXES
 from simfl.report.saving import picture
 
 if TYPE_CHECKING:

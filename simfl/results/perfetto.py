@@ -9,11 +9,81 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import write_atomically
 from simfl.core.types import SERVER
 from simfl.network.links import SharedLinks
-from simfl.results.link_use import SIDES, Traffic
+
+Floats = NDArray[np.float64]
+
+SIDES = ("down", "up")
+"""From the server, and to it."""
+
+
+class Traffic:
+    """The messages between server and clients, as far as they came: how much of a shared link is in use.
+
+    The bytes of a message are spread evenly over the time from its sending to its arrival; of one that was given up,
+    those until then. Three messages of 60 bytes; the second is given up after half of its time:
+
+    >>> sent = [{"event": "message", "from": -1, "to": i, "bytes": 60, "sent_s": 0.0, "arrives_s": 2.0} for i in (0, 1)]
+    >>> back = {"event": "message", "from": 0, "to": -1, "bytes": 60, "sent_s": 2.0, "arrives_s": 5.0}
+    >>> traffic = Traffic([*sent, {"event": "cancel", "client": 1, "time_s": 1.0}, back])
+    >>> [column.tolist() for column in traffic.rates("down")], [column.tolist() for column in traffic.rates("up")]
+    ([[0.0, 1.0, 2.0], [60.0, 30.0, 0.0]], [[2.0, 5.0], [20.0, 0.0]])
+
+    Args:
+        events: all records of a run.
+    """
+
+    def __init__(self, events: Iterable[JsonObject]) -> None:
+        latest: dict[int, list[float]] = {}
+        sent: dict[str, list[list[float]]] = {side: [] for side in SIDES}
+        self.last_s = np.inf
+        for event in events:
+            if event["event"] == "cancel" and (open_ := latest.get(event["client"])) is not None:
+                open_[1] = max(open_[0], min(open_[1], event["time_s"]))
+            elif event["event"] == "round_end":
+                self.last_s = event["time_s"]
+            elif event["event"] == "message" and SERVER in (event["from"], event["to"]) and event["bytes"]:
+                down = event["from"] == SERVER
+                client = event["to"] if down else event["from"]
+                begin_s, end_s = event["sent_s"], event["arrives_s"]
+                row = [begin_s, end_s, event["bytes"] / (end_s - begin_s) if end_s > begin_s else 0.0, client]
+                sent["down" if down else "up"].append(row)
+                latest[client] = row
+        self._sent = {side: np.array(rows, dtype=np.float64).reshape(-1, 4) for side, rows in sent.items()}
+
+    def rates(self, side: str, crosses: NDArray[np.bool_] | None = None) -> tuple[Floats, Floats]:
+        """The moments at which the rate on a link changes, in seconds, and bytes per second from each on.
+
+        Args:
+            side: one of :data:`SIDES`.
+            crosses: whose messages are on the link, bool (clients,); None = everybody's.
+        """
+        rows = self._sent[side]
+        if crosses is not None:
+            rows = rows[crosses[rows[:, 3].astype(np.int64)]]
+        begin_s, end_s, rate = rows[:, :3].T
+        times_s: Floats
+        times_s, place = np.unique(np.concatenate([begin_s, np.minimum(end_s, self.last_s)]), return_inverse=True)
+        rate_steps = np.bincount(place, np.concatenate([rate, -rate]), minlength=len(times_s))
+        total: Floats = np.cumsum(rate_steps, dtype=np.float64)
+        total[np.abs(total) < 1e-9 * np.max(rate, initial=0.0)] = 0.0
+        return times_s, total
+
+
+def mean_rates(times_s: Floats, rate: Floats, edges_s: Floats) -> Floats:
+    """Mean bytes per second between each two edges."""
+    if not len(times_s):
+        return np.zeros(len(edges_s) - 1)
+    sent = np.append(0.0, np.cumsum(rate[:-1] * np.diff(times_s)))
+    means: Floats = np.diff(np.interp(edges_s, times_s, sent)) / np.diff(edges_s)
+    return means
+
 
 Span = JsonObject
 
@@ -32,7 +102,8 @@ def write_timeline(
     """
     with open(events, encoding="utf-8") as lines:
         spans = list(timeline(json.loads(line) for line in lines))
-    clients = {track: _agent(track - 1, names) for track in sorted({span["tid"] for span in spans})}
+    clients = {track: "server" if track - 1 == SERVER else names[track - 1] if names else f"client {track - 1}"
+               for track in sorted({span["tid"] for span in spans})}  # fmt: skip
     first = max(clients, default=0) + 1
     if phases is not None:
         with open(phases, newline="", encoding="utf-8") as table:
@@ -72,12 +143,6 @@ def protocol_phases(rows: Iterable[dict[str, str]], first: int) -> Iterator[Span
         counts = {name: int(row[name]) for name in ("round", "asked", "answered", "failed", "bytes_down", "bytes_up")}
         failure = {"failure": row["failure"]} if row["failure"] else {}
         yield _span(row["phase"], first + track - 1, start_s, end_s, **counts, **failure)
-
-
-def _agent(address: int, names: tuple[str, ...] | None) -> str:
-    if address == SERVER:
-        return "server"
-    return names[address] if names else f"client {address}"
 
 
 MESSAGES = {"model": "download", "update": "upload", "failure": "connection lost"}

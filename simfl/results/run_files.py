@@ -7,10 +7,11 @@ SHA-256 of each table) and ``machine.json``, the one file that may differ betwee
 
 import csv
 import io
+import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import chain
+from itertools import chain, islice
 from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,12 @@ from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER, job_ids
 from simfl.metrics.participation import mean_concurrency, staleness_histogram
-from simfl.results.infinite import infinite_rounds
 from simfl.results.tables import PARTICIPATION
+from simfl.secagg.transcript import Transcript
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
 
 LOSSES = ("train_loss", "test_loss")
 
@@ -189,3 +191,118 @@ def _pieces(path: Path, columns: Sequence[str]) -> Iterator["DataFrame"]:
 def _places(table: Any) -> NDArray[np.int64]:
     """Round and client of each row as one number."""
     return job_ids(table["round"].to_numpy().astype(np.int64), table["client"].to_numpy())
+
+
+def infinite_rounds(column: Column, rows: Sequence[Mapping[str, Any]]) -> list[bool]:
+    """For each row of ``rounds.csv``, of text or numbers, whether its cell makes the final value infinite.
+
+    Of ``end`` the last row does if it is empty, of ``whole_sum`` every such row that aggregated something, or ``inf``.
+    """
+    cells = [row.get(column.source or column.name) for row in rows]
+    empty = [cell in ("", None) for cell in cells]
+    if column.final == "end":
+        return [False] * (len(rows) - 1) + empty[-1:]
+    if column.final == "whole_sum":
+        summed = [bool(float(row.get("cardinality") or 0)) for row in rows]
+        return [str(cell) == "inf" or (none and some) for cell, none, some in zip(cells, empty, summed, strict=True)]
+    return [False] * len(rows)
+
+
+def infinite_names(summary: Mapping[str, object], columns: Mapping[str, Column]) -> list[str]:
+    """Names in a finished run's summary whose values are infinite, such as epsilons of updates that no noise covers."""
+    if summary.get("bytes_up") == 0:  # nothing was sent, and nothing is accounted
+        return []
+    return [name for name, value in summary.items()
+            if value is None and name in columns and columns[name].may_be_infinite]  # fmt: skip
+
+
+def infinite_values(
+    summary: Mapping[str, object], columns: Mapping[str, Column], rows: Sequence[Mapping[str, Any]]
+) -> list[dict[str, float]]:
+    """The infinite cells of each row of a finished run's ``rounds.csv``, by name.
+
+    Programs that draw curves would otherwise end them with a finite value that no longer holds.
+    """
+    added: list[dict[str, float]] = [{} for _ in rows]
+    for name in infinite_names(summary, columns):
+        if name not in rows[0]:
+            continue  # it sums up another column
+        for values, infinite in zip(added, infinite_rounds(columns[name], rows), strict=True):
+            if infinite:
+                values[name] = math.inf
+    return added
+
+
+RoundRow = Mapping[str, float | None]
+"""A row of ``rounds.csv``: numbers by column (docs/reference/columns.md), None where the cell is empty.
+
+``round``, ``time_s`` (simulated seconds), ``cardinality``, ``train_loss``, ``test_accuracy``, ... A loss that is not
+finite is NaN. Columns of privacy are empty while the run goes on: they are computed at its end.
+"""
+
+OnRound = Callable[[RoundRow], object]
+"""Called with the row of every round; what it returns is not looked at."""
+
+
+def round_row(columns: Iterable[str], cells: Iterable[object]) -> RoundRow:
+    """The row with these cells, as text or as numbers."""
+    return {column: _cell_number(cell) for column, cell in zip(columns, cells, strict=True)}
+
+
+def read_rows(table: Path, rounds: int | None = None) -> Iterator[RoundRow]:
+    """The first ``rounds`` rows of a ``rounds.csv``, or all of them."""
+    with open(table, newline="") as file:
+        reader = csv.reader(file)
+        columns = next(reader)
+        for cells in islice(reader, rounds):
+            yield round_row(columns, cells)
+
+
+def _cell_number(cell: object) -> float | None:
+    """A cell's number, whole ones as int."""
+    text = "" if cell is None else str(cell)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+MESSAGES = ("round", "sum", "answers", "clients", "flags")
+"""Columns of messages.csv; ``sum``: 1 = there is one; ``answers`` after the upload, of whomever was asked."""
+
+UNCOUNTED = "?"
+"""Stands for the flags where a server of a plugin does not say what becomes of each update."""
+
+BITS = 1 << np.arange(4)
+
+
+def message_rows(round: int, transcripts: Iterable[Transcript] | None) -> Iterator[tuple[object, ...]]:
+    """The rows of a round; None = nobody has counted."""
+    if transcripts is None:
+        yield round, 0, 0, "", UNCOUNTED
+    for each in transcripts or ():
+        digits = "".join(f"{flags:x}" for flags in (BITS @ np.stack(each[2:6]).astype(np.int64)).tolist())
+        short = digits[:1] if len(set(digits)) == 1 else digits
+        yield round, int(each.ended), each.response_count, " ".join(map(str, each.clients.tolist())), short
+
+
+def read_messages(path: Path, population: int) -> Iterator[tuple[int, Transcript | None]]:
+    """The sessions of a messages.csv, by round; None where nobody has counted; nothing where there is no such file."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as file:  # a field may be longer than csv reads; none holds a comma or a quote
+        header = next(file).rstrip("\n").split(",")
+        for line in file:
+            row = dict(zip(header, line.rstrip("\n").split(","), strict=True))
+            t = int(row["round"])
+            yield t, None if row["flags"] == UNCOUNTED else _transcript(t, row, population)
+
+
+def _transcript(round: int, row: dict[str, str], population: int) -> Transcript:
+    clients: NDArray[np.int32] = np.array(row["clients"].split(), dtype=np.int32)
+    digits = np.array([int(digit, 16) for digit in row["flags"]], dtype=np.int64)
+    shared, sent, summed, answered = np.broadcast_to(digits & BITS[:, None] > 0, (4, len(clients)))
+    ended, response_count = row["sum"] == "1", int(row["answers"])
+    return Transcript(round, clients, shared, sent, summed, answered, ended, response_count, population)

@@ -19,7 +19,7 @@ from simfl.results.file_names import BEGUN, BESIDE, JOINED, OWN, SCENARIO, SUMMA
 from simfl.results.folder import ResultsFolder
 from simfl.results.notes import Notes, add_notes
 from simfl.results.perfetto import write_timeline
-from simfl.results.round_rows import OnRound, read_rows
+from simfl.results.run_files import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
 from simfl.runs.client_links import build_links
 from simfl.runs.clients_table import clients_files

@@ -20,7 +20,7 @@ from simfl.core.storage.disk import remove_folder
 from simfl.metrics.participation import Tally
 from simfl.results import checkpoint
 from simfl.results.file_names import BEGUN, JOINED, OWN, PRUNED, UPDATES
-from simfl.results.round_rows import OnRound, RoundRow, read_rows, round_row
+from simfl.results.run_files import MESSAGES, OnRound, RoundRow, message_rows, read_rows, round_row
 from simfl.results.tables import (
     AGGREGATES,
     ATTACKS,
@@ -33,7 +33,6 @@ from simfl.results.tables import (
     VECTORS,
     TableWriter,
 )
-from simfl.results.transcripts import MESSAGES, message_rows
 from simfl.runs.clients_table import write_accuracies
 from simfl.runs.finalise import cell, finish, round_cells
 from simfl.scenario import Scenario

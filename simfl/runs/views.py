@@ -19,8 +19,7 @@ from simfl.core.server_promises import silent_server
 from simfl.core.tolerance import tolerated_colluders
 from simfl.core.types import SERVER
 from simfl.privacy.certify.observer_view import UNCOUNTED, Clear, Event, NoiseTerm, ObserverView
-from simfl.results.run_files import participation_matrices
-from simfl.results.transcripts import read_messages
+from simfl.results.run_files import participation_matrices, read_messages
 from simfl.scenario import Scenario
 from simfl.secagg.transcript import Rows, Transcript
 

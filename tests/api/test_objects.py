@@ -17,7 +17,7 @@ from simfl.api.object_overrides import hand_in
 from simfl.cli import simfl as group
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
-from simfl.experiments.sweep import object_files
+from simfl.experiments.sweep.plugin_pickling import read_objects, written_objects
 from simfl.learning.data.digits import read_digits
 from simfl.learning.objects import handles
 from simfl.runs.run import run
@@ -230,15 +230,15 @@ def test_a_list_in_a_grid_is_several_values_and_positions_are_one():
 
 def test_workers_read_only_what_the_sweep_has_written(tmp_path):
     handle = handles.take("learning.model", Net)
-    with object_files.written([handle], tmp_path) as (path, digest):
-        assert [each.fingerprint for each in object_files.read(path, digest)] == [handle.fingerprint]
+    with written_objects([handle], tmp_path) as (path, digest):
+        assert [each.fingerprint for each in read_objects(path, digest)] == [handle.fingerprint]
         Path(path).write_bytes(Path(path).read_bytes() + b".")
-        object_files.read.cache_clear()
+        read_objects.cache_clear()
         with pytest.raises(SimflError, match="not the objects that the sweep has written"):
-            object_files.read(path, digest)
+            read_objects(path, digest)
     with (
         pytest.raises(SimflError, match="learning.model|cannot be sent to worker processes"),
-        object_files.written([handles.Handle("Net", "0" * 16, sys.stdout)], tmp_path),
+        written_objects([handles.Handle("Net", "0" * 16, sys.stdout)], tmp_path),
     ):
         pass
 

@@ -11,7 +11,7 @@ from time import monotonic
 import pytest
 from click.testing import CliRunner
 
-from simfl.cli import COMMANDS, shells, simfl
+from simfl.cli import COMMANDS, completing, simfl
 from simfl.cli.completing import _known
 from simfl.core.registration.family_index import FAMILIES
 from simfl.scenario import Scenario
@@ -32,7 +32,7 @@ def asked(line, breaks="=:"):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in environment.items():
             patch.setenv(name, value)
-        shell = shells.Bash(simfl, {}, "simfl", "_SIMFL_COMPLETE")
+        shell = completing.Bash(simfl, {}, "simfl", "_SIMFL_COMPLETE")
         return [line.partition(",")[2] for line in shell.complete().splitlines()]
 
 
@@ -203,7 +203,7 @@ def test_a_real_zsh(tmp_path, begun):
 def test_zsh_is_told_all_words_with_their_texts(monkeypatch):
     monkeypatch.setenv("COMP_WORDS", "simfl run quickstart selection=ba")
     monkeypatch.setenv("COMP_CWORD", "3")
-    shell = shells.Zsh(simfl, {}, "simfl", "_SIMFL_COMPLETE")
+    shell = completing.Zsh(simfl, {}, "simfl", "_SIMFL_COMPLETE")
     kind, value, about = shell.complete().split("\n")
     assert (kind, value) == ("plain", "selection=batch_partition") and about.startswith("K/T of N/T")
     assert "compdef _simfl_completion simfl" in shell.source()

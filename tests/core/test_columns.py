@@ -21,7 +21,6 @@ from simfl.core.errors import IntegrityError
 from simfl.core.storage.disk import sha256
 from simfl.experiments.compare.comparison import compare
 from simfl.experiments.sweep.execution import How
-from simfl.experiments.sweep.grid import axes
 from simfl.experiments.sweep.plan import plan_sweep
 from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.base import COLUMNS as PRIVACY
@@ -37,6 +36,7 @@ from simfl.runs.run import verify
 from simfl.scenario import Scenario
 from tests.conftest import CHOICES, SEEDS, WORLD
 from tests.support.damages import reseal, seal_begun
+from tests.support.swept_axes import axes
 
 pytestmark = pytest.mark.usefixtures("sweeps_here")
 

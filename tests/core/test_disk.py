@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from simfl.cli import simfl as group
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import write_atomically
-from simfl.experiments.sweep.run_status import note_failure
+from simfl.experiments.sweep.task import note_failure
 from simfl.results.tables import TableWriter
 from simfl.runs.run import run
 from simfl.scenario import Scenario

@@ -19,12 +19,12 @@ from simfl.core.types import Job
 from simfl.experiments.compare import intervals
 from simfl.experiments.compare.comparison import configurations
 from simfl.experiments.compare.run_numbers import common_target, to_target
-from simfl.experiments.sweep import run_status
-from simfl.experiments.sweep.grid import axes
 from simfl.experiments.sweep.plan import plan_sweep
+from simfl.experiments.sweep.task import note_failure
 from simfl.runs.run import build
 from simfl.scenario import Scenario
 from simfl.selection.theory.expected_cardinality import theory
+from tests.support.swept_axes import axes
 
 pytestmark = pytest.mark.usefixtures("sweeps_here")
 
@@ -278,7 +278,7 @@ def test_a_failed_run_costs_its_pair_and_exit_code_3(file, compared):
     out = file.parent / "failing"
     plan = plan_sweep(file, axes(grid), 3)
     lost = next(member for member in plan.members if member.values[0] == "partition" and member.seed == 1)
-    run_status.note_failure(out / "digits" / lost.digest, "out of memory")
+    note_failure(out / "digits" / lost.digest, "out of memory")
     arguments = ["compare", str(file), *grid, "--replications", "3", "--jobs", "1", "--out", str(out)]
     ended = CliRunner().invoke(group, arguments)
     assert ended.exit_code == 3 and "(2/3)" in ended.stdout and "partition learning=none seed=1" in ended.stderr

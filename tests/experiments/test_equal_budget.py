@@ -12,16 +12,14 @@ from rich.console import Console
 from simfl.api.result_objects import ComparisonResult
 from simfl.cli import simfl
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS
-from simfl.experiments.compare.budgets import Course, affordable
-from simfl.experiments.compare.run_numbers import common_target
+from simfl.experiments.compare.run_numbers import Course, affordable, common_target
 from simfl.experiments.compare.show import show
 from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.ledger.ledger_scope import LEDGER_COLUMNS
 from simfl.report.advice import advise, cautions
-from simfl.report.equal_budget import equal_table
 from simfl.report.html_page import page
 from simfl.report.live.watched_folder import WatchedFolder
-from simfl.report.page_tables import group_table, run_table
+from simfl.report.page_tables import equal_table, group_table, run_table
 from simfl.report.study_reader import read_study
 from tests.support.damages import growing, seal_begun
 

@@ -24,14 +24,12 @@ from scipy.stats import norm
 import simfl
 from simfl.cli import simfl as group
 from simfl.core.errors import IntegrityError, SimflError
-from simfl.experiments.search.median_rule import median_rule
-from simfl.experiments.search.objectives import Goal, Objective, Requirement
+from simfl.experiments.search.objectives import Goal, Objective, Requirement, Trial, best, nearest
 from simfl.experiments.search.preparation import prepare
+from simfl.experiments.search.run_search import together
 from simfl.experiments.search.space import space_of
-from simfl.experiments.search.together import together
-from simfl.experiments.search.trials import Trial, best, nearest
 from simfl.experiments.sweep import processes
-from simfl.experiments.sweep.stop_rule import Reached, StopRule
+from simfl.experiments.sweep.stop_rule import Reached, StopRule, median_rule
 from simfl.experiments.sweep.worker_process import Slot
 from simfl.privacy.dp.losses import ORDERS, RunLoss, run_losses
 from simfl.results.file_names import PRUNED
@@ -458,20 +456,20 @@ def made(values, step_s=1.0):
 
 def test_the_median_rule_by_hand():
     courses = [made([i / 10] * 10) for i in range(1, 6)]
-    rule = median_rule(Objective("a", 1), "rounds", courses)
+    rule = median_rule("a", 1, "rounds", courses)
     assert [at for at, _ in rule.levels] == [*range(1, 10)] and {least for _, least in rule.levels} == {0.3}
     assert rule.stops_at(made([0.3] * 10)) is None, "as good as the median"
     assert rule.stops_at(made([0.2, 0.2, 0.9])) == Reached(1, 1.0, 0.2)
     assert rule.stops_at(made([None, None, 0.2, 0.9])) == Reached(3, 3.0, 0.2), "what is not measured is not worse"
     assert rule.stops_at(made([0.9, 0.1, 0.1])) is None, "the best so far counts"
-    assert median_rule(Objective("a", 1), "rounds", courses[:4]) is None
-    less = median_rule(Objective("a", -1), "rounds", courses)
+    assert median_rule("a", 1, "rounds", courses[:4]) is None
+    less = median_rule("a", -1, "rounds", courses)
     assert less.stops_at(made([0.4])) is not None and less.stops_at(made([0.2])) is None
 
 
 def test_at_equal_time_slower_runs_are_compared_after_fewer_rounds():
     courses = [made([0.1, 0.2, 0.3, 0.4], 5.0) for _ in range(5)]
-    rule = median_rule(Objective("a", 1), "time", courses)
+    rule = median_rule("a", 1, "time", courses)
     assert [at for at, _ in rule.levels] == [2.0 * i for i in range(3, 10)], "nothing is measured before 5 s"
     assert [least for _, least in rule.levels] == [0.1, 0.1, 0.2, 0.2, 0.2, 0.3, 0.3]
     assert rule.stops_at(made([0.1, 0.2, 0.3, 0.4], 5.0)) is None

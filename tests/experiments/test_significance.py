@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from simfl.experiments.compare.significance import FEWEST_PAIRS, holm, least, p_value, p_values, steps
+from simfl.experiments.compare.intervals import FEWEST_PAIRS, holm, least, p_value, p_values, steps
 
 TABLES, METRICS = 500, 2
 

@@ -13,7 +13,7 @@ from simfl.cli import simfl
 
 pytest.importorskip("submitit", reason="needs the extra slurm")
 
-from simfl.api.removal import check_removable  # noqa: E402
+from simfl.api.results_index import check_removable  # noqa: E402
 from simfl.experiments.sweep.slurm import _minutes, _parameters  # noqa: E402
 from tests.support.fake_slurm import FakeSlurm  # noqa: E402
 

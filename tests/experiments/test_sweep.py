@@ -22,11 +22,12 @@ import simfl
 from simfl.cli import simfl as group
 from simfl.core.errors import BusyError, MissingError, SimflError
 from simfl.core.http.hosts import check_scheduler
-from simfl.experiments.sweep import processes, run_status, worker_process
+from simfl.experiments.sweep import processes, worker_process
 from simfl.experiments.sweep.execution import How, execute
-from simfl.experiments.sweep.grid import axes, axes_of
 from simfl.experiments.sweep.plan import plan_sweep
+from simfl.experiments.sweep.task import note_failure
 from tests.support.slot_here import SlotHere
+from tests.support.swept_axes import axes, axes_of
 
 HERE = Path(__file__).resolve().parents[2]
 
@@ -237,7 +238,7 @@ def test_finished_runs_are_kept_failed_ones_are_retried_when_asked(tiny, tmp_pat
     times = {path: path.stat().st_mtime_ns for path in runs.glob("*/summary.json")}
     # a failure on record is kept, though the run would work
     shutil.rmtree(runs / digests[0])
-    run_status.note_failure(runs / digests[0], "out of memory")
+    note_failure(runs / digests[0], "out of memory")
     runner = CliRunner()
     arguments = ["sweep", str(tiny), "seed=0,1", "--jobs", "1", "--out", str(tmp_path / "r")]
     ended = runner.invoke(group, arguments)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 import simfl
 from simfl.cli import simfl as group
 from simfl.core.errors import SimflError
-from simfl.experiments.sweep.cases import case_axis, cases_of_texts
-from simfl.experiments.sweep.grid import Axis, axes, axes_of, check_axes, combinations, count, group_axes
+from simfl.experiments.sweep.grid import Axis, case_axis, cases_of_texts, check_axes, combinations, count, group_axes
 from simfl.experiments.sweep.plan import plan_sweep
 from simfl.experiments.sweep.sweep_file import request
 from simfl.scenario import Scenario
 from simfl.scenario.separators import split_fields, split_values
 from tests.experiments.test_sweep_grid import TINY
+from tests.support.swept_axes import axes, axes_of
 
 pytestmark = pytest.mark.usefixtures("sweeps_here")
 

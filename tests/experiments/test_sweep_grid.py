@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfl.core.errors import SimflError
-from simfl.experiments.sweep.grid import Axis, axes, axes_of
+from simfl.experiments.sweep.grid import Axis
 from simfl.experiments.sweep.plan import plan_sweep
 from simfl.scenario import Scenario
+from tests.support.swept_axes import axes, axes_of
 
 TINY = """
 clients: 30

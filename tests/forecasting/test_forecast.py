@@ -671,7 +671,7 @@ def test_a_warning_comes_before_the_round_in_which_the_guarantee_falls(tmp_path)
 
 def test_a_line_that_is_being_written_is_waited_for(tmp_path, monkeypatch):
     """Each wait of the watcher is the writer's turn."""
-    from simfl.cli import following
+    from simfl.cli import audit
 
     file = tmp_path / "log.csv"
     whole = "round,client\n" + "".join(f"{t},a\n{t},b\n" for t in range(12))
@@ -682,14 +682,14 @@ def test_a_line_that_is_being_written_is_waited_for(tmp_path, monkeypatch):
         def wait(self, interval_s):
             file.write_text(next(turns))
 
-    monkeypatch.setattr(following, "Event", Turn)
+    monkeypatch.setattr(audit, "Event", Turn)
     shown = CliRunner().invoke(simfl, ["audit", "--follow", str(file), "--floor", "strong=2"])
     assert [line.split(" ")[0] for line in shown.output.splitlines()[1:4]] == ["13", "12", "13"], shown.output
     assert shown.exit_code == 3
 
 
 def test_a_log_is_watched_from_its_first_round_on(tmp_path, monkeypatch):
-    from simfl.cli import following
+    from simfl.cli import audit
 
     file = tmp_path / "log.csv"
     file.write_text("round,client\n")
@@ -700,7 +700,7 @@ def test_a_log_is_watched_from_its_first_round_on(tmp_path, monkeypatch):
             with open(file, "a") as log:
                 log.write(next(turns))
 
-    monkeypatch.setattr(following, "Event", Turn)
+    monkeypatch.setattr(audit, "Event", Turn)
     shown = CliRunner().invoke(simfl, ["audit", "--follow", str(file), "--floor", "strong=2"])
     basis, *lines = shown.output.splitlines()
     assert "Against the server" in basis and "worst case" in basis and "(if only sums are seen)" in basis

@@ -11,13 +11,13 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from simfl.cli import simfl
-from simfl.experiments.compare.budgets import Course
+from simfl.experiments.compare.run_numbers import Course
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS
 from simfl.report.advice import cautions
-from simfl.report.equal_budget import equal_table
 from simfl.report.live.terminal import table as live_table
 from simfl.report.live.watched_folder import WatchedFolder
 from simfl.report.measures import measures
+from simfl.report.page_tables import equal_table
 from simfl.report.study_reader import read_study
 from simfl.results.folder import ResultsFolder
 from simfl.runs.run import run

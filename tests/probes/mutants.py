@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 
 from simfl.agents.aggregation import compression_step, pipeline
-from simfl.cli.plugin_scenes import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
+from simfl.cli.validate_plugins import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
 from simfl.compression.base import COMPRESSIONS, Compression
 from simfl.compression.quantise import Quantise
 from simfl.compression.random_k import RandomK
@@ -25,9 +25,7 @@ from simfl.privacy.dp.stages import (
     central_gaussian,
     discrete_noise,
     laplace_shares,
-    local_gaussian,
-    local_laplace,
-    local_staircase,
+    local_noise,
     tree_gaussian,
     xnoise,
 )
@@ -126,10 +124,10 @@ class Turning(Stage):
 
 @plant(STAGES, "secret_noise")
 @dataclass(frozen=True)
-class SecretNoise(local_gaussian.LocalGaussian):
+class SecretNoise(local_noise.LocalGaussian):
     """Says that it adds noise and adds none."""
 
-    maps, facts, loss = (vars(local_gaussian.LocalGaussian)[name] for name in ("maps", "facts", "loss"))
+    maps, facts, loss = (vars(local_noise.LocalGaussian)[name] for name in ("maps", "facts", "loss"))
 
     def client(self, vectors, jobs, state, streams):
         return clip.clip_norms(vectors, self.clip_norm)
@@ -391,7 +389,7 @@ MUTANTS = {
     "Gaussian losses are halved": (
         [(central_gaussian, "gaussian_loss", halved_mu)], noise(stages=[CENTRAL])),
     "local Gaussian losses are halved": (
-        [(local_gaussian, "gaussian_loss", halved_mu)], noise(stages=[LOCAL], secagg="plain")),
+        [(local_noise, "gaussian_loss", halved_mu)], noise(stages=[LOCAL], secagg="plain")),
     "the loss of adaptive clipping is halved": (
         [(adaptive_gaussian, "gaussian_loss", halved_mu)], noise(stages=[ADAPTIVE])),
     "the loss of a tree is halved": ([(central_gaussian, "gaussian_loss", halved_mu)], noise(stages=[TREE])),
@@ -448,18 +446,18 @@ MUTANTS = {
         [(maps, "clip_norms", lambda vectors, most, order, original=clip.clip_norms: original(
             vectors, 3 * most, 2))], noise(stages=[LAPLACE], secagg="plain")),
     "half of the local noise": (
-        [client_of(local_gaussian.LocalGaussian, half_noise)], noise(stages=[LOCAL], secagg="plain")),
+        [client_of(local_noise.LocalGaussian, half_noise)], noise(stages=[LOCAL], secagg="plain")),
     "a coordinate without local noise": (
-        [client_of(local_gaussian.LocalGaussian, first_coordinate_bare)], noise(stages=[LOCAL], secagg="plain")),
+        [client_of(local_noise.LocalGaussian, first_coordinate_bare)], noise(stages=[LOCAL], secagg="plain")),
     "a third of the Laplace noise": (
-        [(local_laplace.laplace, "sample",
+        [(local_noise.laplace, "sample",
           lambda rng, scale, size, original=laplace.sample: original(rng, scale / 3, size))],
         noise(stages=[LAPLACE], secagg="plain")),
     "a twentieth of the staircase noise": (
-        [(local_staircase.staircase, "sample",
+        [(local_noise.staircase, "sample",
           lambda *args, original=staircase.sample: original(*args) / 20)], noise(stages=[STAIRCASE], secagg="plain")),
     "coordinates of staircase noise are not clipped": (
-        [(local_staircase.np, "clip", lambda values, low, high: values)],
+        [(local_noise.np, "clip", lambda values, low, high: values)],
         noise(stages=[STAIRCASE], secagg="plain")),
     "a tenth of a Laplace share": (
         [(laplace_shares.laplace, "share",
@@ -497,13 +495,13 @@ MUTANTS = {
     "two stages draw the same noise (T9)": (
         [(simulate_module, "stage_streams", no_alike)], draws(stages=[LAPLACE, LAPLACE], secagg="plain")),
     "all clients draw one noise": (
-        [(local_laplace, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", 0)),],
+        [(local_noise, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", 0)),],
         draws(stages=[LAPLACE], secagg="plain")),
     "a client draws one noise for all rounds": (
-        [(local_gaussian, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", job.client)),],
+        [(local_noise, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", job.client)),],
         draws(stages=[LOCAL], secagg="plain")),
     "all clients of a round draw one noise": (
-        [(local_staircase, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", job.selection)),],
+        [(local_noise, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", job.selection)),],
         draws(stages=[STAIRCASE], secagg="plain")),
     "shares of noise are one share": (
         [(laplace_shares, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", 7)),],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from simfl.cli.plugin_scenes import FEDAVG, FEDBUFF, scene
+from simfl.cli.validate_plugins import FEDAVG, FEDBUFF, scene
 from simfl.core.registration.family_index import FAMILIES
 from simfl.probes.simulate import simulate
 from simfl.probes.stripping import parse

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import simfl.probes
-from simfl.cli.plugin_scenes import CENTRAL, FEDAVG, scene, scenes
-from simfl.cli.validate_plugins import WORDS, verdict_on
+from simfl.cli.validate_plugins import CENTRAL, FEDAVG, WORDS, scene, scenes, verdict_on
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.plugin_data import required_fields
 from simfl.privacy.accountant import ACCOUNTANTS

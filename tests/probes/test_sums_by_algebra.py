@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from simfl.cli.plugin_scenes import FAILING, FEDAVG, FEDBUFF, scene
+from simfl.cli.validate_plugins import FAILING, FEDAVG, FEDBUFF, scene
 from simfl.privacy.multiround import guarantees
 from simfl.probes import simulate as simulate_module
 from simfl.probes.stripping import parse

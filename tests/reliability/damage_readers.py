@@ -12,10 +12,10 @@ from simfl.api import result_objects
 from simfl.api.result_objects import Result
 from simfl.cli import simfl
 from simfl.core.errors import IntegrityError, SimflError
-from simfl.experiments.sweep.run_status import summary
+from simfl.experiments.sweep.task import finished_summary
 from simfl.report.figures import figures
-from simfl.report.finished_run import Run
 from simfl.report.live.watched_folder import WatchedFolder
+from simfl.report.study import Run
 from simfl.results.client_updates import UpdateReplay
 from simfl.results.file_names import SCENARIO, is_finished, is_swept
 from simfl.runs.run import run
@@ -148,7 +148,7 @@ def _opened(folder: Path) -> object:
 
 def _summary(part: Path) -> object:
     """What a sweep takes from the folder of a member."""
-    if (found := summary(part)) is None:
+    if (found := finished_summary(part)) is None:
         raise SimflError(f"{part}: no run")
     return found
 

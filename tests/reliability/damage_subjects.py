@@ -10,11 +10,11 @@ import numpy as np
 
 from simfl.core.storage.disk import write_atomically
 from simfl.experiments.compare.comparison import compare
-from simfl.experiments.sweep import run_status, worker
+from simfl.experiments.sweep import worker
 from simfl.experiments.sweep.execution import How, execute
-from simfl.experiments.sweep.grid import axes
 from simfl.experiments.sweep.plan import Plan as Sweep
 from simfl.experiments.sweep.plan import plan_sweep
+from simfl.experiments.sweep.task import note_failure
 from simfl.remote.jobs import RemoteJobs
 from simfl.results.client_updates import UpdateStore, npy_bytes
 from simfl.results.file_names import FAILURE, SUMMARY
@@ -22,6 +22,7 @@ from simfl.runs import finalise
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.support.kills import files
+from tests.support.swept_axes import axes
 
 LEARNING = """
 name: damaged
@@ -197,7 +198,7 @@ class Here(How):
                 _stopped(Scenario.parse(task.scenario, "s"), Path(task.out))
                 raise Stop
             if task.digest in self.dying:
-                run_status.note_failure(task.path, f"{task.digest} died 3 times", detail="exit status -9\n")
+                note_failure(task.path, f"{task.digest} died 3 times", detail="exit status -9\n")
             else:
                 worker.execute(task)
             yield "ended", task.digest

@@ -7,7 +7,6 @@ import pytest
 from simfl.api.results_index import list_entries
 from simfl.core.errors import IntegrityError
 from simfl.experiments.sweep.execution import execute
-from simfl.experiments.sweep.grid import axes
 from simfl.experiments.sweep.plan import plan_sweep
 from simfl.remote.jobs import RemoteJobs
 from simfl.report.live.live_clients import LiveClients
@@ -26,6 +25,7 @@ from tests.reliability import damage
 from tests.reliability.check import Plan
 from tests.reliability.damage_subjects import Here, finished, playing, swept
 from tests.support.damages import growing
+from tests.support.swept_axes import axes
 
 TEXT = """
 name: small

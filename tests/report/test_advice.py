@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import simfl
-from simfl.experiments.compare.significance import FEWEST_PAIRS, p_value
+from simfl.experiments.compare.intervals import FEWEST_PAIRS, p_value
 from simfl.report.advice import TIMELESS, advise, cautions, family_level, fewest_pairs
 from simfl.report.html_page import _tiles
 from simfl.report.measures import measures

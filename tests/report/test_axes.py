@@ -9,7 +9,7 @@ import pytest
 from simfl.core.column_files import columns_by_name
 from simfl.report import draw, style
 from simfl.report.figures import NothingToDraw
-from simfl.report.figures.lines import bound
+from simfl.report.figures.base import bound
 from tests.support.known_truth import Truth, simulated
 
 ROUNDS = 12

@@ -6,9 +6,8 @@ import pytest
 
 import simfl
 from simfl.report.advice import advise
-from simfl.report.secagg_overhead import describe_masking
 from simfl.report.study_reader import read_study
-from simfl.report.summary_text import describe
+from simfl.report.summary_text import describe, describe_masking
 from tests.support.known_truth import Truth, simulated
 
 RANDOM = {

@@ -20,10 +20,10 @@ from simfl.report.axes import labels, varying, words
 from simfl.report.figures import FIGURES, NothingToDraw
 from simfl.report.figures.latency import _direct, _layout, _network
 from simfl.report.figures.participation import blocks
-from simfl.report.finished_run import Run
+from simfl.report.measures import POINTS, interval, over_rounds, over_time, paired_difference
 from simfl.report.plugin_figures import _figures
 from simfl.report.saving import FORMATS, csv_text, picture
-from simfl.report.seed_intervals import POINTS, interval, over_rounds, over_time, paired_difference
+from simfl.report.study import Run
 from simfl.report.style import DASHES, SERIES
 from simfl.results.folder import ResultsFolder
 from tests.support.damages import reseal, reseal_sweep

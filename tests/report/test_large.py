@@ -5,8 +5,8 @@ import json
 import pytest
 
 import simfl
-from simfl.report.equal_budget import equal_table
 from simfl.report.html_page import page
+from simfl.report.page_tables import equal_table
 from simfl.report.study_reader import read_study
 from tests.support.chromium import chromium, executable
 

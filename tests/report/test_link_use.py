@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from simfl.cli.theory import command as theory
 from simfl.report import draw
 from simfl.report.figures import NothingToDraw
-from simfl.results.link_use import link_rates, mean_rates
+from simfl.results.perfetto import Traffic, mean_rates
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
@@ -61,7 +61,7 @@ def test_what_is_given_up_counts_as_far_as_it_came():
     """Half of a message of 100 bytes; mean rates over any bins keep the sum."""
     message = {"event": "message", "from": 3, "to": -1, "bytes": 100, "sent_s": 1.0, "arrives_s": 3.0}
     cancel = {"event": "cancel", "client": 3, "time_s": 2.0}
-    times_s, rate = link_rates([message, cancel])["up"]
+    times_s, rate = Traffic([message, cancel]).rates("up")
     edges_s = np.linspace(0, 4, 7)
     assert (mean_rates(times_s, rate, edges_s) * np.diff(edges_s)).sum() == pytest.approx(50)
 

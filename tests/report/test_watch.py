@@ -24,12 +24,11 @@ from simfl.core.errors import SimflError
 from simfl.core.http.connections import ConnectionLimits
 from simfl.core.storage.disk import sha256
 from simfl.privacy.multiround.analysis import MatrixAnalysis
-from simfl.report.live import live_clients, tail_reader
+from simfl.report.axes import name_runs
+from simfl.report.live import live_clients, watched_folder
 from simfl.report.live.page_server import ADDRESS, serve_page
-from simfl.report.live.run_names import name_runs
-from simfl.report.live.tail_reader import POINTS, RoundsTail
 from simfl.report.live.terminal import clients_table, shown, table
-from simfl.report.live.watched_folder import WatchedFolder
+from simfl.report.live.watched_folder import POINTS, RoundsTail, WatchedFolder
 from simfl.results.sealed_files import write_failure, write_sealed
 from simfl.results.tables import ROUNDS
 from tests.support.chromium import chromium, executable
@@ -440,7 +439,7 @@ def test_a_table_read_as_it_grows_is_the_table(rows, cuts, block):
     """Whatever the pieces in which it came: the rows, the points and the last values of the whole."""
     lines = [f"{i},{i / 2},{'' if i % 3 else i / 4},,1.5,{i % 5}" for i in range(rows)]
     data = "\n".join(["round,time_s,test_accuracy,train_loss,mean_cardinality,fairness_gap", *lines, ""]).encode()
-    with tempfile.TemporaryDirectory() as folder, mock.patch.object(tail_reader, "BLOCK_BYTES", block):
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(watched_folder, "BLOCK_BYTES", block):
         table, end = RoundsTail(Path(folder)), 0
         for cut in [*cuts, len(data)]:
             end = min(len(data), end + cut)

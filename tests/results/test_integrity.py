@@ -17,8 +17,8 @@ from simfl.cli import simfl as group
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.storage.cache import bypass_cache, load_cached
 from simfl.core.storage.disk import sha256
-from simfl.report.finished_run import Run
 from simfl.report.live.watched_folder import WatchedFolder
+from simfl.report.study import Run
 from simfl.results.file_names import OWN
 from simfl.results.folder import ResultsFolder
 from simfl.results.sealed_files import seal_document, write_sealed

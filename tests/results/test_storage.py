@@ -10,10 +10,10 @@ import pytest
 import simfl
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.storage.disk import refuse_links_of_results, write_atomically
-from simfl.experiments.sweep.run_status import note_failure
+from simfl.experiments.sweep.task import note_failure
 from simfl.remote.jobs import RemoteJobs
 from simfl.results.client_updates import UpdateStore
-from simfl.results.export.all_rounds import export
+from simfl.results.export.parquet import export_rounds
 from simfl.results.file_names import CONTENTS
 from simfl.results.folder import ResultsFolder, write_contents
 from simfl.results.sealed_files import read_sealed, write_sealed
@@ -34,7 +34,6 @@ OTHERS = {
     "results.checkpoint": "checks the digest at the head of the file",
     "results.client_updates": "checks the seal of every row; vectors by ResultsFolder",
     "results.tables": "writes tables",
-    "results.round_rows": "tables whose path it is handed, checked",
     "results.run_files": "tables whose path it is handed, checked",
     "runs.accounting": "facts of the run itself, checked by TableWriter.finish",
     "runs.simulation": "participation, just checked against the checkpoint's mark",
@@ -44,10 +43,10 @@ OTHERS = {
     "core.registration.packages": "installed packages",
     "remote.client": "bytes of the server",
     "remote.job_times": "its own log of real times, which is in no digest",
-    "report.live.tail_reader": "bytes that UnfinishedTable or ResultsFolder has checked",
+    "report.live.watched_folder": "bytes that UnfinishedTable or ResultsFolder has checked",
     "report.live.live_clients": "bytes that UnfinishedTable or ResultsFolder has checked",
     "report.study_reader": "a path that ResultsFolder has checked",
-    "report.finished_run": "paths that ResultsFolder has checked",
+    "report.study": "paths that ResultsFolder has checked",
     "report.figures.timeline": "a path that ResultsFolder has checked",
     "report.figures.link_use": "a path that ResultsFolder has checked",
     "report.html_page": "templates",
@@ -56,11 +55,10 @@ OTHERS = {
     "audit.records": "logs of users",
     "audit.delimited": "logs of users",
     "audit.matrices": "logs of users",
-    "experiments.attack.recorded": "paths that ResultsFolder has checked",
+    "experiments.attack.replay": "paths that ResultsFolder has checked",
     "results.export.tensorboard": "a path that ResultsFolder has checked",
-    "experiments.sweep.object_files": "Python objects, by the SHA-256 in the task",
+    "experiments.sweep.plugin_pickling": "Python objects, by the SHA-256 in the task",
     "experiments.compare.run_numbers": "a path that ResultsFolder has checked",
-    "experiments.compare.budgets": "a path that ResultsFolder has checked",
     "experiments.sweep.stop_rule": "bytes that UnfinishedTable has checked",
     "api.results_index": "locks only",
     "core.processor": "what the operating system says of the processor",
@@ -182,7 +180,7 @@ def test_exports_and_pages_go_through_no_link_in_a_results_folder(elsewhere, tmp
     (folder / "tables").symlink_to(elsewhere)
     (folder.parent / "latest").symlink_to(elsewhere)
     with pytest.raises(SimflError, match="is a link"):
-        export(folder, folder / "tables" / "deep" / "rounds.csv")
+        export_rounds(folder, folder / "tables" / "deep" / "rounds.csv")
     for target in (folder / "tables" / "x.html", folder.parent / "latest" / "x.html"):
         with pytest.raises(SimflError, match="is a link"):
             write_atomically(target, b"x")

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import simfl
-from simfl.results.round_rows import round_row
+from simfl.results.run_files import round_row
 from tests.support.kills import files, killed_at
 
 SMALL = {"training.rounds": 7, "learning.evaluate.every": 2}

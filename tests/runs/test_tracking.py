@@ -14,7 +14,7 @@ import simfl
 from simfl.cli import simfl as group
 from simfl.core.columns import Column
 from simfl.core.errors import MissingError, SimflError
-from simfl.results.infinite import infinite_values
+from simfl.results.run_files import infinite_values
 from simfl.runs.tracking import TRACKERS
 from tests.support.fake_trackers import FakeMlflow, FakeWandb
 from tests.support.kills import files

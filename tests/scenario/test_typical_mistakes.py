@@ -3,10 +3,10 @@
 import pytest
 
 from simfl.core.errors import SimflError
-from simfl.experiments.sweep.grid import axes
 from simfl.experiments.sweep.plan import plan_sweep
 from simfl.scenario import InvalidScenario, Scenario
 from tests.cli.mistakes.overrides import MISTAKES
+from tests.support.swept_axes import axes
 
 TEXT = """
 clients: 40

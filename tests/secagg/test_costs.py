@@ -11,7 +11,7 @@ import yaml
 from click.testing import CliRunner
 
 from simfl.agents.aggregation.expected import expected_costs
-from simfl.cli import rates
+from simfl.cli import doctor
 from simfl.cli import simfl as group
 from simfl.core.rng import Streams
 from simfl.runs.run import build, run
@@ -255,10 +255,10 @@ def test_theory_says_what_it_does_not_know(tmp_path):
 def test_measured_rates_are_pasted_under_secagg(tmp_path, monkeypatch):
     """Each operation is really done, here once; the YAML says what the JSON says, and a scenario takes it."""
     done = iter([3e-5, 2e-5, 1.2345e-4, 5e-9, 1e-9])
-    monkeypatch.setattr(rates, "_seconds", lambda operation, clock: (operation(), next(done))[1])
+    monkeypatch.setattr(doctor, "_seconds", lambda operation, clock: (operation(), next(done))[1])
     printed = CliRunner().invoke(group, ["doctor", "--rates"], catch_exceptions=False).output
     found = yaml.safe_load(printed)["rates"]
-    assert found["agreement_s"] == 1.23e-4 and found["element_s"] == float(f"{5e-9 / rates.MASKS / 2**20:.2e}")
+    assert found["agreement_s"] == 1.23e-4 and found["element_s"] == float(f"{5e-9 / doctor.MASKS / 2**20:.2e}")
     assert found["share_s"] == pytest.approx((3e-5 / 100 + 2e-5 / 51) / 2, rel=0.01)
     file = tmp_path / "pasted.yaml"
     pasted = "".join(f"  {line}\n" for line in printed.splitlines())
@@ -268,8 +268,8 @@ def test_measured_rates_are_pasted_under_secagg(tmp_path, monkeypatch):
 
 
 def test_an_operation_is_measured(monkeypatch):
-    monkeypatch.setattr(rates, "REPEATS", 1)
-    quick, slow = (rates._seconds(work, default_timer) for work in (lambda: None, lambda: sum(range(10_000))))
+    monkeypatch.setattr(doctor, "REPEATS", 1)
+    quick, slow = (doctor._seconds(work, default_timer) for work in (lambda: None, lambda: sum(range(10_000))))
     assert 0 < quick < slow
 
 

@@ -8,11 +8,11 @@ import pytest
 from rich.console import Console
 
 import simfl
-from simfl.experiments.compare.overhead import overhead_rows
+from simfl.experiments.compare.differences import overhead_rows
 from simfl.experiments.compare.show import show
 from simfl.report import draw, read_study
 from simfl.report.html_page import page
-from simfl.report.secagg_overhead import beside_table
+from simfl.report.page_tables import beside_table
 from simfl.report.summary_text import describe
 from simfl.results.perfetto import protocol_phases
 from simfl.runs.run import run

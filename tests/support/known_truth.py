@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 
-from simfl.report.finished_run import Run
-from simfl.report.study import Group, Study
+from simfl.report.study import Group, Run, Study
 from simfl.results.folder import ResultsFolder
 
 TARGET = 0.5

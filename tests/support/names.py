@@ -56,10 +56,10 @@ REFUSED = {
     ),
     **dict.fromkeys(
         ("telling", "people", "beside_plain", "equal", "attacked"),
-        "summary_text, live_clients, tail_reader, overhead, equal_budget, attack_summary",
+        "summary_text, live_clients, RoundsTail, overhead_rows, equal_table",
     ),
     **dict.fromkeys(("play", "plays", "_play"), "run, simulate, execute"),
-    **dict.fromkeys(("shipping", "playing"), "plugin_pickling, worker_process, run_status, execution"),
+    **dict.fromkeys(("shipping", "playing"), "plugin_pickling, worker_process, task, execution"),
     **dict.fromkeys(("findings", "drafting", "owned"), "pydantic_errors, key_comments, scaffold, column_owners"),
     **dict.fromkeys(
         ("deserted", "fruitless", "standing", "PATIENCE"), "no_active_client, failed_attempts, stagnant_rounds, MAX_..."

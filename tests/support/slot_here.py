@@ -2,7 +2,7 @@
 
 import threading
 
-from simfl.experiments.sweep import run_status
+from simfl.experiments.sweep.task import note_failure
 
 
 class SlotHere:
@@ -18,7 +18,7 @@ class SlotHere:
 
         with self.lock:
             if "error" in (reply := _attempt(task)):
-                run_status.note_failure(task.path, **reply)
+                note_failure(task.path, **reply)
                 return ""
             return reply.get("warning", "")
 

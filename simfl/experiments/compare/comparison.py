@@ -14,16 +14,30 @@ from simfl.core.columns import Column, order_columns, unknown
 from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import file_lock
-from simfl.experiments.compare.budgets import BUDGETS, Course, affordable
-from simfl.experiments.compare.differences import DIFFERENCES, MEANS, Measured, differences, means, metrics
+from simfl.experiments.compare.differences import (
+    BESIDE,
+    DIFFERENCES,
+    MEANS,
+    Measured,
+    differences,
+    means,
+    metrics,
+    overhead_rows,
+)
 from simfl.experiments.compare.intervals import CONFIDENCE
-from simfl.experiments.compare.overhead import BESIDE, overhead_rows
-from simfl.experiments.compare.run_numbers import common_target, measures, to_target, without_infinite
-from simfl.experiments.sweep import run_status
-from simfl.experiments.sweep.execution import SHARED, How, Watch, execute
+from simfl.experiments.compare.run_numbers import (
+    BUDGETS,
+    Course,
+    affordable,
+    common_target,
+    measures,
+    to_target,
+    without_infinite,
+)
+from simfl.experiments.sweep.execution import SHARED, How, Index, Watch, execute
 from simfl.experiments.sweep.grid import Axis, combinations
-from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import DIGEST_DIGITS, Plan
+from simfl.experiments.sweep.task import DONE
 from simfl.results.folder import ResultsFolder, write_contents
 
 PREFIX = "compare-"
@@ -143,7 +157,7 @@ def folder_of(plan: Plan, out: Path, baseline: str | None, target_accuracy: floa
 
 def _collect(compared: list[Configuration], plan: Plan, index: Index, target: float | None) -> float | None:
     """Fills in runs and results; the target accuracy used."""
-    done = [member.digest for member in plan.members if index.status(member.digest) == run_status.DONE]
+    done = [member.digest for member in plan.members if index.status(member.digest) == DONE]
     readers = {digest: ResultsFolder.open(index.runs / digest) for digest in done}
     used = common_target(run.summary for run in readers.values()) if target is None else target
     keys = [axis.key for axis in plan.axes]

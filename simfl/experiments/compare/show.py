@@ -10,9 +10,8 @@ from simfl.core.column_files import read_columns
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
 from simfl.core.json_data import JsonObject
 from simfl.core.number_text import FORMS, ROUNDING, Form, heading, mean_text
-from simfl.experiments.compare.budgets import BUDGETS
-from simfl.experiments.compare.run_numbers import divergence_text
-from simfl.experiments.compare.significance import FEWEST_PAIRS, NORMAL_FROM, holm, least
+from simfl.experiments.compare.intervals import FEWEST_PAIRS, NORMAL_FROM, holm, least
+from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 
 Rows = dict[tuple[str, str], JsonObject]
@@ -73,8 +72,7 @@ def show(document: JsonObject, console: Any = None, at: str | None = None) -> No
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
     for sentence in certificate_notes(document):
         _line(console, sentence, "dim")
-    for sentence in (*divergence_warnings(document), *skipped_warnings(document), *bound_warnings(document),
-                     *unlike_warnings(document)):  # fmt: skip
+    for sentence in _warnings(document):
         _line(console, f"warning: {sentence}", "yellow")
 
 
@@ -84,7 +82,12 @@ def _block(
     """The means and the differences of a part of the document."""
     means: Rows = {(row["choice"], row["metric"]): row for row in part["means"]}
     seeds = len(document["seeds"])
-    _print(console, limit, labels, [_means(column, labels, means, seeds) for column in columns])
+    _print(
+        console,
+        limit,
+        labels,
+        [_Shown(heading(c), [mean_cell(c, means.get((label, c.name)), seeds) for label in labels]) for c in columns],
+    )
     if part["paired"]:
         _differences(console, limit, document, part, labels, columns)
 
@@ -110,32 +113,24 @@ def certificate_notes(document: JsonObject) -> Iterator[str]:
     yield from said_of([label for label, clauses in assumes.items() if ONLY_SUMS in clauses], assumes)
 
 
-def divergence_warnings(document: JsonObject) -> Iterator[str]:
-    """In words, which configurations diverged."""
+def _warnings(document: JsonObject) -> Iterator[str]:
+    """In words, which configurations diverged, skipped many rounds, or have only bounds of their guarantees; and which
+    certificates do not say the same of all.
+    """
+    means: dict[str, dict[str, Any]] = {choice["choice"]: {} for choice in document["choices"]}
+    for row in document["means"]:
+        means[row["choice"]][row["metric"]] = row["mean"]
     for choice in document["choices"]:
         done = [run for run in choice["runs"] if run["status"] == "done"]
         if rounds := sorted(run["diverged_round"] for run in done if run.get("diverged_round") is not None):
             yield f"{choice['choice']} {divergence_text(rounds, len(done))}"
-
-
-def skipped_warnings(document: JsonObject) -> Iterator[str]:
-    """In words, which configurations skipped many of their rounds."""
-    means: Rows = {(row["choice"], row["metric"]): row for row in document["means"]}
-    for choice in document["choices"]:
-        name = choice["choice"]
-        some, rounds = (means.get((name, metric), {}).get("mean") for metric in ("skipped", "rounds"))
-        if some and rounds and some >= FEW * rounds:
-            rest = "; its model is untrained" if some == rounds else ""
-            yield f"{name} skipped {some:.4g} of {rounds:.4g} rounds: nothing was aggregated in them{rest}"
-
-
-def bound_warnings(document: JsonObject) -> Iterator[str]:
-    """In words, of which configurations only bounds of the guarantees are known."""
-    means: Rows = {(row["choice"], row["metric"]): row for row in document["means"]}
-    for choice in document["choices"]:
-        name = choice["choice"]
-        if are_bounds({metric: row["mean"] for (choice_name, metric), row in means.items() if choice_name == name}):
-            yield f"{name}: {LOWER_BOUNDS}"
+    for name, numbers in means.items():
+        some, of = numbers.get("skipped"), numbers.get("rounds")
+        if some and of and some >= FEW * of:
+            rest = "; its model is untrained" if some == of else ""
+            yield f"{name} skipped {some:.4g} of {of:.4g} rounds: nothing was aggregated in them{rest}"
+    yield from (f"{name}: {LOWER_BOUNDS}" for name, numbers in means.items() if are_bounds(numbers))
+    yield from unlike_warnings(document)
 
 
 def unlike_warnings(document: JsonObject) -> list[str]:
@@ -213,11 +208,6 @@ def _beside(row: JsonObject | None, form: Form, unit: str) -> str:
 def _line(console: Any, text: str, style: str) -> None:
     """For a terminal wrapped at words, for a pipe in one line."""
     console.print(text, style=style, soft_wrap=not console.is_terminal)
-
-
-def _means(column: Column, labels: Sequence[str], means: Rows, seeds: int) -> _Shown:
-    cells = [mean_cell(column, means.get((label, column.name)), seeds) for label in labels]
-    return _Shown(heading(column), cells)
 
 
 def mean_cell(column: Column, row: JsonObject | None, seeds: int) -> str:

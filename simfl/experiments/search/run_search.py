@@ -8,30 +8,39 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS
 from simfl.core.errors import ScenarioError, SimflError
+from simfl.core.json_data import JsonObject
+from simfl.core.registration.protocol import is_foreign
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link
 from simfl.core.wording import amount
 from simfl.experiments.compare.run_numbers import measures
-from simfl.experiments.search import trials as table
-from simfl.experiments.search.median_rule import median_rule
+from simfl.experiments.search.objectives import EMPTY, Trial, best, csv_bytes, nearest
 from simfl.experiments.search.preparation import Search
 from simfl.experiments.search.proposals import Proposer
-from simfl.experiments.search.together import OF_TEST, Together, together
-from simfl.experiments.search.trials import Trial
-from simfl.experiments.sweep import run_status
-from simfl.experiments.sweep.execution import SHARED, Counts, How, Watch, execute
+from simfl.experiments.sweep.execution import SHARED, Counts, How, Index, Watch, execute
 from simfl.experiments.sweep.grid import Axis
-from simfl.experiments.sweep.index import Index
 from simfl.experiments.sweep.plan import Member, Plan, order
 from simfl.experiments.sweep.plugin_pickling import pack
-from simfl.experiments.sweep.stop_rule import StopRule, rounds_so_far
+from simfl.experiments.sweep.stop_rule import StopRule, median_rule, rounds_so_far
+from simfl.experiments.sweep.task import DONE, FAILED, PRUNED
+from simfl.privacy.dp.accountants.zero_out import ZeroOut
+from simfl.privacy.dp.losses import RunLoss, run_losses
 from simfl.results.file_names import FAILURE
 from simfl.results.folder import ResultsFolder, write_contents
+from simfl.runs.accounting import history
+from simfl.runs.run import build
+from simfl.scenario import Scenario
+from simfl.scenario.column_owners import accountants, plugin_columns
 from simfl.scenario.digest import foreign_plugins
 
 if TYPE_CHECKING:
@@ -39,12 +48,95 @@ if TYPE_CHECKING:
 
     from simfl.scenario import Scenario
 
+
 PREFIX = "search-"
 STUDY = "optuna.log"
 
 
 ENOUGH_EMPTY = 4
 """Runs without a value of the objective, none with one, after which it is given up; a single one may have diverged."""
+
+
+SHARED_NOISE = "runs of one seed share their noise, which their differences cancel; repeat it with --own-seeds"
+UNFINISHED = "what runs that did not end gave away is not accounted; repeat it without --prune, and mend what fails"
+CHOSEN = (
+    "it is chosen by {}, which is not known to follow from the models alone, as the samples of clients may decide it"
+)
+OTHERS = "only the epsilons of zero_out are composed over runs; add it to privacy.accountants"
+
+
+OF_TEST = {"test_accuracy", "test_loss", "best_test_accuracy", *(column.name for column in TARGET_COLUMNS)}
+OF_UPDATES = {"train_loss", "measured_recovered", "measured_error", "diverged_round"}
+"""Numbers that are computed from clients' samples or updates before any noise."""
+
+
+class Together(NamedTuple):
+    """The epsilons of all runs of a search together, by zero-out adjacency over all of them.
+
+    Attributes:
+        runs: how many were begun.
+        delta: of the epsilons, the smallest of any run; None where no run has an accountant zero_out.
+        epsilon_max, epsilon_median: over the clients.
+        why: why they are infinite without any arithmetic; empty = they are composed.
+    """
+
+    runs: int
+    delta: float | None
+    epsilon_max: float = np.inf
+    epsilon_median: float = np.inf
+    why: str = ""
+
+    @property
+    def facts(self) -> JsonObject:
+        """The same as plain data, None where a number is infinite."""
+        return {name: None if value == np.inf else value for name, value in self._asdict().items()}
+
+    def __str__(self) -> str:
+        beside = f": {self.why}" if self.why else f" at δ = {self.delta:g}, composed"
+        most, median = (f"{value:.6g}" if np.isfinite(value) else "infinite" for value in self[2:4])
+        return f"all {amount(self.runs, 'run')} together: epsilon_max {most}, epsilon_median {median}{beside}"
+
+
+def together(runs: Iterable[tuple[Scenario, Path]], unfinished: int, chosen_by: Sequence[str] = ()) -> Together | None:
+    """What some runs give away together; None where none says an epsilon.
+
+    Args:
+        runs: the finished ones, each with its folder.
+        unfinished: how many others were begun.
+        chosen_by: the numbers by which one of them is the best.
+    """
+    finished = list(runs)
+    if not any("epsilon" in column.name for scenario, _ in finished for column in plugin_columns(scenario)):
+        return None
+    deltas = [each.delta for scenario, _ in finished for each in accountants(scenario) if isinstance(each, ZeroOut)]
+    delta = min(deltas, default=None)
+    unsafe = [name for name in chosen_by if not all(_of_models(name, scenario) for scenario, _ in finished)]
+    chosen = CHOSEN.format(unsafe[0]) if unsafe else ""
+    if why := UNFINISHED if unfinished else chosen if delta else OTHERS:
+        return Together(len(finished) + unfinished, delta, why=why)
+    if max(Counter(scenario.seed for scenario, _ in finished).values()) > 1:
+        return Together(len(finished), delta, why=SHARED_NOISE)
+    assert delta is not None, "or there was a reason"
+    each = [_loss_of(scenario, folder, delta) for scenario, folder in finished]
+    if any(scenario.learning.by_seed for scenario, _ in finished):  # no client is the same in two runs
+        each = [loss.of_most() for loss in each]
+    epsilons = reduce(RunLoss.plus, each).epsilons(delta)
+    return Together(len(finished), delta, float(epsilons.max()), float(np.median(epsilons)))
+
+
+def _of_models(name: str, scenario: Scenario) -> bool:
+    """Whether a number follows from who took part, and from what the models do on samples that are no client's."""
+    if name in OF_TEST:
+        return not is_foreign(scenario.learning) and not scenario.plain()["learning"].get("holdout")
+    return name in {column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *ZeroOut.columns)} - OF_UPDATES
+
+
+def _loss_of(scenario: Scenario, folder: Path, delta: float) -> RunLoss:
+    """The best bound of what one run tells."""
+    rounds = int(ResultsFolder.open(folder).summary["rounds"])
+    samples = build(scenario).learner.samples if scenario.training.by_samples else None
+    seen = history(scenario, folder, rounds, samples)
+    return min(run_losses(seen), key=lambda loss: float(loss.epsilons(delta).max()))
 
 
 class SearchPlan(Plan):
@@ -103,18 +195,10 @@ def search(definition: Search, out: Path, how: How, watch: Watch | None = None) 
             for slot in running.how.slots or ():
                 slot.close()
         _write_study(running.proposer, folder)
-        if every_run := _together(definition, out, running):
+        if every_run := running.together():
             with file_lock(folder / SHARED):
                 write_contents(folder, {"together.json": json.dumps(every_run.facts, indent=2).encode()})
     return FinishedSearch(folder, tuple(running.trials), running.proposer.exhausted, every_run)
-
-
-def _together(definition: Search, out: Path, running: "_Running") -> Together | None:
-    """What all runs of a search give away."""
-    ended = [trial for trial in running.trials if trial.state in (table.DONE, table.EMPTY)]
-    runs = out / definition.first.name
-    scenarios = ((definition.scenario(trial.number, trial.values), runs / trial.digest) for trial in ended)
-    return together(scenarios, len(running.trials) - len(ended), definition.goal.names)
 
 
 class _Running:
@@ -150,7 +234,7 @@ class _Running:
         self.refuse_without_values()
         with file_lock(self.folder / SHARED):
             write_contents(
-                self.folder, {"search.csv": table.csv_bytes(self.definition.space, self.definition.goal, self.trials)}
+                self.folder, {"search.csv": csv_bytes(self.definition.space, self.definition.goal, self.trials)}
             )
 
     def propose(self) -> "tuple[Proposal, Member] | None":
@@ -189,10 +273,8 @@ class _Running:
         if self.definition.prune is None:
             return None
         objective, runs = self.definition.goal.objectives[0], self.out / self.definition.first.name
-        histories = [
-            rounds_so_far(runs / trial.digest, objective.name) for trial in self.trials if trial.state == table.DONE
-        ]
-        return median_rule(objective, self.definition.prune, histories)
+        histories = [rounds_so_far(runs / trial.digest, objective.name) for trial in self.trials if trial.state == DONE]
+        return median_rule(objective.name, objective.sign, self.definition.prune, histories)
 
     def trial(self, index: Index, member: Member) -> Trial:
         """What became of a run."""
@@ -200,21 +282,21 @@ class _Running:
         rule = self.rules.get(member.digest)
         if rule is not None and (end := rule.find_stop(folder)) is not None:
             note = f"stopped after {end.rounds} rounds, {end.time_s:g} s, at {end.value:g}"
-            return Trial(number, member.values, member.digest, table.PRUNED, note=note)
-        if index.status(member.digest) != run_status.DONE:
-            return Trial(number, member.values, member.digest, table.FAILED, note=index.error(member.digest) or "")
+            return Trial(number, member.values, member.digest, PRUNED, note=note)
+        if index.status(member.digest) != DONE:
+            return Trial(number, member.values, member.digest, FAILED, note=index.error(member.digest) or "")
         numbers = measures(ResultsFolder.open(folder).summary)
         numbers = {name: numbers[name] for name in goal.names if name in numbers}
         empty = any(objective.value(numbers) is None for objective in goal.objectives)
         violations = tuple(requirement.violation(numbers) for requirement in goal.requirements)
-        return Trial(number, member.values, member.digest, table.EMPTY if empty else table.DONE, numbers, violations)
+        return Trial(number, member.values, member.digest, EMPTY if empty else DONE, numbers, violations)
 
     def tell(self, proposal: "Proposal", trial: Trial) -> None:
         """Tells Optuna; of a run that was stopped early, that it was worse than others."""
-        if trial.state == table.DONE:
+        if trial.state == DONE:
             values = [trial.numbers[objective.name] for objective in self.definition.goal.objectives]
             self.proposer.tell(proposal, values, trial.violations)
-        elif trial.state == table.PRUNED:
+        elif trial.state == PRUNED:
             rule = self.rules[trial.digest]
             end = rule.find_stop(self.out / self.definition.first.name / trial.digest)
             assert end is not None and end.value is not None, "it was stopped by its value"
@@ -225,12 +307,19 @@ class _Running:
     def refuse_without_values(self) -> None:
         states = {trial.state for trial in self.trials}
         enough = min(ENOUGH_EMPTY, self.definition.runs, self.definition.space.size or ENOUGH_EMPTY)
-        if states == {table.EMPTY} and len(self.trials) >= enough:
+        if states == {EMPTY} and len(self.trials) >= enough:
             objectives = self.definition.goal.objectives
             missing = [o.name for o in objectives if all(o.value(trial.numbers) is None for trial in self.trials)]
             why = "its scenario does not measure it, or every run has diverged, or has an infinite one"
             if missing:
                 raise SimflError(f"{missing[0]}: no run has a finite value of it; {why}")
+
+    def together(self) -> Together | None:
+        """What all runs give away."""
+        ended = [trial for trial in self.trials if trial.state in (DONE, EMPTY)]
+        runs = self.out / self.definition.first.name
+        scenarios = ((self.definition.scenario(trial.number, trial.values), runs / trial.digest) for trial in ended)
+        return together(scenarios, len(self.trials) - len(ended), self.definition.goal.names)
 
     def tell_progress(self, now: Counts) -> None:
         if self.watch is not None:
@@ -257,8 +346,8 @@ def _write_study(proposer: Proposer, folder: Path) -> None:
 def summary_line(definition: Search, trials: Sequence[Trial]) -> str:
     """In a line, what was found; or which run is nearest to meeting the requirements."""
     keys = [parameter.key for parameter in definition.space.parameters]
-    chosen = table.best(definition.goal, trials)
-    near = table.nearest(trials)
+    chosen = best(definition.goal, trials)
+    near = nearest(trials)
     if chosen or near is None:
         one = chosen[0] if chosen else None
         if one is None:
@@ -271,7 +360,7 @@ def summary_line(definition: Search, trials: Sequence[Trial]) -> str:
 
 def choice_line(definition: Search, trials: Sequence[Trial]) -> str:
     """In a line, that a best value is the best of so many, on the samples that it is reported on."""
-    ended = sum(trial.state == table.DONE for trial in trials)
+    ended = sum(trial.state == DONE for trial in trials)
     names = " and ".join(objective.name for objective in definition.goal.objectives)
     on_test_part = any(objective.name in OF_TEST for objective in definition.goal.objectives)
     on = " on the test samples that it is reported on" if on_test_part else ""

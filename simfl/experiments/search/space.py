@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from simfl.core.errors import SimflError
-from simfl.experiments.sweep.grid import Axis, parse, parse_mapping
-from simfl.experiments.sweep.ranges import MOST, NUMBER
+from simfl.experiments.sweep.grid import MOST_VALUES, NUMBER, Axis, parse, parse_mapping
 
 _RANGE = re.compile(rf"(log:)?({NUMBER})\.\.({NUMBER})(?::({NUMBER}))?")
 _SWEPT = re.compile(rf"[\w.]+={NUMBER}:{NUMBER}")
@@ -146,5 +145,5 @@ def _check(text: str, low: float, high: float, log: bool, step: float | None) ->
         raise SimflError(f"{text}: log: needs positive numbers")
     if step is not None and (log or not 0 < step <= high - low):
         raise SimflError(f"{text}: " + ("log: has no steps" if log else "the step leads nowhere"))
-    if step is not None and (high - low) / step > MOST:
-        raise SimflError(f"{text}: more than {MOST} steps; write the range without steps, or with longer ones")
+    if step is not None and (high - low) / step > MOST_VALUES:
+        raise SimflError(f"{text}: more than {MOST_VALUES} steps; write the range without steps, or with longer ones")

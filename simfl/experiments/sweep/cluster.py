@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.http.hosts import check_scheduler
 from simfl.experiments.sweep.processes import once
-from simfl.experiments.sweep.run_status import note_failure
-from simfl.experiments.sweep.task import Task
+from simfl.experiments.sweep.task import Task, note_failure
 from simfl.experiments.sweep.worker_process import DEATHS, Slot, Stopped
 
 if TYPE_CHECKING:
@@ -81,12 +80,7 @@ def execute(
 
 
 def _connect(scheduler: str | None, jobs: int, insecure: bool) -> "Client":
-    """A client of a running scheduler, or of one of this process.
-
-    Raises:
-        MissingError: dask.distributed is not installed.
-        SimflError: the address is refused, or nobody answers there.
-    """
+    """A client of a running scheduler, or of one of this process."""
     if scheduler is not None:
         check_scheduler(scheduler, insecure)
     try:

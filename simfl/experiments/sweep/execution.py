@@ -1,24 +1,103 @@
 """Executes a planned sweep: what is complete is kept, what is missing is run, and the index says how it went."""
 
+import csv
+import io
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+import sys
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from simfl.core.errors import SimflError
+from simfl.core.errors import IntegrityError, SimflError
+from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import file_lock, make_folder
-from simfl.experiments.sweep import cluster, object_files, processes, run_status
-from simfl.experiments.sweep.index import Index
+from simfl.experiments.sweep import cluster, processes
 from simfl.experiments.sweep.plan import Member, Plan
+from simfl.experiments.sweep.plugin_pickling import written_objects
 from simfl.experiments.sweep.stop_rule import StopRule
-from simfl.experiments.sweep.task import Task
+from simfl.experiments.sweep.task import DONE, FAILED, OPEN, PRUNED, Task, finished_summary, note_failure
 from simfl.experiments.sweep.worker_process import Slot
 from simfl.results.folder import write_contents
 from simfl.results.notes import Notes, add_notes, texts_of
+from simfl.results.sealed_files import read_failure
 from simfl.runs.tracking import prepare_trackers
+
+LEFT_OUT = {"name", "digest", "seed", "sha256"}
+"""Parts of a summary that the row has already, or that are no results."""
+
+
+class Index:
+    """The state of every member of a plan.
+
+    Args:
+        plan: the sweep.
+        runs: the folder that holds the runs' folders.
+        stop: when runs are stopped early, by digest.
+    """
+
+    def __init__(self, plan: Plan, runs: Path, stop: Mapping[str, StopRule] | None = None) -> None:
+        self.plan, self.runs, self.stop = plan, runs, stop or {}
+        self._rows: dict[str, JsonObject] = {}
+        for member in plan.members:
+            self.refresh(member.digest)
+
+    def refresh(self, digest: str) -> str:
+        """Looks at a run's folder again; its status."""
+        folder = self.runs / digest
+        summary, failure = (_read(document, folder) for document in (finished_summary, read_failure))
+        if summary is not None:
+            values = {k: v for k, v in summary.items() if k not in LEFT_OUT and not isinstance(v, (dict, list))}
+            self._rows[digest] = {"status": DONE, "error": None, "values": values}
+        elif failure is not None:
+            self._rows[digest] = {"status": FAILED, "error": failure["error"], "values": {}}
+        else:
+            rule = self.stop.get(digest)
+            is_pruned = rule is not None and rule.find_stop(folder) is not None
+            status = PRUNED if is_pruned else OPEN
+            self._rows[digest] = {"status": status, "error": None, "values": {}}
+        return self.status(digest)
+
+    def status(self, digest: str) -> str:
+        """``done``, ``failed``, ``pruned`` or ``open``."""
+        return str(self._rows[digest]["status"])
+
+    def error(self, digest: str) -> str | None:
+        """Why a run failed."""
+        error: str | None = self._rows[digest]["error"]
+        return error
+
+    def counts(self, digests: Iterable[str]) -> Counter[str]:
+        """How many of some runs have which status."""
+        return Counter(map(self.status, digests))
+
+    def table(self) -> tuple[list[str], list[JsonObject]]:
+        """Columns and rows: digest, one column a key, seed, status, the values of the summaries, error."""
+        keys = [axis.key for axis in self.plan.axes if axis.key != "seed"]
+        rows = [self._row(member) for member in self.plan.members]
+        fixed = ["digest", *keys, "seed", "status"]
+        values = dict.fromkeys(key for row in self._rows.values() for key in row["values"])
+        columns = [*fixed, *(key for key in values if key not in fixed), "error"]
+        return columns, rows
+
+    def csv(self) -> bytes:
+        """The table as the content of ``index.csv``."""
+        columns, rows = self.table()
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns, lineterminator="\n", restval=None)
+        writer.writeheader()
+        writer.writerows(rows)
+        return text.getvalue().encode()
+
+    def _row(self, member: Member) -> JsonObject:
+        row = self._rows[member.digest]
+        keys = {axis.key: value for axis, value in zip(self.plan.axes, member.values, strict=True)}
+        fixed = {**keys, "digest": member.digest, "seed": member.seed, "status": row["status"], "error": row["error"]}
+        return {**row["values"], **fixed}
+
 
 SHARED = ".lock-index"
 """Held by whoever writes a file that all shards write."""
@@ -28,6 +107,15 @@ LONGEST_S = 2e6
 
 INDEX_WRITES = 50
 """The index is brought up to date so often during a sweep."""
+
+
+def _read(document: Callable[[Path], JsonObject | None], folder: Path) -> JsonObject | None:
+    """A document of a run; None where it is damaged: it is run again, as if it had never been complete."""
+    try:
+        return document(folder)
+    except IntegrityError as error:
+        print(f"warning: {error}", file=sys.stderr)
+        return None
 
 
 @dataclass(frozen=True)
@@ -102,15 +190,12 @@ class How:
 
     def execute(self, tasks: list[Task]) -> Generator[tuple[str, str], None, None]:
         """The engine at work; yields ("started", "ended" or "put back", digest)."""
-        jobs = self.jobs or _cores()
+        # cores that this process may use; all of the machine where the system does not tell (macOS, Windows)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        jobs = self.jobs or cores or 1
         if self.engine == "processes":
             return processes.execute(tasks, jobs, self.time_limit_s, self.slots)
         return cluster.execute(tasks, jobs, self.time_limit_s, self.scheduler, self.insecure)
-
-
-def _cores() -> int:
-    """Cores that this process may use; all of the machine where the system does not tell (macOS, Windows)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -163,7 +248,7 @@ def execute(plan: Plan, out: Path, folder: Path, how: How, watch: Watch | None =
         index = write_definition(plan, out, folder, how)
         mine, missing = how.members(plan), set(open_members(index, how))
         try:
-            with object_files.written(plan.objects if missing else (), folder) as objects:
+            with written_objects(plan.objects if missing else (), folder) as objects:
                 tasks = [_task(plan, member, out, how, objects) for member in mine if member.digest in missing]
                 _execute(index, mine, tasks, folder, how, watch)
         finally:
@@ -178,14 +263,14 @@ def write_definition(plan: Plan, out: Path, folder: Path, how: How) -> Index:
         add_notes(folder, how.notes)
     index = Index(plan, out / plan.name, how.stop)
     for member in how.members(plan) if how.tags else ():
-        if index.status(member.digest) == run_status.DONE:
+        if index.status(member.digest) == DONE:
             add_notes(index.runs / member.digest, Notes(tags=how.notes.tags))
     return index
 
 
 def open_members(index: Index, how: How) -> list[str]:
     """The digests of the members that are left to be run, in the order of the plan."""
-    finished = {run_status.DONE, run_status.PRUNED} | (set() if how.retry_failed else {run_status.FAILED})
+    finished = {DONE, PRUNED} | (set() if how.retry_failed else {FAILED})
     return [member.digest for member in how.members(index.plan) if index.status(member.digest) not in finished]
 
 
@@ -198,7 +283,7 @@ def _execute(
 
     def tell() -> None:
         if watch is not None:
-            ended = counts[run_status.DONE] + counts[run_status.PRUNED], counts[run_status.FAILED]
+            ended = counts[DONE] + counts[PRUNED], counts[FAILED]
             watch(Counts(len(mine), len(mine) - len(tasks), *ended, counts["running"]))
 
     tell()
@@ -220,9 +305,9 @@ def _execute(
 
 
 def _end_status(index: Index, digest: str) -> str:
-    if index.refresh(digest) == run_status.OPEN:
+    if index.refresh(digest) == OPEN:
         # it ran on another machine, into a folder that is not this one
-        run_status.note_failure(index.runs / digest, "its results are not on this machine: --out must be shared")
+        note_failure(index.runs / digest, "its results are not on this machine: --out must be shared")
         index.refresh(digest)
     return index.status(digest)
 
@@ -231,7 +316,7 @@ def _write(index: Index, folder: Path) -> None:
     """Several shards may write at once: each reads what the others have done before it writes."""
     with file_lock(folder / SHARED):
         for member in index.plan.members:
-            if index.status(member.digest) != run_status.DONE:
+            if index.status(member.digest) != DONE:
                 index.refresh(member.digest)
         write_contents(folder, {"index.csv": index.csv()})
 
@@ -243,3 +328,25 @@ def _task(plan: Plan, member: Member, out: Path, how: How, objects: tuple[str, s
         *about, stop=None if rule is None else asdict(rule), log=texts_of(how.log), label=plan.label(member),
         tags=how.notes.tags,
     )  # fmt: skip
+
+
+@contextmanager
+def shown(quiet: bool = False) -> Iterator[Watch | None]:
+    """A line that says how many runs are done, running, failed and left, and for how long; None where nobody looks."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    words = [TextColumn(f"{{task.fields[{name}]}} {name}") for name in ("done", "running", "failed", "left")]
+    columns = (*words, BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task("", total=None, done=0, running=0, failed=0, left=0)
+
+        def watch(now: Counts) -> None:
+            # what was complete before is no part of the bar, or the time left would be far too short
+            bars.update(bar, total=now.total - now.reused, completed=now.done + now.failed - now.reused,
+                        done=now.done, running=now.running, failed=now.failed, left=now.left)  # fmt: skip
+
+        yield watch

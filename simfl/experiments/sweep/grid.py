@@ -1,24 +1,96 @@
 """What a sweep varies: ``selection=random,batch_partition:T=3,mode=fair training.rounds=10,20``.
 
-Values are separated as :mod:`simfl.scenario.separators` says. A range of numbers stands for its values
-(:mod:`simfl.experiments.sweep.ranges`). Axes are independent, unless they are zipped: then they have equally many
-values, and take the first together, the second together, and so on. The axis ``case`` has named cases as values, each
-of which stands for several overrides (:mod:`simfl.experiments.sweep.cases`).
+Values are separated as :mod:`simfl.scenario.separators` says. A range of numbers stands for its values:
+``0:0.5:0.1`` for 0, 0.1, ..., 0.5 and ``log:0.001:1:4`` for 0.001, 0.01, 0.1, 1. Axes are independent, unless they are
+zipped: then they have equally many values, and take the first together, the second together, and so on. The axis
+``case`` has named cases as values, each of which stands for several overrides, and tables show it under its name:
+``--case 'slow: training.rounds=40 selection.k=4'``, in Python and in files
+``cases={"slow": {"training.rounds": 40, "selection.k": 4}}``. One without overrides is the scenario as it is.
 """
 
 import math
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import product
 from json import dumps
+from math import inf, log10
 
 import numpy as np
 
 from simfl.core.errors import SimflError, suggestion
-from simfl.experiments.sweep.ranges import range_values
 from simfl.scenario.overrides import spaced_override
 from simfl.scenario.separators import split_values
+
+MOST_VALUES = 10_000
+"""Values of one range."""
+
+DIGITS = 15
+"""Before and behind the point."""
+
+NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
+"""A number as text, a regular expression."""
+_STEPS = re.compile(rf"({NUMBER}):({NUMBER}):({NUMBER})")
+_LOG_WITHOUT_COUNT = re.compile(rf"log:{NUMBER}:{NUMBER}")
+_LOG = re.compile(rf"log:({NUMBER}):({NUMBER}):({NUMBER})")
+_DECADES = re.compile(rf"({NUMBER}):({NUMBER}):log")
+
+_LOG_NEEDS = "a logarithmic range takes two positive numbers"
+
+
+def range_values(text: str) -> list[str]:
+    """The numbers that a range stands for, as texts; any other text alone.
+
+    ``first:last:step`` counts in decimal numbers and includes ``last`` where a step meets it. ``log:first:last:count``
+    has equal ratios between neighbours; all but the two ends are rounded to six digits. ``first:last:log`` is the same
+    with ratios as near to ten as equal ratios come.
+
+    Raises:
+        SimflError: the range holds no numbers, or too many.
+    """
+    if match := _STEPS.fullmatch(text):
+        first, last, step = map(Decimal, match.groups())
+        if any(number and abs(number.adjusted()) > DIGITS for number in (first, last, step)):
+            raise SimflError(f"{text}: numbers of a range lie between 1e-{DIGITS} and 1e{DIGITS}")
+        if not step or (last - first) / step < 0:
+            near = f"; did you mean {first}:{last}:{-step}?" if step else "; a step is not 0"
+            raise SimflError(f"{text}: from {first} in steps of {step} nothing leads to {last}{near}")
+        count = _check_count(text, int((last - first) / step) + 1)
+        return [_plain(first + i * step) for i in range(count)]
+    if match := _LOG.fullmatch(text):
+        if not (match[3].isdigit() and len(match[3]) < DIGITS and int(match[3]) > 1):
+            raise SimflError(f"{text}: {_LOG_NEEDS} and how many values, e.g. log:0.001:1:4")
+        return _equal_ratios(text, match[1], match[2], int(match[3]))
+    if match := _DECADES.fullmatch(text):
+        return _equal_ratios(text, match[1], match[2])
+    if _LOG_WITHOUT_COUNT.fullmatch(text):
+        raise SimflError(f"{text}: how many values? write {text}:COUNT, e.g. {text}:4")
+    return [text]
+
+
+def _equal_ratios(text: str, first: str, last: str, count: int | None = None) -> list[str]:
+    """Numbers from ``first`` to ``last``; without ``count``, about one for each power of ten."""
+    low, high = float(first), float(last)
+    if not (0 < low < inf and 0 < high < inf):
+        raise SimflError(f"{text}: {_LOG_NEEDS}, e.g. log:0.001:1:4 or 0.001:1:log")
+    count = count or max(1, round(abs(log10(high) - log10(low)))) + 1
+    inner = [f"{value:.6g}" for value in np.geomspace(low, high, _check_count(text, count))[1:-1]]
+    return [first, *(_plain(Decimal(each)) if float(each) >= 1 else each for each in inner), last]
+
+
+def _check_count(text: str, count: int) -> int:
+    if count > MOST_VALUES:
+        raise SimflError(f"{text}: {count} values; at most {MOST_VALUES} are swept")
+    return count
+
+
+def _plain(number: Decimal) -> str:
+    """Without an exponent and without zeros that say nothing: 20 stays a whole number."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
 
 _CALL = re.compile(r"(np\.|numpy\.)?(range|arange|linspace|logspace)\(.*\)")
 """Ranges as Python writes them."""
@@ -52,34 +124,24 @@ class Axis:
         return self.overrides[self.values.index(value)] if self.overrides else (f"{self.key}={value}",)
 
 
-def axes(texts: Iterable[str]) -> tuple[Axis, ...]:
-    """The axes of ``key=value,value`` texts.
+def parse(texts: Iterable[str]) -> tuple[Axis, ...]:
+    """The axes of ``key=value,value`` texts, not yet :func:`check_axes`: values may come twice, if they move together.
 
     Raises:
         SimflError: a text has another form, or a key comes twice.
     """
-    return check_axes(parse(texts))
-
-
-def parse(texts: Iterable[str]) -> tuple[Axis, ...]:
-    """The same, not :func:`check_axes`: values may come twice, for axes that move together."""
     texts = list(texts)
     if (spaced := spaced_override(texts)) is not None:
         raise SimflError(f"{spaced[0]}: a key and its values are written without spaces, {spaced[1]}")
     return _distinct([_axis(text) for text in texts])
 
 
-def axes_of(grid: Mapping[str, object]) -> tuple[Axis, ...]:
+def parse_mapping(grid: Mapping[str, object]) -> tuple[Axis, ...]:
     """The axes of a mapping from keys to values: a list, tuple, range, array or column, or one value alone.
 
     Raises:
         SimflError: a key has no values.
     """
-    return check_axes(parse_mapping(grid))
-
-
-def parse_mapping(grid: Mapping[str, object]) -> tuple[Axis, ...]:
-    """The same, not :func:`check_axes`."""
     if not isinstance(grid, Mapping):
         raise SimflError(f"a grid is a mapping from keys to values, not {type(grid).__name__}")
     new_axes = []
@@ -225,3 +287,74 @@ def _distinct(axes: list[Axis]) -> tuple[Axis, ...]:
     if twice is not None:
         raise SimflError(f"{twice}: the key comes twice; write all its values behind one '='")
     return tuple(axes)
+
+
+_NAME = re.compile(r"\w[\w .+-]*")
+FORM = "a case has the form 'NAME: KEY=VALUE KEY=VALUE', e.g. 'slow: training.rounds=40 selection.k=4'"
+
+
+def case_axis(cases: Mapping[str, Sequence[str]]) -> Axis:
+    """The axis of named cases, each with its overrides.
+
+    Raises:
+        SimflError: a name is none, or an override has no value or comes twice.
+    """
+    for name, overrides in cases.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise SimflError(f"case {name!r}: a name has letters, digits, blanks and _ . + -")
+        keys = []
+        for text in overrides:
+            key, equals, _ = text.partition("=")
+            if not equals or not key:
+                raise SimflError(f"case {name}: {text}: {FORM}")
+            if key in keys:
+                raise SimflError(f"case {name}: {key} comes twice")
+            keys.append(key)
+    return Axis(CASE, tuple(cases), overrides=tuple(map(tuple, cases.values())))
+
+
+def cases_of_texts(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Cases as ``--case`` takes them.
+
+    Raises:
+        SimflError: a text has another form, or a name comes twice.
+    """
+    cases: dict[str, tuple[str, ...]] = {}
+    for text in texts:
+        name, colon, overrides = text.partition(":")
+        if not colon or "=" in name:
+            raise SimflError(f"--case {text}: {FORM}")
+        if name.strip() in cases:
+            raise SimflError(f"--case {name.strip()}: the name comes twice")
+        try:
+            cases[name.strip()] = tuple(shlex.split(overrides))
+        except ValueError as error:
+            raise SimflError(f"--case {text}: {error}".lower()) from None
+    return cases
+
+
+def cases_of(cases: Mapping[str, Mapping[str, object]]) -> dict[str, tuple[str, ...]]:
+    """Cases as Python and files have them: a mapping from names to mappings from keys to values.
+
+    Raises:
+        SimflError: they are something else.
+    """
+    if not isinstance(cases, Mapping):
+        raise SimflError(f"cases: a mapping from names to overrides, not {type(cases).__name__}")
+    for name, overrides in cases.items():
+        if not isinstance(overrides, Mapping):
+            raise SimflError(f"case {name}: a mapping from keys to values, not {type(overrides).__name__}")
+    return {name: tuple(f"{key}={value_text(value)}" for key, value in overrides.items())
+            for name, overrides in cases.items()}  # fmt: skip
+
+
+def refuse_overlap(axes: Iterable[Axis]) -> None:
+    """
+    Raises:
+        SimflError: a case sets what an axis varies.
+    """
+    known = {axis.key for axis in axes}
+    for axis in axes:
+        for name, overrides in zip(axis.values, axis.overrides):
+            if both := next((key for text in overrides if (key := text.partition("=")[0]) in known), None):
+                raise SimflError(f"case {name}: {both} is varied besides; leave it out of the case or of the grid")

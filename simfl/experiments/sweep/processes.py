@@ -97,10 +97,7 @@ def once() -> Callable[[str], None]:
 
 
 def _fewer(error: NoWorker, working: int, left: int) -> None:
-    """
-    Raises:
-        SimflError: nobody works any more.
-    """
+    """Says that fewer runs are executed at a time; refuses to go on where nobody works any more."""
     if not working:
         are, them = ("is", "it") if left == 1 else ("are", "them")
         raise SimflError(f"{error}; {amount(left, 'run')} {are} left open, and the same command goes on with {them}")

@@ -191,11 +191,7 @@ def _tasks_left(job: str) -> int:
 
 
 def _parameters(options: str) -> dict[str, Any]:
-    """Options of sbatch by their long names; True where one has no value.
-
-    Raises:
-        SimflError: a text is no option, or the option is not for a sweep.
-    """
+    """Options of sbatch by their long names, True where one has no value; refuses those that are not for a sweep."""
     parameters: dict[str, Any] = {}
     try:
         words = shlex.split(options)
@@ -222,11 +218,7 @@ def _parameters(options: str) -> dict[str, Any]:
 
 
 def _minutes(time: object) -> int:
-    """A time limit of sbatch in whole minutes, rounded up: ``90``, ``90:00``, ``1:30:00``, ``1-12``, ``1-12:30``.
-
-    Raises:
-        SimflError: it has another form.
-    """
+    """A time limit of sbatch in whole minutes, rounded up: ``90``, ``90:00``, ``1:30:00``, ``1-12``, ``1-12:30``."""
     if time is None:
         return MINUTES
     match = re.fullmatch(r"(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?", str(time))

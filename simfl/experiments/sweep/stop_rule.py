@@ -10,6 +10,7 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import median
 from typing import Literal, NamedTuple
 
 from simfl.core.errors import IntegrityError, SimflError
@@ -128,3 +129,32 @@ def best_at(history: Sequence[Reached], by: By, level: float, sign: int) -> floa
     values = [sign * reached.value for reached in history if reached.value is not None
               and (reached.rounds if by == "rounds" else reached.time_s) <= level]  # fmt: skip
     return sign * max(values) if values else None
+
+
+LEVELS = 9
+"""A run is compared at so many points, equally far apart, of the shortest earlier run."""
+
+STARTUP = 5
+"""Complete runs before any is stopped."""
+
+
+def median_rule(metric: str, sign: int, by: By, histories: Sequence[Sequence[Reached]]) -> StopRule | None:
+    """The rule of Optuna's ``MedianPruner`` for the next runs of a search, from the rounds of the complete ones; None
+    where these are too few.
+
+    A run stops where its best value so far is worse than the median of earlier runs, at equal rounds or simulated time.
+    Thresholds come from the runs that were complete before a batch was proposed, so that the number of workers changes
+    nothing.
+    """
+    histories = [history for history in histories if history]
+    if len(histories) < STARTUP:
+        return None
+    shortest = min(float(history[-1].rounds if by == "rounds" else history[-1].time_s) for history in histories)
+    levels: list[tuple[float, float]] = []
+    for i in range(1, LEVELS + 1):
+        level = shortest * i / (LEVELS + 1)
+        level = float(int(level)) if by == "rounds" else level
+        values = [best for history in histories if (best := best_at(history, by, level, sign)) is not None]
+        if level and len(values) >= STARTUP and (not levels or level > levels[-1][0]):
+            levels.append((level, median(values)))
+    return StopRule(metric, sign, by, tuple(levels)) if levels else None

@@ -24,8 +24,17 @@ from typing import Any
 from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import open_regular
-from simfl.experiments.sweep.cases import case_axis, cases_of, refuse_overlap
-from simfl.experiments.sweep.grid import CASE, Axis, check_axes, group_axes, parse_mapping, several
+from simfl.experiments.sweep.grid import (
+    CASE,
+    Axis,
+    case_axis,
+    cases_of,
+    check_axes,
+    group_axes,
+    parse_mapping,
+    refuse_overlap,
+    several,
+)
 from simfl.experiments.sweep.plan import Given, Plan
 from simfl.scenario.builtin import FOLDER, SUFFIXES, find
 from simfl.scenario.yaml.places import InvalidScenario, Problem, dotted_key

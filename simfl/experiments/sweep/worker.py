@@ -19,9 +19,8 @@ from simfl.core.errors import BusyError, IntegrityError, ScenarioError, SimflErr
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.plugin_errors import plugin_failure
 from simfl.core.storage.disk import file_lock
-from simfl.experiments.sweep import run_status
 from simfl.experiments.sweep.stop_rule import PrunedError, StopRule
-from simfl.experiments.sweep.task import Task
+from simfl.experiments.sweep.task import Task, clear_failure
 
 
 def main() -> None:
@@ -52,19 +51,18 @@ def execute(task: Task) -> str:
     Raises:
         SimflError: the scenario cannot be built.
     """
-    from simfl.experiments.sweep import object_files
-    from simfl.experiments.sweep.plugin_pickling import unpack
+    from simfl.experiments.sweep.plugin_pickling import read_objects, unpack
     from simfl.results.notes import Notes
     from simfl.runs.run import LOCK
     from simfl.runs.tracking.tracked_run import run_tracked
     from simfl.scenario import Scenario
 
     unpack(task.plugins)
-    object_files.read(*task.objects)
+    read_objects(*task.objects)
     scenario = Scenario.parse(task.scenario, task.name, folder=Path(task.folder))
     if scenario.digest != task.digest:
         raise SimflError("a data file or plugin has changed, or this worker has another version of simfl or Python")
-    run_status.clear_failure(task.path)
+    clear_failure(task.path)
     look = None if task.stop is None else _look(StopRule.of(task.stop), task.path)
     force = False
     warnings: list[str] = []

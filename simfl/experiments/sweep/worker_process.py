@@ -13,8 +13,7 @@ from typing import IO
 from simfl.core.children import start_python
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.experiments.sweep import run_status
-from simfl.experiments.sweep.task import Task
+from simfl.experiments.sweep.task import Task, note_failure
 
 DEATHS = 3
 """A run whose process has died so often has failed."""
@@ -73,17 +72,17 @@ class Slot:
                 self._end()
                 if timeouts == TIMEOUTS:
                     error = f"passed the time limit of {self.time_limit_s:g} s {TIMEOUTS} times"
-                    run_status.note_failure(task.path, error)
+                    note_failure(task.path, error)
                     return ""
             except (EOFError, BrokenPipeError):
                 deaths += 1
                 detail = self._end()
                 if deaths == DEATHS:
-                    run_status.note_failure(task.path, f"its process died {DEATHS} times", detail=detail)
+                    note_failure(task.path, f"its process died {DEATHS} times", detail=detail)
                     return ""
             else:
                 if "error" in reply:
-                    run_status.note_failure(task.path, **reply)
+                    note_failure(task.path, **reply)
                 return str(reply.get("warning", ""))
 
     def close(self) -> None:

@@ -1,28 +1,17 @@
-"""The figures: one file an idea, each registered under its name."""
+"""The figures: a file an idea, each registered under its name."""
 
 from simfl.report.figures import (  # noqa: F401  (registers them)
-    accuracy,
-    cardinality,
-    clients,
-    concurrency,
+    asynchronous,
+    attack_findings,
+    curves,
     differences,
-    effect,
-    fairness,
-    heat_map,
-    inversion,
     labels,
     latency,
-    ledger,
     link_use,
-    loss,
-    membership,
-    pareto,
     participation,
     phases,
-    plugins,
     privacy,
-    recovery,
-    staleness,
+    swept,
     timeline,
     tradeoff,
 )

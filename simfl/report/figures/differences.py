@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, figure
-from simfl.report.measures import StudyMeasure, with_values
-from simfl.report.seed_intervals import BAND_SEEDS, paired_difference, seed_column
+from simfl.report.measures import BAND_SEEDS, StudyMeasure, paired_difference, seed_column, with_values
 from simfl.report.study import Group, Study
 
 if TYPE_CHECKING:

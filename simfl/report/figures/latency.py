@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from simfl.core.types import SERVER
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, figure
-from simfl.report.figures.names import name_points
 from simfl.report.study import Study
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
+
 
 WORLD = {"network", "seed", "clients"}
 """Top-level keys of a scenario that decide its network."""
@@ -174,3 +174,39 @@ def _histogram(latency_s: NDArray[np.float64]) -> Any:
     axes.set_xlabel("One-way latency to the server (s)")
     axes.set_ylabel("Clients")
     return fig, DataFrame({"from_s": edges[:-1], "to_s": edges[1:], "clients": counts})
+
+
+Box = tuple[float, float, float, float]
+
+
+def name_points(
+    axes: Any, names: list[str], places: NDArray[np.float64], centre: int, points_per_unit: float, size: float = 6.5
+) -> None:
+    """Writes names on the side that faces away from the origin; outer points come first.
+
+    Args:
+        axes: of equal aspect.
+        names: one a point.
+        places: positions, shape (n, 2).
+        centre: the point that is named in any case, below itself.
+        points_per_unit: printer's points of a unit of the axes.
+        size: of the letters, printer's points.
+    """
+    distance = np.linalg.norm(places, axis=1)
+    order = sorted(range(len(names)), key=lambda i: (i != centre, -distance[i], i))
+    boxes: list[Box] = []
+    for i in order:
+        away = np.array([0.0, -1.0]) if i == centre else places[i] / (distance[i] or 1.0)
+        offset = away * (9 if i == centre else 6)
+        side = 0 if abs(away[0]) < 0.4 else int(np.sign(away[0]))
+        anchor, wide = places[i] * points_per_unit + offset, style.LETTER * size * len(names[i])
+        left = anchor[0] - (1 - side) * wide / 2
+        box = left, anchor[1] - size / 2, left + wide, anchor[1] + size / 2
+        if i == centre or not any(box[0] < b[2] and b[0] < box[2] and box[1] < b[3] and b[1] < box[3] for b in boxes):
+            boxes.append(box)
+            axes.annotate(
+                names[i], places[i], xytext=offset, textcoords="offset points",
+                fontsize=size, color=style.INK, zorder=5,
+                ha={0: "center", 1: "left", -1: "right"}[side], va="center",
+                fontweight="bold" if i == centre else "normal",
+            )  # fmt: skip

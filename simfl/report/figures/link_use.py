@@ -7,11 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.report import style
-from simfl.report.figures.base import Drawn, NothingToDraw, figure
-from simfl.report.figures.lines import percent
-from simfl.report.finished_run import Run
-from simfl.report.study import Group, Study
-from simfl.results.link_use import SIDES, Traffic, mean_rates
+from simfl.report.figures.base import Drawn, NothingToDraw, figure, percent
+from simfl.report.study import Group, Run, Study
+from simfl.results.perfetto import SIDES, Traffic, mean_rates
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from simfl.report import style
-from simfl.report.figures.base import Drawn, NothingToDraw, figure
-from simfl.report.figures.lines import percent
+from simfl.report.figures.base import Drawn, NothingToDraw, figure, percent
 from simfl.report.measures import quantities
 from simfl.report.study import Group, Study
 

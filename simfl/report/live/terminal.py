@@ -61,15 +61,11 @@ def clients_table(clients: Sequence[JsonObject]) -> Any:
     for one in sorted(clients, key=lambda one: "seen_s" not in one):
         name = _plain(f"{one['client']} {one['name']}".strip())
         sums = NOT_KNOWN if one["rounds"] is None else f"{one['rounds']}"
-        rich_table.add_row(name, f"{one['samples']}", sums, _unit(one["unit"]), _exposure(one), *_remote_status(one),
+        others = NOT_KNOWN if one["unit"] is None else ", ".join(map(str, one["unit"][:FEW]))
+        others += " ..." * (len(one["unit"] or ()) > FEW)
+        rich_table.add_row(name, f"{one['samples']}", sums, others, _exposure(one), *_remote_status(one),
                      style="" if one["exposed"] is None else "red")  # fmt: skip
     return rich_table
-
-
-def _unit(others: Sequence[int] | None) -> str:
-    if others is None:
-        return NOT_KNOWN
-    return ", ".join(map(str, others[:FEW])) + (" ..." if len(others) > FEW else "")
 
 
 def _exposure(one: JsonObject) -> str:

@@ -15,8 +15,7 @@ from simfl.core.errors import MissingError
 from simfl.core.storage.disk import open_own, refuse_links_of_results, write_atomically
 from simfl.results.file_names import is_finished, is_swept
 from simfl.results.folder import ResultsFolder
-from simfl.results.infinite import infinite_values
-from simfl.results.run_files import read_table
+from simfl.results.run_files import infinite_values, read_table
 
 AXES = {"round", "time_s"}
 

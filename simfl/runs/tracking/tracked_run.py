@@ -7,7 +7,7 @@ from typing import Any
 
 from simfl.core.errors import MissingError
 from simfl.results.notes import Notes, read_notes
-from simfl.results.round_rows import OnRound, RoundRow
+from simfl.results.run_files import OnRound, RoundRow
 from simfl.runs.run import FinishedRun, run
 from simfl.runs.tracking import prepare_trackers, tracker_class
 from simfl.runs.tracking.tracker import Tracker, TrackerError

@@ -10,9 +10,8 @@ from typing import ClassVar
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.results.folder import ResultsFolder
-from simfl.results.infinite import infinite_names, infinite_values
 from simfl.results.notes import Notes
-from simfl.results.round_rows import RoundRow, read_rows
+from simfl.results.run_files import RoundRow, infinite_names, infinite_values, read_rows
 
 AXES = {"round", "time_s"}
 """Where a value stands, not what it is."""

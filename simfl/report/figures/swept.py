@@ -1,5 +1,6 @@
-"""What two swept numbers do together: a cell for every pair of their values."""
+"""What a swept number does to the measures; and what two do together, a cell for every pair of their values."""
 
+import math
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -8,15 +9,109 @@ import numpy as np
 from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.axes import labels
-from simfl.report.figures.base import Drawn, NothingToDraw, figure
-from simfl.report.measures import StudyMeasure, with_values
-from simfl.report.study import Study, number
+from simfl.report.figures.base import BANDS, THIN, Drawn, NothingToDraw, bound, figure
+from simfl.report.measures import StudyMeasure, UnitScale, few_seeds, seed_column, with_values
+from simfl.report.study import Study, most_clients, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
+
 SHOWN = ("test_accuracy", "time_s", "mean_cardinality", "privacy_semi_strong")
+MOST_LINES = 14
+
+
+@figure("effect", "Effect of the swept parameter", "Learning", wide=True)
+def draw(study: Study) -> Drawn:
+    """Each measure against the number that was swept, one line for each choice of everything else. Whiskers are 95 %
+    confidence intervals over the seeds; of fewer than five seeds, thin lines are the seeds themselves.
+    """
+    if not study.numeric_axes:
+        raise NothingToDraw("needs a sweep over a number")
+    swept = max(study.numeric_axes, key=lambda axis: len({group.values[axis] for group in study.groups}))
+    table = _table(study, swept)
+    chosen = [m for m in with_values(study) if m.name in SHOWN]
+    others = list(dict.fromkeys(table.others))
+    fig, grid = style.figure(1, len(chosen), wide=True, height_in=2.9)
+    for axes, measure in zip(grid[0], chosen, strict=True):
+        scale = measure.scale(table[measure.name])
+        for place, other in enumerate(others):
+            look = style.look(place if len(others) <= MOST_LINES else None)
+            look |= {"marker": style.MARKERS[place % len(style.MARKERS)], "label": other or "_"}
+            _line(axes, table[table.others == other].sort_values(swept), swept, measure, scale, look)
+        style.title(axes, _title(measure, scale))
+        axes.set_xlabel(swept.rsplit(".", 1)[-1].replace("_", " "))
+        _spread(axes, sorted(set(table[swept])))
+        if measure.name.startswith("privacy"):
+            axes.yaxis.get_major_locator().set_params(integer=True)
+        low, high = axes.get_ylim()
+        if high - low < 0.2 * abs(high):
+            axes.set_ylim(min(0.9 * low, low), 1.1 * high)
+        bound(axes.yaxis, 0.0, _most(study, measure) / scale.divisor)
+    style.legend(fig, grid[0][0], on_page=True)
+    return fig, table
+
+
+def _line(
+    axes: "Axes", rows: "DataFrame", swept: str, measure: StudyMeasure, scale: UnitScale, look: dict[str, Any]
+) -> None:
+    """Means along the swept number with their intervals or, of few seeds, a thin line for each seed."""
+    seeds = [column for column in rows if str(column).startswith(f"{measure.name}_{seed_column('')}")]
+    for column in seeds:
+        axes.plot(rows[swept], rows[column] / scale.divisor, **look | THIN | {"marker": "", "label": "_"})
+    half = rows[f"{measure.name}_ci"] / scale.divisor
+    axes.errorbar(
+        rows[swept], rows[measure.name] / scale.divisor, 
+        yerr=None if seeds or not np.isfinite(half).all() else half, markeredgecolor=style.PAPER, markeredgewidth=0.5,
+        elinewidth=0.8, **look,
+    )  # fmt: skip
+
+
+def _table(study: Study, swept: str) -> "DataFrame":
+    from pandas import DataFrame
+
+    others = _others(study, swept)
+    few_lines = len(set(others)) <= BANDS
+    rows = []
+    for group, other in zip(study.groups, others, strict=True):
+        row: JsonObject = {"others": other, swept: number(group.values[swept])}
+        for measure in with_values(study):
+            if measure.name in SHOWN:
+                interval = measure.over(group)
+                row |= {measure.name: interval.estimate, f"{measure.name}_ci": interval.half_width}
+                for seed, value in measure.by_seed(group).items() if few_seeds(group) and few_lines else ():
+                    row[f"{measure.name}_{seed_column(seed)}"] = value
+        rows.append(row)
+    return DataFrame(rows)
+
+
+def _others(study: Study, *swept: str) -> list[str]:
+    """Each group's choice of everything that is not swept, in words."""
+    return labels([axis for axis in study.axes if axis not in swept], [group.values for group in study.groups])
+
+
+def _title(measure: StudyMeasure, scale: UnitScale) -> str:
+    return measure.noun[:1].upper() + measure.noun[1:] + (f" ({scale.unit})" if scale.unit else "")
+
+
+def _most(study: Study, measure: StudyMeasure) -> float:
+    """What no value of a measure exceeds."""
+    return {"share": 1.0, "seconds": math.inf}.get(measure.column.unit, most_clients(study))
+
+
+def _spread(axes: "Axes", values: list[float]) -> None:
+    """Ticks at the swept values; a logarithmic scale where they are multiples rather than steps."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    if values[0] > 0 and values[-1] / values[0] >= 8:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_locator(NullLocator())
+    if len(values) <= 8:
+        axes.xaxis.set_major_locator(FixedLocator(values))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
 MOST_PANELS = 12
 ACROSS = 2
 STRONGEST = 0.6
@@ -45,7 +140,7 @@ class Swept(NamedTuple):
 
 
 @figure("heat_map", "Two swept numbers", "Learning", wide=True)
-def draw(study: Study) -> Drawn:
+def draw_heat_map(study: Study) -> Drawn:
     """Mean over the seeds for every pair of values of the two numbers that were swept, one panel for each measure and
     each choice of everything else: the larger the value, the stronger the colour, the same in all panels of a measure.
     A cell without a value says why.
@@ -77,8 +172,7 @@ def _swept(study: Study, key: str) -> Swept:
 
 def _rows(study: Study, across: Swept, up: Swept, known: list[StudyMeasure]) -> list[JsonObject]:
     """A row for every cell of every panel, with the mean, or the reason why there is none."""
-    rest = [axis for axis in study.axes if axis not in (across.key, up.key)]
-    others = labels(rest, [group.values for group in study.groups]) if rest else [""] * len(study.groups)
+    others = _others(study, across.key, up.key)
     at = {(other, g.values[across.key], g.values[up.key]): g for other, g in zip(others, study.groups, strict=True)}
     rows: list[JsonObject] = []
     for measure, other, y, x in product(known, dict.fromkeys(others), up.values, across.values):
@@ -127,16 +221,13 @@ def _panel(
     axes.set_xticks(range(len(across.values)), across.values)
     axes.set_yticks(range(len(up.values)), up.values)
     axes.set(xlabel=across.name, ylabel=up.name)
-    noun = measure.noun[:1].upper() + measure.noun[1:] + (f" ({scale.unit})" if scale.unit else "")
-    style.title(axes, f"{noun}: {others}" if others else noun)
+    style.title(axes, _title(measure, scale) + (f": {others}" if others else ""))
 
 
 def _letters(axes: "Axes", columns: int, texts: list[str]) -> float:
     """The size, in points, at which every text fits into a cell; 0 where it would be too small to be read."""
-    from simfl.report.figures.names import LETTER
-
     whole: Any = axes.figure
     panels = min(ACROSS, len(whole.axes))
     room_pt = 72 * (whole.get_figwidth() / panels - 0.7) / columns
-    size = min(7.5, 0.95 * room_pt / (LETTER * max(map(len, texts))))
+    size = min(7.5, 0.95 * room_pt / (style.LETTER * max(map(len, texts))))
     return size if size >= SMALLEST else 0.0
