@@ -5,8 +5,8 @@ does; what it is gets computed later, in one batch, for those that count.
 """
 
 from simfl.agents.aggregation.accounts import Log
+from simfl.agents.aggregation.attack_runner import finalise_attacks
 from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
-from simfl.agents.aggregation.final_attacks import finalise_attacks
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.metric_runner import MetricRunner
 from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult

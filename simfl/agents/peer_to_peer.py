@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import RoundResult
 from simfl.agents.aggregation.exchange import WORK, computation, message, work
-from simfl.agents.aggregation.state import Arrays
 from simfl.agents.servers import SERVERS, RoundServer, jobs_in_sum
 from simfl.agents.world import Process
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Address
-from simfl.core.types import Job, Units
+from simfl.core.types import Arrays, Job, Units
 from simfl.devices.base import checked_deaths
 from simfl.metrics.participation import Tally
 from simfl.network.base import checked_delays_s

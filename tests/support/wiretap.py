@@ -12,7 +12,7 @@ from unittest import mock
 
 import numpy as np
 
-from simfl.agents.aggregation import client_records, compression_step, pipeline
+from simfl.agents.aggregation import compression_step, pipeline, policy_queries
 from simfl.core.payload import Download, Upload
 from simfl.core.types import Job
 from simfl.learning import learner, local_runner, training_losses
@@ -115,7 +115,7 @@ def recorded() -> Iterator[Tape]:
     codes, coding = list[tuple[np.ndarray, np.ndarray]](), compression_step.CompressionStep._compress
     played = local_runner.LocalRunner.run
     given, summed = pipeline.AggregationPipeline._client_updates, pipeline.AggregationPipeline.sum
-    measured, asked = training_losses.TrainingLosses.measure, client_records.ClientRecords.known
+    measured, asked = training_losses.TrainingLosses.measure, policy_queries.ClientRecords.known
     left, sending = learner.SupervisedLearner.report_outcomes, pipeline.AggregationPipeline._sent
 
     def run(self, contexts, algorithm, purpose=""):
@@ -190,7 +190,7 @@ def recorded() -> Iterator[Tape]:
             mock.patch.object(compression_step.CompressionStep, "_compress", compress),
             mock.patch.object(learner.SupervisedLearner, "report_outcomes", report_outcomes),
             mock.patch.object(training_losses.TrainingLosses, "measure", measure),
-            mock.patch.object(client_records.ClientRecords, "known", known),
+            mock.patch.object(policy_queries.ClientRecords, "known", known),
             tapped(pairwise_session.PairwiseClient, "mask"),
             tapped(coded_session.Owner, "mask"),
             tapped(pairwise_ratchet.RatchetClient, "mask"),

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import RoundCosts
-from simfl.agents.aggregation.exchange import Exchange
-from simfl.agents.aggregation.session_run import CompletedSession
+from simfl.agents.aggregation.exchange import CompletedSession, Exchange
 from simfl.core.json_data import JsonObject
 from simfl.core.types import Job
 from simfl.results.tables import JobRow, PhaseRow

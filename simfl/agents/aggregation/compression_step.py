@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
-from simfl.agents.aggregation.state import Arrays
 from simfl.core.coverage import compression_place
-from simfl.core.types import Job
+from simfl.core.types import Arrays, Job
 from simfl.core.validation import checked_vectors
 from simfl.training.base import Rule
 

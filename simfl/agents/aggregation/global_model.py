@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -9,25 +10,27 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.attack_runner import AttackRunner
-from simfl.agents.aggregation.client_records import ClientRecords
 from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
 from simfl.agents.aggregation.exchange import ASK
 from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult, ReleasedUpdate
-from simfl.agents.aggregation.run_progress import RunProgress
-from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
+from simfl.agents.aggregation.policy_queries import ClientRecords, stall_error
 from simfl.clients.local_values import RoundOutcome
 from simfl.core.columns import failing
 from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
-from simfl.core.types import Job
+from simfl.core.types import Arrays, Job, prefix_arrays, under
 from simfl.core.validation import read_only
 from simfl.metrics.participation import Tally
 from simfl.results.tables import PhaseRow
 from simfl.secagg.sessions import SessionResult
-from simfl.training.base import Rule
+from simfl.training.base import Progress, Rule
 
 NUMBER_BYTES = 4
 """Of the message that a client has left."""
+
+MAX_STAGNANT_ROUNDS = 10_000
+"""A run is given up after so many rounds, and one for each client, that summed something and still brought nothing
+nearer that ends it: where nobody takes any time, every client's update may fall on one instant once."""
 
 
 class GlobalModelState:
@@ -228,3 +231,131 @@ def _ages(jobs: Sequence[Job], staleness: NDArray[np.int64] | None, members: NDA
         return {}
     ages = staleness[np.isin([job.client for job in jobs], members)]
     return {"staleness_mean": float(ages.mean()), "staleness_max": int(ages.max())}
+
+
+class RunProgress:
+    """Counts rounds, updates and traffic, writes each round's row, and asks the rule whether the run ends.
+
+    Args:
+        parts: the built scenario.
+
+    Attributes:
+        tally: who was aggregated so far.
+    """
+
+    def __init__(self, parts: Components[Rule]) -> None:
+        self.parts = parts
+        self.tally = Tally(parts.clients, parts.policy.reads_history)
+        self.evaluation = EvaluationSchedule(parts)
+        self.traffic_bytes = 0
+        self.latest = Progress(0, 0, -inf, 0, None)
+        self.stagnant_rounds = 0
+
+    def end_round(
+        self,
+        clients: NDArray[np.int32],
+        now_s: float,
+        cells: JsonObject,
+        *,
+        train_loss: float | None,
+        model_changed: bool,
+        clients_left: bool = True,
+    ) -> tuple[JsonObject, bool]:
+        """Counts a round; its row of rounds.csv, and whether the run ends with it.
+
+        Args:
+            clients: whose updates were aggregated, distinct.
+            now_s: simulated time, seconds.
+            cells: further cells of the row, ``bytes_down`` and ``bytes_up`` among them.
+            train_loss: mean over the updates, None where nothing was learned.
+            model_changed: whether the model is to be measured again.
+            clients_left: whether enough clients are left for another round.
+
+        Raises:
+            SimflError: the run will never end.
+        """
+        rule, tally, t = self.parts.rule, self.tally, self.tally.rounds
+        tally.add(clients)
+        self.traffic_bytes += cells["bytes_down"] + cells["bytes_up"]
+        so_far = Progress(tally.rounds, tally.aggregated, now_s, self.traffic_bytes, None)
+        last = rule.ends(so_far) or not clients_left
+        self._require_progress(so_far, bool(len(clients)))
+        measured = self.evaluation.after(t, changed=model_changed, last=last)
+        row = {
+            "round": t,
+            "time_s": now_s,
+            "skipped": int(not len(clients)),
+            "cardinality": tally.latest,
+            "mean_cardinality": tally.mean_cardinality,
+            "fairness_gap": tally.fairness_gap,
+            "train_loss": train_loss,
+            **cells,
+            **measured,
+        }
+        return row, last or rule.ends(so_far._replace(accuracy=measured.get("test_accuracy")))
+
+    def _require_progress(self, so_far: Progress, summed: bool) -> None:
+        """Looks whether the run comes nearer its end; a round that summed nothing says nothing.
+
+        Raises:
+            SimflError: it will never end.
+        """
+        before, self.latest = self.latest, so_far
+        if self.parts.rule.advances(before, so_far):
+            self.stagnant_rounds = 0
+        else:
+            self.stagnant_rounds += summed
+        if self.stagnant_rounds > MAX_STAGNANT_ROUNDS + self.parts.clients:
+            rounds = f"{self.stagnant_rounds} rounds in a row"
+            raise stall_error(
+                f"{rounds} have brought the end of the run no nearer; give training.rounds", so_far.time_s
+            )
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """All of this as named arrays; the tally stands in participation.csv."""
+        return {
+            "rounds": np.int64(self.tally.rounds),
+            "traffic_bytes": np.int64(self.traffic_bytes),
+            **prefix_arrays("evaluation", self.evaluation.state()),
+        }
+
+    def restore(self, state: Arrays, tally: Tally) -> None:
+        """Goes back to a :meth:`state`."""
+        self.tally, self.traffic_bytes = tally, int(state["traffic_bytes"])
+        self.evaluation.restore(under("evaluation", state))
+
+
+class EvaluationSchedule:
+    """Measures the model every ``evaluate_every`` rounds (0: in none) and after the last one."""
+
+    def __init__(self, parts: Components[Rule]) -> None:
+        self.parts = parts
+        self.values: dict[str, float] = {}
+        self.changed = True
+
+    def after(self, t: int, changed: bool, last: bool) -> dict[str, float]:
+        """The measurements due after round t (of version t + 1), by name; empty if none are.
+
+        Args:
+            t: the round that has just ended.
+            changed: whether it changed the model.
+            last: whether the run ends with it.
+        """
+        self.changed |= changed
+        every = self.parts.evaluate_every
+        if not (last or every and (t + 1) % every == 0):
+            return {}
+        if self.changed:
+            self.values, self.changed = self.parts.learner.evaluator.evaluate(t + 1), False
+        return self.values
+
+    def state(self) -> Arrays:
+        """The latest measurements and whether the model has changed since."""
+        return {"changed": np.bool_(self.changed), **{f"value/{k}": np.float64(v) for k, v in self.values.items()}}
+
+    def restore(self, state: Arrays) -> None:
+        """Takes back a :meth:`state`."""
+        self.changed = bool(state["changed"])
+        self.values = {name[len("value/") :]: float(v) for name, v in state.items() if name.startswith("value/")}

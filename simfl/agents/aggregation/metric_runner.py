@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components, RoundResult
-from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.columns import Column
 from simfl.core.errors import PluginError
+from simfl.core.types import Arrays, prefix_arrays, under
 from simfl.core.validation import describe_type, read_only
 from simfl.metrics.base import Metric, RoundSnapshot
 from simfl.training.base import Rule

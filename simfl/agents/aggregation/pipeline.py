@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation import promises
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.compression_step import CompressionStep
-from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.errors import PluginError
-from simfl.core.types import Aggregate, Job, Updates
+from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, under
 from simfl.core.validation import checked_type, checked_vectors, read_only
 from simfl.privacy.dp.stages.sample_copies import of_each_sample, of_one_sample
 from simfl.privacy.stage import NOT_FINITE, Members

@@ -9,15 +9,13 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
+from simfl.agents.aggregation.exchange import CompletedSession, run_session
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.policy_queries import PolicyQueries
-from simfl.agents.aggregation.session_run import CompletedSession, run_session
-from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
-from simfl.agents.buffered.async_job import AsyncJob, schedule
-from simfl.agents.buffered.saved_jobs import Unit, load_jobs, save_jobs
-from simfl.agents.buffered.shared_work import SharedWork
+from simfl.agents.buffered.async_job import AsyncJob, Unit, load_jobs, save_jobs, schedule
+from simfl.agents.buffered.live_session import SharedWork
 from simfl.agents.world import World
-from simfl.core.types import JobId
+from simfl.core.types import Arrays, JobId, prefix_arrays, under
 from simfl.secagg.sessions import PreparedUnits, SessionFailure
 from simfl.training.base import BufferedRule
 

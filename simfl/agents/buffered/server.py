@@ -32,18 +32,15 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import Log
 from simfl.agents.aggregation.components import Components, RoundResult
-from simfl.agents.aggregation.exchange import message
+from simfl.agents.aggregation.exchange import CompletedSession, message, run_session
 from simfl.agents.aggregation.policy_queries import MAX_FAILED_JOBS, stall_error
-from simfl.agents.aggregation.session_run import CompletedSession, run_session
-from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
-from simfl.agents.buffered.async_job import AsyncJob, records
+from simfl.agents.buffered.async_job import AsyncJob, Unit, records
 from simfl.agents.buffered.block_server import BlockServer, takes_blocks
 from simfl.agents.buffered.dispatcher import Dispatcher
-from simfl.agents.buffered.saved_jobs import Unit
 from simfl.agents.servers import SERVERS, Server
 from simfl.agents.world import Process
 from simfl.core.rng import Address
-from simfl.core.types import SERVER, Job
+from simfl.core.types import SERVER, Arrays, Job, prefix_arrays, under
 from simfl.metrics.participation import Tally
 from simfl.secagg.sessions import SessionFailure, SessionResult
 from simfl.training.base import BufferedRule
