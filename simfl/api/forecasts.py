@@ -45,8 +45,7 @@ def forecast(
     """
     from simfl.forecasting.forecast_result import forecast as play_futures
     from simfl.forecasting.forecast_result import rounds_ahead
-    from simfl.forecasting.past import read_past
-    from simfl.forecasting.past_frame import past_from_frame
+    from simfl.forecasting.past import past_from_frame, read_past
 
     is_file = isinstance(log, (str, Path))
     past = read_past(log, columns) if is_file else past_from_frame(log, columns)

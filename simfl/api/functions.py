@@ -258,7 +258,7 @@ def verify(
     from simfl.results.folder import ResultsFolder
     from simfl.runs.run import verify as repeat
     from simfl.scenario import Scenario
-    from simfl.scenario.trust import Trust
+    from simfl.scenario.plugin_files import Trust
 
     texts, _handles = hand_in(objects or {})
     scenario = Scenario.load(ResultsFolder.open(path).file(SCENARIO), trust=Trust(trust_plugins))

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simfl.core.column_files import read_columns
+from simfl.core.columns import heading
 from simfl.core.json_data import JsonObject
-from simfl.core.number_text import heading
 from simfl.core.wording import amount
 from simfl.results.frames import html_table
 

@@ -1,19 +1,25 @@
 """Participation logs in the forms in which they come: a list of entries, a matrix, a results folder."""
 
 import csv
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from simfl.audit.delimited import read_delimited
 from simfl.audit.entries import Columns
-from simfl.audit.log import Log
-from simfl.audit.matrices import array
+from simfl.audit.log import Log, array
 from simfl.audit.records import json_lines, parquet
-from simfl.core.errors import SimflError
+from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.storage.disk import open_regular
 from simfl.core.types import SERVER
+from simfl.core.wording import amount
+from simfl.privacy.certify.observer_view import ObserverView
+from simfl.privacy.multiround.classes import strong_guarantee
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import participation_matrices, read_table, together
+from simfl.runs.accounting import view_of_run
 from simfl.scenario.yaml.reader import read as read_yaml
 
 __all__ = ["Log", "read"]
@@ -61,3 +67,60 @@ def _folder(path: Path) -> Log:
     weighting = read_yaml(reader.read(SCENARIO).decode(), SCENARIO).value["training"].get("weighting")
     samples = None if weighting == "equal" else read_table(reader.file("clients.csv")).samples.to_numpy()
     return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), (), True, strong, seen, tolerated, samples)
+
+
+def with_coalition(log: Log, path: Path, colluding: Sequence[int]) -> tuple[Log, bool]:
+    """The log with the very rows that these clients and the server know, failed sessions' too, and whether it has them.
+
+    As it is for others than folders of runs, runs of another simfl, runs whose messages nobody counts, and those that
+    name plugin files, which an audit does not execute.
+    """
+    view = _view(path, colluding) if colluding else None
+    if view is None or view.open or not view.same:  # rows would not say what updates count
+        return log, False
+    return replace(log, matrix=view.rows, rounds=view.round.tolist(), beside_sums=(), tolerated=None), True
+
+
+def count_unsummed(path: Path) -> Any:
+    """How many updates of each client of a run were seen in no sum, CSR (rounds, clients); None = not known."""
+    view = _view(path, ())
+    return None if view is None else view.alone
+
+
+def _view(path: Path, colluding: Sequence[int]) -> ObserverView | None:
+    """What the server and these clients of a run's folder have; None where it is not known."""
+    if not path.is_dir():
+        return None
+    try:
+        if read_yaml(ResultsFolder.open(path).read(SCENARIO).decode(), SCENARIO).value.get("plugins"):
+            return None
+        return view_of_run(path, "server", colluding)
+    except IntegrityError:
+        raise
+    except SimflError:
+        return None
+
+
+def refuse_more_than_sums(log: Log, path: object, instead: str, colluders: int = 0) -> None:
+    """
+    Raises:
+        SimflError: more than sums was seen, or is by the server and so many clients; ``instead``, what to do with the
+            run's participation.csv.
+    """
+    if seen := more_than_sums(log, colluders):
+        raise SimflError(f"{path}: {seen}; {instead} its participation.csv for the sums alone")
+
+
+def more_than_sums(log: Log, colluders: int = 0) -> str:
+    """In words, what else was seen; empty of a log that tells of nothing but sums."""
+    if log.tolerated is not None and colluders > log.tolerated:
+        why = f"{amount(colluders, 'colluder')} are more than the {log.tolerated} that the run's protocol tolerates"
+        return f"{why}: single updates are open to them"
+    if log.beside_sums:
+        return f"more than sums was seen: {'; '.join(log.beside_sums)}"
+    if log.strong is not None and (sums := strong_guarantee(log.matrix, log.doubles)) > log.strong:
+        return (
+            f"its sums hide {sums} clients among one another, but more than sums was seen, so that the run itself says "
+            f"{log.strong}"
+        )
+    return ""

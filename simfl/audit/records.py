@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from simfl.audit.entries import Columns, column_roles, entries
+from simfl.audit.entries import NO_WEIGHT, Columns, column_roles, entries
 from simfl.audit.log import COLUMNS, Limits, Log, label_word
-from simfl.audit.weight_cells import NO_WEIGHT
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.json_data import JsonObject
 
 CHUNK = 10**6
+
+ONE_A_LINE = 'JSON lines are read: one object a line, {"round": 0, "client": "ann"}'
 
 
 class Written(str):
@@ -98,9 +99,6 @@ def _frame(numbers: list[int], rows: list[list[str]], columns: dict[str, str]) -
     import pandas
 
     return np.array(numbers), pandas.DataFrame(rows, columns=list(columns.values()), dtype="str")
-
-
-ONE_A_LINE = 'JSON lines are read: one object a line, {"round": 0, "client": "ann"}'
 
 
 def _record(path: Path, number: int, line: str) -> JsonObject:

@@ -164,7 +164,7 @@ def _data(file: str) -> JsonObject:
 
 def _text(path: Path) -> str:
     from simfl.core.storage.disk import open_regular
-    from simfl.scenario.yaml.text import MAX_BYTES, decode
+    from simfl.scenario.yaml.reader import MAX_BYTES, decode
 
     with open_regular(path) as file:
         return decode(file.read(MAX_BYTES + 1))
@@ -203,7 +203,7 @@ def _known() -> JsonObject:
 
 def _collect() -> JsonObject:
     from simfl.report.figures import figures
-    from simfl.scenario.completion import hints
+    from simfl.scenario.schema import hints
 
     return {**hints(), "figures": {kind.name: kind.title for kind in figures()}}
 

@@ -78,7 +78,7 @@ def _internal(context: click.Context, error: Exception | SystemExit, debug: bool
 
 
 def _plugin_at_fault(error: BaseException) -> str | None:
-    from simfl.core.registration.plugin_errors import plugin_failure  # help needs no plugins
+    from simfl.core.registration.family_index import plugin_failure  # help needs no plugins
 
     return plugin_failure(error)
 

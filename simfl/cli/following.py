@@ -44,8 +44,7 @@ def follow(
         SimflError: no bound is named, or the log cannot be read.
         click.exceptions.Exit: with 3, once it is.
     """
-    from simfl.forecasting.least_guarantees import least_values
-    from simfl.forecasting.next_round import outlook
+    from simfl.forecasting.next_round import least_values, outlook
     from simfl.forecasting.past import read_past
 
     if not (bounds := least_values(texts)):

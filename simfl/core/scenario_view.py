@@ -9,8 +9,8 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
-from simfl.core.remote_clients import RemoteClients
 from simfl.core.rng import Streams
+from simfl.core.types import RemoteClients
 
 if TYPE_CHECKING:  # the families build on this module
     from simfl.attacks.base import Observer

@@ -120,7 +120,9 @@ AVAILABILITY = Registry[Availability](
     "availability",
     promises=("equal_rates", "independent", "timeless"),
     protocol=Availability,
-    modules=modules_of("simfl.devices", "always", "bernoulli", "correlated", "markov", "trace", profile="profiled"),
+    modules=modules_of(
+        "simfl.devices", "bernoulli", "correlated", "markov", "trace", always="bernoulli", profile="profiles"
+    ),
 )
 COMPUTATION = Registry[Computation](
     "computation",
@@ -131,9 +133,9 @@ COMPUTATION = Registry[Computation](
         "simfl.devices",
         constant="computation",
         per_sample="computation",
-        profile="profiled",
+        profile="profiles",
         random="computation",
-        trace="measured_time",
+        trace="computation",
     ),
 )
 FAILURE = Registry[Failure](

@@ -13,7 +13,7 @@ from simfl.core.rng import Streams
 from simfl.core.types import CLEAR_FIELDS, View
 from simfl.flower.node_policy import node_policy
 from simfl.flower.participation_log import LogEntry, append_entries, read_entries
-from simfl.forecasting.least_guarantees import guarantees, least_values, notions_below
+from simfl.forecasting.next_round import guarantees, least_values, notions_below
 from simfl.selection.asking import ask, observe
 from simfl.selection.base import nobody
 

@@ -21,8 +21,7 @@ from simfl.core.children import start_python
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import write_atomically
 from simfl.core.version import RESULTS, VERSION
-from simfl.forecasting.future_plan import FuturePlan
-from simfl.forecasting.futures import Outcome, simulate
+from simfl.forecasting.futures import FuturePlan, Outcome, simulate
 
 PART = 10
 """Futures that are simulated and stored together."""

@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.log import Log
-from simfl.audit.more_than_sums import refuse_more_than_sums
-from simfl.audit.reading import read
+from simfl.audit.reading import read, refuse_more_than_sums
 from simfl.core.errors import SimflError
 from simfl.forecasting.times import round_times
 from simfl.forecasting.traffic import bytes_of_rounds
@@ -19,6 +19,9 @@ from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 from simfl.report.live.watched_folder import scenario_of
 from simfl.results.folder import ResultsFolder
 from simfl.training.base import RULES
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 CELLS = 10**8
 """Rounds times clients that are worked with at most."""
@@ -174,3 +177,15 @@ def _with_skipped(
         of_all[places] = round_bytes
         round_bytes = of_all
     return filled, list(range(rounds[0], rounds[-1] + 1)), times_s, round_bytes
+
+
+def past_from_frame(frame: "DataFrame", columns: Mapping[str, str] | None = None) -> Past:
+    """The past that a table tells of, with a row for every client in every round, read as the same table in a file.
+
+    Raises:
+        SimflError: an entry is impossible; the message names the row of the table, after a heading.
+    """
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "frame.csv"
+        file.write_bytes(frame.to_csv(index=False, lineterminator="\n").encode())
+        return read_past(file, columns)

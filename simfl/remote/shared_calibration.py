@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.network.fair_sharing import waits_s
-from simfl.network.server_link import ServerLink
+from simfl.network.shared_edges import ServerLink
 from simfl.remote.calibration import LINE, Calibration, ClientFit, calibrate
 from simfl.remote.job_times import JobTime
 

@@ -2,19 +2,32 @@
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from simfl.core import coverage
-from simfl.core.compression_coverage import compression_problems
-from simfl.core.registration.protocol import is_plugin
+from simfl.core.coverage import compression_problems
+from simfl.core.errors import ScenarioError
+from simfl.core.registration.protocol import default_of, is_plugin
+from simfl.core.rng import Streams
 from simfl.core.storage.data_folder import data_places
+from simfl.devices import AVAILABILITY, COMPUTATION, Devices
+from simfl.devices.profiles import read_profiles
 from simfl.scenario import column_owners, data_files, plugin_files, resolution
 from simfl.scenario.digest import content_of
-from simfl.scenario.yaml.places import KeyPath, shown
+from simfl.scenario.yaml.places import KeyPath, dotted_key, shown
+from simfl.secagg import PROTOCOLS
 from simfl.selection.reads import unreadable
 
 if TYPE_CHECKING:
     from simfl.scenario.model import Scenario
+
+PARTS = {"computation": (COMPUTATION, "samples_per_s"), "availability": (AVAILABILITY, "availability")}
+"""Parts of ``devices`` that a column of the file decides: the family of the part, and the column."""
+
+S = TypeVar("S", bound="Scenario")
+
+Wrong = list[tuple[KeyPath, str]]
 
 
 def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
@@ -66,3 +79,61 @@ def _compression(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
     """What compression cannot code, or tells although a certificate does not cover it."""
     name = scenario.compression.name
     yield from ((("compression",), f"{name} {message}") for message in compression_problems(scenario))
+
+
+def fill_in(scenario: "Scenario") -> tuple[Devices, list[tuple[KeyPath, str]]]:
+    """The scenario's ``devices``, whose parts take from the profiles what these have, and what is wrong with them.
+
+    A part that was left at its default becomes ``profile`` if the file has its column. Latency and bandwidths need no
+    part: they are the client's own line before whatever network there is.
+    """
+    devices: Devices = scenario.devices
+    if devices.profiles is None:
+        return devices, []
+    path = scenario.file(devices.profiles)
+    if not path.is_file():  # said where all files are looked for
+        return devices, []
+    try:
+        table = read_profiles(path)
+        table.rows(scenario.clients, Streams(scenario.seed))
+    except ScenarioError as error:
+        return devices, [(("devices", "profiles"), error.message)]
+    defaults = {field.name: default_of(field) for field in fields(Devices)}
+    problems: list[tuple[KeyPath, str]] = []
+    for part, (family, column) in PARTS.items():
+        chosen, profiled = getattr(devices, part), family.of("profile")
+        if column in table.columns and chosen == defaults[part]:
+            devices = replace(devices, **{part: profiled})
+        elif column in table.columns and chosen != profiled:
+            both = f"'{chosen.name}' and the column {column} of {table.file} (devices.profiles) both say the same"
+            problems.append((("devices", part), f"{both}; leave {part} out, or take the column out"))
+        elif column not in table.columns and chosen == profiled:
+            problems.append((("devices", part), f"{table.file} (devices.profiles) has no column {column}"))
+    return devices, problems
+
+
+def complete(scenario: S) -> tuple[S, Wrong]:
+    """The scenario with every automatic field, and what is wrong in it.
+
+    ``secagg: null`` is ``ideal`` where nothing speaks against it, that is where the server needs a weighted sum and
+    nothing else, and ``plain`` where something does. The first is the one assumption that a default makes.
+    """
+    if scenario.secagg is not None:
+        return _resolve(scenario)
+    assumed, against = _resolve(replace(scenario, secagg=PROTOCOLS.of("ideal")))
+    if not against:
+        why = f"take for granted that {assumed.secagg.assumes}; a protocol (simfl list secagg) costs time and bytes"
+        return _with_note(assumed, f"secagg: not said, so {assumed.secagg.name}: numbers about privacy {why}"), []
+    shown, wrong = _resolve(replace(scenario, secagg=PROTOCOLS.of("plain")))
+    key, why = next((item for item in against if item not in wrong), against[0])
+    said = f"secagg: not said, so {shown.secagg.name}, since the server sees each update: {dotted_key(key)} {why}"
+    return _with_note(shown, said), wrong
+
+
+def _resolve(scenario: S) -> tuple[S, Wrong]:
+    scenario, wrong = resolution.resolve(scenario)
+    return scenario, wrong or conflicts(scenario)
+
+
+def _with_note(scenario: S, note: str) -> S:
+    return replace(scenario, source=replace(scenario.source, notes=(*scenario.source.notes, note)))

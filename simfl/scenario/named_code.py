@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simfl.learning.objects.choice import python_objects
+from simfl.scenario.plugin_files import Trust, note_executed
 from simfl.scenario.resolution import walk
-from simfl.scenario.trust import Trust, note_executed
 from simfl.scenario.yaml.places import KeyPath
 
 if TYPE_CHECKING:

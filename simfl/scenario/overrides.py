@@ -11,14 +11,12 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from simfl.core.json_data import JsonObject
-from simfl.core.registration.plugin_data import default_of, plain
-from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.protocol import Plugin, default_of, plain
 from simfl.core.registration.registry import Registry
 from simfl.scenario.fields import annotation_at, keys_of, owner, registry_of
 from simfl.scenario.separators import SHORTHAND, split_fields
 from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, shown
-from simfl.scenario.yaml.reader import MAX_DEPTH, Document, read
-from simfl.scenario.yaml.scalars import scalar
+from simfl.scenario.yaml.reader import MAX_DEPTH, Document, read, scalar
 
 FORM = "an override has the form key=value without spaces"
 

@@ -22,7 +22,7 @@ from simfl.report.live.watched_folder import WatchedFolder
 from simfl.results.frames import all_rounds
 from simfl.runs.run import changed_inputs, run, verify
 from simfl.scenario import InvalidScenario, Scenario, named_code, plugin_files
-from simfl.scenario.trust import Trust
+from simfl.scenario.plugin_files import Trust
 from tests.support.damages import reseal, reseal_sweep
 
 WORLD = """

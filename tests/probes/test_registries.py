@@ -11,7 +11,7 @@ import simfl.probes
 from simfl.cli.plugin_scenes import CENTRAL, FEDAVG, scene, scenes
 from simfl.cli.validate_plugins import WORDS, verdict_on
 from simfl.core.registration.family_index import FAMILIES
-from simfl.core.registration.plugin_data import required_fields
+from simfl.core.registration.protocol import required_fields
 from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.dp import losses
 from simfl.probes.declarations import refuted_codes, refuted_masks, refuted_rows

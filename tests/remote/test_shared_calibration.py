@@ -6,7 +6,7 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl
 from simfl.devices.profiles import read_profiles
-from simfl.network.server_link import ServerLink
+from simfl.network.shared_edges import ServerLink
 from simfl.remote.calibration import calibrate
 from simfl.remote.job_times import JobTime, job_times_bytes
 from simfl.remote.shared_calibration import calibrate_shared

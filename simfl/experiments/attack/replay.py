@@ -17,7 +17,7 @@ from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import participation_matrix
 from simfl.scenario import Scenario
-from simfl.scenario.trust import Trust
+from simfl.scenario.plugin_files import Trust
 
 ATTACKS = 1 << 30
 """The first selection number of the jobs that only the scorer has trained; no server comes that far."""

@@ -28,7 +28,7 @@ from simfl.results.folder import ResultsFolder
 from simfl.runs.in_memory import run_in_memory
 from simfl.runs.run import build
 from simfl.scenario import Scenario, named_code, plugin_files
-from simfl.scenario.trust import Trust
+from simfl.scenario.plugin_files import Trust
 
 LEAST = 16
 """Shadow federations at least."""

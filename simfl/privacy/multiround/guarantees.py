@@ -10,7 +10,7 @@ from pydantic import Field
 
 from simfl.core.columns import COLLUDER_COLUMNS, Column
 from simfl.core.coverage import changing_lengths, told_by_compression
-from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView, changing_weights, summands
 from simfl.core.tolerance import surely_tolerated, tolerance_problem
 from simfl.core.types import SERVER
