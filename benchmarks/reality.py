@@ -299,8 +299,7 @@ def calibrated(
 ) -> tuple[list[float], list[tuple[float, int]]]:
     """What a simulation with the profiles of a log says; with ``shared`` both know of the server's line."""
     from simfl.network.shared_edges import ServerLink
-    from simfl.remote.calibration import calibration_text, profiles_bytes
-    from simfl.remote.shared_calibration import calibrate_shared
+    from simfl.remote.calibration import calibrate_shared, calibration_text, profiles_bytes
     from simfl.scenario import Scenario
 
     line = ServerLink(down_bytes_per_s=DOWN_BYTES_PER_S, up_bytes_per_s=UP_BYTES_PER_S) if shared else ServerLink()

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from simfl.core.column_files import read_columns
 from simfl.core.columns import heading
+from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
-from simfl.core.wording import amount
 from simfl.results.frames import html_table
 
 if TYPE_CHECKING:

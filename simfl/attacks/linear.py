@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.one_thread import one_thread
+from simfl.core.processor import one_thread
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from simfl.attacks.base import Label, ServerView
 from simfl.attacks.least_squares import LeastSquares
 from simfl.attacks.linear import solve
 from simfl.attacks.view import View
-from simfl.core.one_thread import one_thread
+from simfl.core.processor import one_thread
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays
 

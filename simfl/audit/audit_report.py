@@ -12,7 +12,7 @@ from simfl.audit.log_ledger import LogLedger, Spent
 from simfl.core.certificate_words import facts_of_a_log
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.core.one_thread import one_thread
+from simfl.core.processor import one_thread
 from simfl.privacy.multiround.analysis import MatrixAnalysis
 from simfl.privacy.multiround.basis import Basis
 from simfl.privacy.multiround.budget import BUDGET, Budget

@@ -7,7 +7,7 @@ from simfl.audit.audit_report import Exposure, Report
 from simfl.audit.log import plain
 from simfl.audit.log_ledger import words as ledger_words
 from simfl.core.certificate_words import IF_ONLY_SUMS, OF_A_LOG, RECONSTRUCTABLE, WORST
-from simfl.core.wording import amount
+from simfl.core.errors import amount
 
 HOW = "how the server gets its update, if that stays the same (largest coefficients)"
 LISTED = 20

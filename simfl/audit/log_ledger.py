@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.certificate_words import IF_ONLY_SUMS, ONLY_SUMS, WORST, facts_of_a_log
-from simfl.core.errors import SimflError
+from simfl.core.errors import SimflError, amount
 from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER
-from simfl.core.wording import amount
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.log_replay import history_of_log

@@ -27,9 +27,9 @@ from simfl.audit.audit_text import (
 from simfl.audit.log import plain
 from simfl.audit.log_ledger import words as ledger_words
 from simfl.core.certificate_words import OF_A_LOG, RECONSTRUCTABLE
+from simfl.core.errors import amount
 from simfl.core.storage.disk import write_atomically
 from simfl.core.version import VERSION
-from simfl.core.wording import amount
 from simfl.privacy.ledger.bounded_ledger import BoundedLedger
 from simfl.privacy.multiround.guarantee_trace import Trace
 

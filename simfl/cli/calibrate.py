@@ -41,9 +41,8 @@ def command(
 
     from simfl.core.storage.disk import write_atomically
     from simfl.network.shared_edges import ServerLink
-    from simfl.remote.calibration import calibration_text, profiles_bytes
+    from simfl.remote.calibration import calibrate_shared, calibration_text, profiles_bytes
     from simfl.remote.job_times import read_job_times
-    from simfl.remote.shared_calibration import calibrate_shared
     from simfl.results.file_names import refuse_result_files
 
     if out is not None:

@@ -10,8 +10,7 @@ import click
 from click.core import ParameterSource
 
 from simfl.core.certificate_words import OF_A_LOG
-from simfl.core.errors import SimflError
-from simfl.core.wording import amount
+from simfl.core.errors import SimflError, amount
 
 LIKELY = 0.5
 """Share of the next rounds that break a guarantee from which on the warning comes."""

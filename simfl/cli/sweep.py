@@ -23,8 +23,7 @@ from simfl.cli.shared import (
     print_json,
     write_asked_latex,
 )
-from simfl.core.errors import SimflError, printable
-from simfl.core.wording import amount
+from simfl.core.errors import SimflError, amount, printable
 from simfl.experiments.shard import Shard
 
 FAILED_MEMBERS = 3

@@ -121,7 +121,10 @@ AVAILABILITY = Registry[Availability](
     promises=("equal_rates", "independent", "timeless"),
     protocol=Availability,
     modules=modules_of(
-        "simfl.devices", "bernoulli", "correlated", "markov", "trace", always="bernoulli", profile="profiles"
+        "simfl.devices",
+        "trace",
+        **dict.fromkeys(("always", "bernoulli", "correlated", "markov"), "random_availability"),
+        profile="profiles",
     ),
 )
 COMPUTATION = Registry[Computation](

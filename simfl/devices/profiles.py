@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.distributions import exponentials
-from simfl.core.errors import ScenarioError, suggestion
+from simfl.core.errors import ScenarioError, amount, suggestion
 from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import csv_rows
-from simfl.core.wording import amount
 from simfl.devices.base import AVAILABILITY, COMPUTATION
-from simfl.devices.bernoulli import IndependentDropout
+from simfl.devices.random_availability import IndependentDropout
 
 LINE = ("latency_s", "down_bytes_per_s", "up_bytes_per_s")
 """Columns of the device's own line."""

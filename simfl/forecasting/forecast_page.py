@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from simfl.audit.log import plain
 from simfl.core.certificate_words import OF_A_LOG, RECONSTRUCTABLE
+from simfl.core.errors import amount
 from simfl.core.version import VERSION
-from simfl.core.wording import amount
 from simfl.forecasting.forecast_text import CALIBRATED, WORDS, summary
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from simfl.audit.log import plain
 from simfl.core.certificate_words import IF_ONLY_SUMS, ONLY_SUMS, RECONSTRUCTABLE, WORST
+from simfl.core.errors import amount
 from simfl.core.types import View
-from simfl.core.wording import amount
 from simfl.forecasting.availability import ModelChoice
 from simfl.forecasting.futures import FuturePlan
 from simfl.forecasting.past import Past

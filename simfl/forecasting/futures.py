@@ -12,7 +12,7 @@ from simfl.forecasting.availability import AvailabilityFit, ModelChoice, choose,
 from simfl.forecasting.future_span import PastSpan, exposures, past_span, smallest_class
 from simfl.forecasting.past import Past
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy, candidate, recognise
-from simfl.forecasting.traffic import PastTraffic
+from simfl.forecasting.times import PastTraffic
 from simfl.selection.base import Policy
 
 Floats = NDArray[np.float64]

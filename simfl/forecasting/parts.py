@@ -126,7 +126,7 @@ def _start(place: "PartStore", packed: str, tasks: list[PartTask]) -> "Popen[str
 
 def simulate_part(plan: FuturePlan, task: PartTask) -> Outcome:
     """Some futures under one policy."""
-    from simfl.core.one_thread import one_thread
+    from simfl.core.processor import one_thread
 
     with one_thread():
         return _stack([simulate(plan, task.policy, future) for future in range(task.first, task.stop)])

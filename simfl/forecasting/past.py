@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from simfl.audit.log import Log
 from simfl.audit.reading import read, refuse_more_than_sums
 from simfl.core.errors import SimflError
-from simfl.forecasting.times import round_times
-from simfl.forecasting.traffic import bytes_of_rounds
+from simfl.forecasting.times import bytes_of_rounds, round_times
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 from simfl.report.live.watched_folder import scenario_of
 from simfl.results.folder import ResultsFolder

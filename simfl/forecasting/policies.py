@@ -7,9 +7,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.errors import SimflError
+from simfl.core.errors import SimflError, amount
 from simfl.core.registration.protocol import required_fields
-from simfl.core.wording import amount
 from simfl.forecasting.past import Past
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.around import Around

@@ -12,11 +12,10 @@ from xml.parsers.expat import ExpatError, ParserCreate
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.errors import ScenarioError, suggestion
+from simfl.core.errors import ScenarioError, amount, suggestion
 from simfl.core.storage.data_folder import MAX_CELL, csv_rows, read_bytes
-from simfl.core.wording import amount
 from simfl.network.links import NARROWEST
-from simfl.network.topology import MAX_EDGES, Edge, Topology
+from simfl.network.sites import MAX_EDGES, Edge, Topology
 
 COLUMNS = ("src", "dst", "latency_s", "rtt_ms", "bandwidth_bytes_per_s")
 MAX_VALUE = 1e12

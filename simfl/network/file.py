@@ -24,8 +24,7 @@ from simfl.network.shared_edges import (
     share_server,
     shares_nothing,
 )
-from simfl.network.sites import Clients, NodePlacement, connect, members, node_problems
-from simfl.network.topology import Topology
+from simfl.network.sites import Clients, NodePlacement, Topology, connect, members, node_problems
 
 SUFFIXES = (".csv", ".graphml", ".gexf")
 

@@ -22,8 +22,7 @@ from simfl.network.shared_edges import (
     share_server,
     shares_nothing,
 )
-from simfl.network.sites import Clients, NodePlacement, connect, members, node_problems
-from simfl.network.topology import Edge, Topology
+from simfl.network.sites import Clients, Edge, NodePlacement, Topology, connect, members, node_problems
 
 
 @dataclass(frozen=True)

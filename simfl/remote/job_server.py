@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from simfl.core.errors import ScenarioError, SimflError
-from simfl.core.http.bounded_server import DEFAULT_LIMITS, ConnectionLimits, listening
+from simfl.core.http.bounded_server import DEFAULT_LIMITS, ConnectionLimits, check_name, is_loopback, listening
 from simfl.core.http.handler import BoundedHandler, Query, RequestError
-from simfl.core.http.hosts import check_name, is_loopback
 from simfl.core.json_data import JsonObject
 from simfl.core.version import RESULTS
 from simfl.remote.jobs import RemoteJobs

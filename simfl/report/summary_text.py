@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from simfl.core.certificate_words import IF_ONLY_SUMS, RECONSTRUCTABLE, WORST, basis
-from simfl.core.wording import amount
+from simfl.core.errors import amount
 from simfl.report.finished_run import Run
 from simfl.report.guarantee_bounds import AS_FAR, GuaranteeBounds, weak_bounds
 from simfl.report.measures import StudyMeasure, with_values

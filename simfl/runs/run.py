@@ -15,7 +15,7 @@ from simfl.core.errors import BusyError, IntegrityError, MissingError, PluginErr
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import refuse_altered
 from simfl.core.rng import Streams
-from simfl.core.storage.cache import bypass_cache
+from simfl.core.storage.data_folder import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
 from simfl.devices.profiles import LINE, client_profiles
 from simfl.network.base import Links

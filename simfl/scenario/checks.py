@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterator
 from dataclasses import fields, replace
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from simfl.core import coverage
@@ -13,8 +15,11 @@ from simfl.core.rng import Streams
 from simfl.core.storage.data_folder import data_places
 from simfl.devices import AVAILABILITY, COMPUTATION, Devices
 from simfl.devices.profiles import read_profiles
+from simfl.learning.objects.choice import python_objects
 from simfl.scenario import column_owners, data_files, plugin_files, resolution
 from simfl.scenario.digest import content_of
+from simfl.scenario.plugin_files import Trust, note_executed
+from simfl.scenario.resolution import walk
 from simfl.scenario.yaml.places import KeyPath, dotted_key, shown
 from simfl.secagg import PROTOCOLS
 from simfl.selection.reads import unreadable
@@ -28,6 +33,8 @@ PARTS = {"computation": (COMPUTATION, "samples_per_s"), "availability": (AVAILAB
 S = TypeVar("S", bound="Scenario")
 
 Wrong = list[tuple[KeyPath, str]]
+
+_accepted: set[str] = set()
 
 
 def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
@@ -137,3 +144,42 @@ def _resolve(scenario: S) -> tuple[S, Wrong]:
 
 def _with_note(scenario: S, note: str) -> S:
     return replace(scenario, source=replace(scenario.source, notes=(*scenario.source.notes, note)))
+
+
+def refuse_untrusted(scenario: "Scenario", trust: Trust) -> list[tuple[KeyPath, str]]:
+    """What may not be executed, found before anything is.
+
+    What may be is noted as executed, where the user has named the scenario.
+    """
+    named = [part for part in python_objects(scenario.learning) if not part.handed_in and ":" in part.object]
+    if not named:
+        return []
+    from simfl.learning.objects.named import module_file
+
+    problems: list[tuple[KeyPath, str]] = []
+    for part in named:
+        if (file := module_file(part.object, part.place(scenario))) is None:
+            continue  # there is nothing to execute, which is said when it is imported
+        path, mark = file.resolve(), module_mark(file)
+        try:
+            trust.check(path, sha256(path.read_bytes()).hexdigest(), mark)
+        except ValueError as error:
+            where = next(path for path, plugin in walk(scenario) if plugin is part)
+            said = str(error).replace("is a plugin file", "is of a module")
+            problems.append(((*where, "object"), f"{part.object} {said}"))
+            continue
+        _accepted.add(mark)
+        if trust.named:
+            note_executed(mark)
+    return problems
+
+
+def module_mark(file: Path) -> str:
+    """SHA-256, hexadecimal, of a module's path and content."""
+    path = file.resolve()
+    return sha256(os.fsencode(path) + b"\0" + path.read_bytes()).hexdigest()
+
+
+def accepted_marks() -> frozenset[str]:
+    """The marks of all modules that this process was allowed to execute."""
+    return frozenset(_accepted)

@@ -25,7 +25,7 @@ from simfl.learning import LEARNING
 from simfl.metrics import METRICS
 from simfl.network import NETWORKS
 from simfl.privacy import PRIVACY
-from simfl.scenario import checks, data_files, named_code, overrides
+from simfl.scenario import checks, data_files, overrides
 from simfl.scenario import plugin_files as pluginfiles
 from simfl.scenario import resolution as plugins
 from simfl.scenario.builtin import find
@@ -237,7 +237,7 @@ class Scenario:
         return scenario._complete(document, trust)
 
     def _complete(self, document: Document, trust: Trust) -> Self:
-        scenario, wrong = self, named_code.refuse_untrusted(self, trust)
+        scenario, wrong = self, checks.refuse_untrusted(self, trust)
         if not wrong:
             devices, wrong = checks.fill_in(scenario)
             scenario = replace(scenario, devices=devices)

@@ -17,8 +17,7 @@ import pytest
 
 from simfl.core.errors import SimflError
 from simfl.core.http import bounded_server, handler
-from simfl.core.http.bounded_server import ConnectionLimits
-from simfl.core.http.hosts import check_name, is_server_name
+from simfl.core.http.bounded_server import ConnectionLimits, check_name, is_server_name
 from simfl.core.types import Job, JobRequest
 from simfl.remote.client import join
 from simfl.remote.job_server import serve_jobs

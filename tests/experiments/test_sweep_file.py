@@ -15,7 +15,7 @@ from simfl.experiments.sweep.grid import Axis, axes, axes_of, check_axes, combin
 from simfl.experiments.sweep.plan import plan_sweep
 from simfl.experiments.sweep.sweep_file import request
 from simfl.scenario import Scenario
-from simfl.scenario.separators import split_fields, split_values
+from simfl.scenario.overrides import split_fields, split_values
 from tests.experiments.test_sweep_grid import TINY
 
 pytestmark = pytest.mark.usefixtures("sweeps_here")

@@ -12,7 +12,7 @@ from unittest import mock
 
 import numpy as np
 
-from simfl.agents.aggregation import compression_step, pipeline, policy_queries
+from simfl.agents.aggregation import pipeline, policy_queries
 from simfl.core.payload import Download, Upload
 from simfl.core.types import Job
 from simfl.learning import learner, local_runner, training_losses
@@ -112,7 +112,7 @@ def _few_values(row: np.ndarray) -> bool:
 def recorded() -> Iterator[Tape]:
     """While this lasts, runs of this process write on the tape."""
     tape, session = Tape(), list[tuple[np.ndarray, np.ndarray]]()
-    codes, coding = list[tuple[np.ndarray, np.ndarray]](), compression_step.CompressionStep._compress
+    codes, coding = list[tuple[np.ndarray, np.ndarray]](), pipeline.CompressionStep._compress
     played = local_runner.LocalRunner.run
     given, summed = pipeline.AggregationPipeline._client_updates, pipeline.AggregationPipeline.sum
     measured, asked = training_losses.TrainingLosses.measure, policy_queries.ClientRecords.known
@@ -187,7 +187,7 @@ def recorded() -> Iterator[Tape]:
             mock.patch.object(local_runner.LocalRunner, "run", run),
             mock.patch.object(pipeline.AggregationPipeline, "_client_updates", contributions),
             mock.patch.object(pipeline.AggregationPipeline, "sum", add_up),
-            mock.patch.object(compression_step.CompressionStep, "_compress", compress),
+            mock.patch.object(pipeline.CompressionStep, "_compress", compress),
             mock.patch.object(learner.SupervisedLearner, "report_outcomes", report_outcomes),
             mock.patch.object(training_losses.TrainingLosses, "measure", measure),
             mock.patch.object(policy_queries.ClientRecords, "known", known),

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simfl.core.errors import ScenarioError, SimflError
+from simfl.core.errors import ScenarioError, SimflError, amount
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link
-from simfl.core.wording import amount
 from simfl.experiments.compare.run_numbers import measures
 from simfl.experiments.search import trials as table
 from simfl.experiments.search.median_rule import median_rule

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS
+from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import is_foreign
-from simfl.core.wording import amount
 from simfl.privacy.dp.accountants.zero_out import ZeroOut
 from simfl.privacy.dp.losses import RunLoss, run_losses
 from simfl.results.folder import ResultsFolder

@@ -1,6 +1,6 @@
 """What a sweep varies: ``selection=random,batch_partition:T=3,mode=fair training.rounds=10,20``.
 
-Values are separated as :mod:`simfl.scenario.separators` says. A range of numbers stands for its values
+Values are separated as :mod:`simfl.scenario.overrides` says. A range of numbers stands for its values
 (:mod:`simfl.experiments.sweep.ranges`). Axes are independent, unless they are zipped: then they have equally many
 values, and take the first together, the second together, and so on. The axis ``case`` has named cases as values, each
 of which stands for several overrides (:mod:`simfl.experiments.sweep.cases`).
@@ -17,8 +17,7 @@ import numpy as np
 
 from simfl.core.errors import SimflError, suggestion
 from simfl.experiments.sweep.ranges import range_values
-from simfl.scenario.overrides import spaced_override
-from simfl.scenario.separators import split_values
+from simfl.scenario.overrides import spaced_override, split_values
 
 _CALL = re.compile(r"(np\.|numpy\.)?(range|arange|linspace|logspace)\(.*\)")
 """Ranges as Python writes them."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.cache import load_cached
+from simfl.core.storage.data_folder import load_cached
 from simfl.learning.data.adult import adult_paths, read_adult
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.image_arrays import broken

@@ -10,8 +10,7 @@ from pydantic import Field
 from simfl.core.errors import MissingError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.cache import load_cached
-from simfl.core.storage.data_folder import DataPath
+from simfl.core.storage.data_folder import DataPath, load_cached
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.client_ids import cut_by_client
 from simfl.learning.data.parquet_file import Roles, read_frame, read_samples, roles_of

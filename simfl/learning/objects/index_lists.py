@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.errors import ScenarioError
-from simfl.core.wording import amount
+from simfl.core.errors import ScenarioError, amount
 from simfl.learning.data.base import Dataset
 from simfl.learning.objects.global_seeds import seed_generators
 from simfl.learning.partitions.base import Split

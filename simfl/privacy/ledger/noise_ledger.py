@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.one_thread import one_thread
+from simfl.core.processor import one_thread
 from simfl.privacy.ledger import coalition_bounds as bounds
 from simfl.privacy.ledger.coalitions import Errors, greedy, with_two
 from simfl.privacy.ledger.information import Floats, Information
