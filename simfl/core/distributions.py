@@ -36,13 +36,11 @@ class Distribution(Plugin, Protocol):
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         """``size`` independent draws."""
-        ...
 
     @property
     @abstractmethod
     def mean(self) -> float:
         """The expected value."""
-        ...
 
     @property
     def ends(self) -> tuple[float, float] | None:

@@ -117,7 +117,6 @@ class ChosenPolicy(Protocol):
 
     def disjoint_units(self, clients: int) -> int:
         """Units without a common client that can be found one by one, however badly they are chosen."""
-        ...
 
 
 class ChosenAvailability(Protocol):
@@ -140,7 +139,6 @@ class ChosenAvailability(Protocol):
 
     def build(self, setting: "ScenarioView", streams: Streams, names: tuple[str, ...] | None = None) -> "Available":
         """The model; its ``dropout`` is float64 (clients,), or None where it is not known."""
-        ...
 
 
 class ChosenDevices(Protocol):
@@ -171,7 +169,6 @@ class ChosenNetwork(Protocol):
 
     def build(self, setting: "ScenarioView", streams: Streams) -> "Links":
         """The links; their ``names`` are the clients' names, or None."""
-        ...
 
 
 class ChosenLearning(Protocol):
@@ -267,7 +264,6 @@ class ScenarioView(Protocol):
         """The path of a data file (or folder) that a field names: relative to the scenario file's folder or, if it
         is not there, to the data folder; or absolute.
         """
-        ...
 
 
 def has_buffer(rule: "Rule") -> "TypeGuard[BufferedRule]":

@@ -305,7 +305,6 @@ class RemoteClients(Protocol):
 
     def request(self, requests: Sequence[JobRequest]) -> None:
         """Hands out some jobs, and does not wait."""
-        ...
 
     def collect(self, requests: Sequence[JobRequest]) -> list[JobResult]:
         """The updates of jobs that were requested, in their order; waits for them.
@@ -314,15 +313,12 @@ class RemoteClients(Protocol):
             RemoteClientError: a job has failed.
             IntegrityError: a record does not belong to these jobs.
         """
-        ...
 
     def stored_updates(self) -> int:
         """How many updates are on disk: a checkpoint rests on them."""
-        ...
 
     def finalise(self) -> None:
         """Writes the table of all updates, after the last job."""
-        ...
 
 
 class RemoteClientError(SimflError):

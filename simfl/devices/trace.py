@@ -33,8 +33,7 @@ class TraceAvailability:
         DataPath | None, Field(description="CSV file of intervals, beside the scenario file or in the data folder")
     ] = None
     inline: Annotated[
-        tuple[tuple[Name, Time, Time], ...] | None,
-        Field(description="intervals [client, start, end], without a file"),
+        tuple[tuple[Name, Time, Time], ...] | None, Field(description="intervals [client, start, end], without a file")
     ] = None
     unit: Annotated[
         Literal["seconds", "rounds"], Field(description="unit of inline intervals; a file's header gives its own")

@@ -15,9 +15,8 @@ from simfl.forecasting.availability import ModelChoice
 from simfl.forecasting.forecast_text import CALIBRATION, limits_of
 from simfl.forecasting.futures import CHECKPOINTS, FuturePlan, Outcome, checkpoints, plan
 from simfl.forecasting.parts import simulate_all
-from simfl.forecasting.past import Past
+from simfl.forecasting.past import Past, date
 from simfl.forecasting.policies import WRONG, SeenPolicy, find_refusal
-from simfl.forecasting.times import date
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

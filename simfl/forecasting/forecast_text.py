@@ -11,9 +11,8 @@ from simfl.core.errors import amount
 from simfl.core.types import View
 from simfl.forecasting.availability import ModelChoice
 from simfl.forecasting.futures import FuturePlan
-from simfl.forecasting.past import Past
+from simfl.forecasting.past import Past, date
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy
-from simfl.forecasting.times import date
 
 if TYPE_CHECKING:
     from simfl.forecasting.forecast_result import Forecast

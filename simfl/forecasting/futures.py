@@ -10,9 +10,8 @@ from simfl.core.rng import Streams
 from simfl.core.types import View
 from simfl.forecasting.availability import AvailabilityFit, ModelChoice, choose, observe, parts_of_day
 from simfl.forecasting.future_span import PastSpan, exposures, past_span, smallest_class
-from simfl.forecasting.past import Past
+from simfl.forecasting.past import Past, PastTraffic
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy, candidate, recognise
-from simfl.forecasting.times import PastTraffic
 from simfl.selection.base import Policy
 
 Floats = NDArray[np.float64]

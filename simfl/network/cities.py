@@ -10,14 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.distributions import (
-    Exponential,
-    NonNegative,
-    PerClient,
-    length_problems,
-    per_client,
-    reaching,
-)
+from simfl.core.distributions import Exponential, NonNegative, PerClient, length_problems, per_client, reaching
 from simfl.core.errors import MissingError, ScenarioError, suggestion
 from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
@@ -180,8 +173,7 @@ class Cities:
     ] = None
     jitter_s: Jitter = None
     measured_jitter: Annotated[
-        bool,
-        Field(description="latencies vary by the measured deviation around their means; needs measured"),
+        bool, Field(description="latencies vary by the measured deviation around their means; needs measured")
     ] = False
     shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 

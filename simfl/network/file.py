@@ -43,8 +43,7 @@ class NetworkFile:
         Field(description="whether links go one way; null = as the file says (CSV: both ways unless both are listed)"),
     ] = None
     latency: Annotated[
-        Name | None,
-        Field(description="attribute or column that holds a link's latency; null = latency_s or rtt_ms"),
+        Name | None, Field(description="attribute or column that holds a link's latency; null = latency_s or rtt_ms")
     ] = None
     unit: Annotated[
         Literal["s", "ms", "rtt_ms"],

@@ -51,8 +51,7 @@ class Graph:
     """Nodes and links; a message takes the path of least latency, at the bandwidth of its narrowest link."""
 
     edges: Annotated[
-        tuple[EdgeField, ...],
-        Field(max_length=100_000, description="links: [node, node, latency_s] or a mapping"),
+        tuple[EdgeField, ...], Field(max_length=100_000, description="links: [node, node, latency_s] or a mapping")
     ]
     server: Annotated[ServerField, Field(description="the server's node, or a mapping: its name, and its own link")] = (
         "server"

@@ -47,19 +47,15 @@ class Sites(Protocol):
 
     def paths_from(self, site: int) -> Paths:
         """The paths from one site to every site, shape (sites,)."""
-        ...
 
     def paths_to(self, site: int) -> Paths:
         """The paths from every site to one, shape (sites,)."""
-        ...
 
     def links_from(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
         """The bits of all hops, from site to site, on the paths from one site to every site, shape (sites,)."""
-        ...
 
     def links_to(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
         """The bits of all hops on the paths from every site to one, shape (sites,)."""
-        ...
 
 
 def place(

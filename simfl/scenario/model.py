@@ -141,11 +141,7 @@ class Scenario:
 
     @classmethod
     def load(
-        cls,
-        path: Path | str,
-        overrides: Iterable[str] = (),
-        plugins: Iterable[Path] = (),
-        trust: Trust = NAMED,
+        cls, path: Path | str, overrides: Iterable[str] = (), plugins: Iterable[Path] = (), trust: Trust = NAMED
     ) -> Self:
         """Reads a scenario file. The plugin files that it names are executed.
 

@@ -19,11 +19,7 @@ from simfl.training.base import Rule
 
 
 class AttackRunner:
-    """The observers' states, and what the scorer remembers for each of them; neither sees the other's.
-
-    Args:
-        parts: the built scenario.
-    """
+    """The observers' states, and what the scorer remembers for each of them; neither sees the other's."""
 
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts

@@ -32,7 +32,7 @@ from typing import Generic, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents.aggregation.components import Components, RoundCosts
+from simfl.agents.aggregation.components import Components
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Address
 from simfl.core.types import SERVER
@@ -181,11 +181,6 @@ class Exchange:
     def failed(self) -> int:
         """Clients that died or were too late; with enough answers, those on their way are not waited for."""
         return int((~self.delays.lives if self.has_quorum else ~self.responded).sum())
-
-    def add_to(self, costs: RoundCosts) -> None:
-        """Adds its bytes to a round's costs."""
-        costs.bytes_down += self.bytes_down
-        costs.bytes_up += self.bytes_up
 
     def phase(self, round: int) -> PhaseRow:
         """As a row of phases.csv."""

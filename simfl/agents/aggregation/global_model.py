@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from math import inf
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,9 +37,6 @@ class GlobalModelState:
 
     Training, stages, the protocol's sum, the rule's step, observers, the row: this is the one place. A version of the
     model is kept while it is the current one or somebody holds it.
-
-    Args:
-        parts: the built scenario.
 
     Attributes:
         progress: rounds, updates and traffic so far.
@@ -152,7 +148,9 @@ class GlobalModelState:
             return
         before, mask = self.model, None if result is None else result.mask
         after, self.optimiser = self.parts.rule.step(read_only(before), released.server_update, self.optimiser)
-        self.model = after if mask is None else _mask_step(before, after, mask)
+        if mask is not None:  # where that is 1, exactly the other model
+            after = np.where(mask == 1, after, before + mask * (after - before))
+        self.model = after
 
     def _conclude(self, result: AggregationResult | None, costs: RoundCosts) -> None:
         """Clients look at what became of their updates; whoever leaves is named to those who stay."""
@@ -220,11 +218,6 @@ class GlobalModelState:
         learner.put(self.version, self.model)
 
 
-def _mask_step(before: NDArray[np.float32], after: NDArray[np.float32], mask: Any) -> NDArray[np.float32]:
-    """The step from one model to the other, multiplied by a mask; where that is 1, exactly the other."""
-    return np.where(mask == 1, after, before + mask * (after - before))
-
-
 def _ages(jobs: Sequence[Job], staleness: NDArray[np.int64] | None, members: NDArray[np.int32]) -> JsonObject:
     """How old the updates in the sum are; ``staleness``: of each job."""
     if staleness is None or not len(members):
@@ -236,9 +229,6 @@ def _ages(jobs: Sequence[Job], staleness: NDArray[np.int64] | None, members: NDA
 class RunProgress:
     """Counts rounds, updates and traffic, writes each round's row, and asks the rule whether the run ends.
 
-    Args:
-        parts: the built scenario.
-
     Attributes:
         tally: who was aggregated so far.
     """
@@ -246,7 +236,8 @@ class RunProgress:
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
         self.tally = Tally(parts.clients, parts.policy.reads_history)
-        self.evaluation = EvaluationSchedule(parts)
+        self.measured: dict[str, float] = {}
+        self.model_changed = True
         self.traffic_bytes = 0
         self.latest = Progress(0, 0, -inf, 0, None)
         self.stagnant_rounds = 0
@@ -280,7 +271,7 @@ class RunProgress:
         so_far = Progress(tally.rounds, tally.aggregated, now_s, self.traffic_bytes, None)
         last = rule.ends(so_far) or not clients_left
         self._require_progress(so_far, bool(len(clients)))
-        measured = self.evaluation.after(t, changed=model_changed, last=last)
+        measured = self._measure(t, model_changed, last)
         row = {
             "round": t,
             "time_s": now_s,
@@ -293,6 +284,18 @@ class RunProgress:
             **measured,
         }
         return row, last or rule.ends(so_far._replace(accuracy=measured.get("test_accuracy")))
+
+    def _measure(self, t: int, changed: bool, last: bool) -> dict[str, float]:
+        """The measurements due after round t (of version t + 1), by name: every ``evaluate_every`` rounds (0: in none)
+        and after the last one. A model that has not changed is not measured twice.
+        """
+        self.model_changed |= changed
+        every = self.parts.evaluate_every
+        if not (last or every and (t + 1) % every == 0):
+            return {}
+        if self.model_changed:
+            self.measured, self.model_changed = self.parts.learner.evaluator.evaluate(t + 1), False
+        return self.measured
 
     def _require_progress(self, so_far: Progress, summed: bool) -> None:
         """Looks whether the run comes nearer its end; a round that summed nothing says nothing.
@@ -318,44 +321,12 @@ class RunProgress:
         return {
             "rounds": np.int64(self.tally.rounds),
             "traffic_bytes": np.int64(self.traffic_bytes),
-            **prefix_arrays("evaluation", self.evaluation.state()),
+            "evaluation/changed": np.bool_(self.model_changed),
+            **{f"evaluation/value/{name}": np.float64(value) for name, value in self.measured.items()},
         }
 
     def restore(self, state: Arrays, tally: Tally) -> None:
         """Goes back to a :meth:`state`."""
         self.tally, self.traffic_bytes = tally, int(state["traffic_bytes"])
-        self.evaluation.restore(under("evaluation", state))
-
-
-class EvaluationSchedule:
-    """Measures the model every ``evaluate_every`` rounds (0: in none) and after the last one."""
-
-    def __init__(self, parts: Components[Rule]) -> None:
-        self.parts = parts
-        self.values: dict[str, float] = {}
-        self.changed = True
-
-    def after(self, t: int, changed: bool, last: bool) -> dict[str, float]:
-        """The measurements due after round t (of version t + 1), by name; empty if none are.
-
-        Args:
-            t: the round that has just ended.
-            changed: whether it changed the model.
-            last: whether the run ends with it.
-        """
-        self.changed |= changed
-        every = self.parts.evaluate_every
-        if not (last or every and (t + 1) % every == 0):
-            return {}
-        if self.changed:
-            self.values, self.changed = self.parts.learner.evaluator.evaluate(t + 1), False
-        return self.values
-
-    def state(self) -> Arrays:
-        """The latest measurements and whether the model has changed since."""
-        return {"changed": np.bool_(self.changed), **{f"value/{k}": np.float64(v) for k, v in self.values.items()}}
-
-    def restore(self, state: Arrays) -> None:
-        """Takes back a :meth:`state`."""
-        self.changed = bool(state["changed"])
-        self.values = {name[len("value/") :]: float(v) for name, v in state.items() if name.startswith("value/")}
+        self.model_changed = bool(state["evaluation/changed"])
+        self.measured = {name: float(value) for name, value in under("evaluation/value", state).items()}

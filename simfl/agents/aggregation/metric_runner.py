@@ -17,11 +17,7 @@ from simfl.training.base import Rule
 
 
 class MetricRunner:
-    """The metrics' states, and the one place where metrics are asked.
-
-    Args:
-        parts: the built scenario.
-    """
+    """The metrics' states, and the one place where metrics are asked."""
 
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts

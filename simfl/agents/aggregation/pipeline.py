@@ -96,9 +96,6 @@ class CompressionStep:
     that is not (its client failed, was late, holds no samples, or its unit was given up) leaves it as it was, and so
     does one that holds no number.
 
-    Args:
-        parts: the built scenario.
-
     Attributes:
         place: how many of the stages work before it.
         residuals: float32 (d,), of each client that has been summed.
@@ -123,7 +120,8 @@ class CompressionStep:
         """What the server reads of each message, (n, d); an update that holds no number stays as it is."""
         feedback = self.compression.error_feedback
         if feedback:
-            vectors = np.stack([self._with_residual(row, job) for row, job in zip(vectors, jobs, strict=True)])
+            kept = [self.residuals.get(job.client) for job in jobs]
+            vectors = np.stack([row if left is None else row + left for row, left in zip(vectors, kept, strict=True)])
         sound = np.asarray(np.isfinite(vectors).all(axis=1))
         finite = vectors if sound.all() else np.where(sound[:, None], vectors, np.float32(0))
         sent = self._compress(finite, jobs)
@@ -141,10 +139,6 @@ class CompressionStep:
         sent = self.compression.client(vectors, jobs, self.streams)
         checked_vectors(sent, vectors.shape, f"compression '{self.compression.name}'", "client gives")
         return sent
-
-    def _with_residual(self, vector: Vectors, job: Job) -> Vectors:
-        residual = self.residuals.get(job.client)
-        return vector if residual is None else vector + residual
 
     def pack(self, vectors: Vectors, number: int) -> Vectors:
         """The coordinates of (..., d) that are added up in round ``number``, (..., d')."""
@@ -188,9 +182,6 @@ class AggregationPipeline:
 
     A client without samples is in no sum: it counts with weight 0 and is no member of the total. Coordinates that never
     leave a client are in no vector that stages and protocols see; in the aggregate they are 0.
-
-    Args:
-        parts: the built scenario.
     """
 
     def __init__(self, parts: Components[Rule]) -> None:

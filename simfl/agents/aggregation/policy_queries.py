@@ -49,11 +49,7 @@ class Known(NamedTuple):
 
 
 class ClientRecords:
-    """What the server has learned of each client, of all this only what the policy declares to read.
-
-    Args:
-        parts: the built scenario.
-    """
+    """What the server has learned of each client, of all this only what the policy declares to read."""
 
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts

@@ -95,7 +95,8 @@ class BufferedServer(Server[BufferedRule]):
         if task.lives:
             self.accounts.costs.bytes_up += task.up_bytes
             if not self.parts.protocol.shows_updates:
-                self.accounts.costs.clear_bytes += self._clear_bytes(task.job)
+                clear_bytes = self.parts.clear_bytes(self.parts.learner.sizes([task.job])[1])
+                self.accounts.costs.clear_bytes += int(np.sum(clear_bytes))
             task.received_version = self.global_model.version
             duration_s = np.array([task.download_s + task.compute_s + task.reply_s])
             self.global_model.records.add_durations(np.array([task.job.client]), duration_s)
@@ -106,10 +107,6 @@ class BufferedServer(Server[BufferedRule]):
         else:
             self._forfeit(task, "failed")
         self.dispatcher.refill_soon()
-
-    def _clear_bytes(self, job: Job) -> int:
-        """What an update takes without a protocol."""
-        return int(np.sum(self.parts.clear_bytes(self.parts.learner.sizes([job])[1])))
 
     def _late(self, task: AsyncJob) -> None:
         if not (self.dispatcher.stopped or task.cancelled) and isnan(task.ended_s):
@@ -228,17 +225,14 @@ class BufferedServer(Server[BufferedRule]):
         for task in rest:
             self._end(task, "unrecovered")
         if summed and isinstance(outcome, SessionResult):
-            self._step(summed, outcome)
+            summed.sort(key=lambda task: task.job.client)
+            jobs, ages = [task.job for task in summed], np.array(self._ages(summed), dtype=np.int64)
+            self.on_round(self.aggregate(jobs, outcome, ages, outcome.row))
         else:
             self.accounts.failed_at_success = 0
             reason = outcome.reason if isinstance(outcome, SessionFailure) else "nothing could be recovered"
             self._require_success(reason)
         self._recover()
-
-    def _step(self, tasks: list[AsyncJob], session: SessionResult) -> None:
-        tasks = sorted(tasks, key=lambda task: task.job.client)
-        jobs, ages = [task.job for task in tasks], np.array(self._ages(tasks), dtype=np.int64)
-        self.on_round(self.aggregate(jobs, session, ages, session.row))
 
     def _ages(self, tasks: list[AsyncJob]) -> list[int]:
         """The staleness that weighs each."""
