@@ -11,7 +11,7 @@ from simfl.cli.shared import as_json, load, plugin_option, print_json
 from simfl.core.json_data import JsonObject
 
 if TYPE_CHECKING:
-    from simfl.runs.run import Preflight
+    from simfl.runs.preflight import Preflight
 
 WRONG, MISSING = 2, 5
 
@@ -79,7 +79,7 @@ def _check(
 ) -> tuple["Preflight", str | None]:
     """What was found, and the digest of a scenario in which nothing is wrong."""
     from simfl.core.errors import MissingError, ScenarioError
-    from simfl.runs.run import Preflight, run_preflight
+    from simfl.runs.preflight import Preflight, run_preflight
     from simfl.scenario import InvalidScenario
 
     try:

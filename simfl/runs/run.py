@@ -1,25 +1,19 @@
 """Wires a scenario into a world, runs it and writes its results; resumes what was interrupted."""
 
 import tempfile
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-
-import numpy as np
 
 from simfl.agents import Components
-from simfl.core.errors import BusyError, IntegrityError, MissingError, PluginError, ScenarioError
+from simfl.core.errors import BusyError, IntegrityError, ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import refuse_altered
 from simfl.core.rng import Streams
 from simfl.core.storage.data_folder import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
-from simfl.devices.profiles import LINE, client_profiles
-from simfl.network.base import Links
-from simfl.network.links import AccessLines, PathLinks, sharing
+from simfl.network.links import sharing
 from simfl.results.client_updates import UpdateReplay
 from simfl.results.file_names import BEGUN, BESIDE, JOINED, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
 from simfl.results.folder import ResultsFolder
@@ -27,6 +21,7 @@ from simfl.results.notes import Notes, add_notes
 from simfl.results.perfetto import write_timeline
 from simfl.results.round_rows import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
+from simfl.runs.client_links import build_links
 from simfl.runs.clients_table import clients_files
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
 from simfl.scenario import Scenario, data_files
@@ -35,14 +30,8 @@ from simfl.scenario.yaml.places import dotted_key
 from simfl.selection.asking import shuffle_clients
 from simfl.training.base import Rule
 
-if TYPE_CHECKING:
-    from simfl.scenario import Problem, Scenario
-
 LOCK = ".lock"
 """In a run's folder; whoever executes the run holds it."""
-
-MANY_CLIENTS = 1_000_000
-"""For more clients even the arrays of latencies and rates take their time."""
 
 
 @dataclass(frozen=True)
@@ -288,85 +277,3 @@ def _clear(folder: Path) -> None:
     remove_leftovers(folder)
     for name in OWN:
         (folder / name).unlink(missing_ok=True)
-
-
-def build_links(scenario: Scenario, streams: Streams) -> Links:
-    """Builds the network and puts the clients' own lines before it.
-
-    Raises:
-        ScenarioError: the network or the profiles cannot be built, or the network's links take no lines before them.
-    """
-    links: Links = scenario.network.build(scenario, streams)
-    profiles = client_profiles(scenario, streams)
-    if not set(LINE) & profiles.keys():
-        return links
-    if not isinstance(links, PathLinks):
-        name = scenario.network.name
-        raise ScenarioError(
-            "devices.profiles",
-            f"network '{name}' of a plugin has delays of its own; take {', '.join(LINE)} out of the file",
-        )
-    nothing = np.zeros(scenario.clients)
-    down, up = (1 / profiles[name] if name in profiles else nothing for name in ("down_bytes_per_s", "up_bytes_per_s"))
-    lines = AccessLines(profiles.get("latency_s", nothing), down, up)
-    return cast(Links, lines.before(links))
-
-
-@dataclass
-class Preflight:
-    """What was found.
-
-    Attributes:
-        problems: why it cannot be built, each with its place.
-        missing: what is not here (data, extras, devices) and how to get it.
-        unchecked: what was not looked at.
-        cautions: what works, but is perhaps not what was meant.
-    """
-
-    problems: list["Problem"] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-    unchecked: list[str] = field(default_factory=list)
-    cautions: list[str] = field(default_factory=list)
-
-
-def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
-    """Builds the network and the devices, and compares the headers of the data with the model.
-
-    Fast, and without torch as far as the built-in choices go. With ``deep`` everything is loaded and built as for a
-    run.
-    """
-    preflight = Preflight(cautions=[*scenario.notes, *scenario.cautions()])
-
-    def attempt(build: Callable[[], Any]) -> Any:
-        try:
-            return build()
-        except ScenarioError as error:
-            preflight.problems += scenario.locate(error).problems
-        except PluginError as error:
-            wrong = ScenarioError("training", str(error))
-            preflight.problems += scenario.locate(wrong).problems
-        except MissingError as error:
-            preflight.missing.append(str(error))
-        return None
-
-    if deep:
-        from simfl.runs.run import build
-
-        attempt(lambda: build(scenario))
-        return preflight
-    if not type(scenario.training).__module__.startswith("simfl."):  # simfl's own rules name servers that are there
-        from simfl.agents.servers import server_of
-
-        attempt(lambda: server_of(scenario.training))
-    from simfl.runs.run import build_links
-
-    streams, devices = Streams(scenario.seed), scenario.devices
-    if scenario.clients > MANY_CLIENTS:
-        preflight.unchecked.append(f"what is drawn for each of {scenario.clients:,} clients")
-    else:
-        if (links := attempt(lambda: build_links(scenario, streams))) is not None:
-            attempt(lambda: devices.availability.build(scenario, streams, links.names))
-        attempt(lambda: devices.computation.build(scenario, streams))
-        attempt(lambda: devices.failure.build(scenario, streams))
-    preflight.unchecked += attempt(lambda: scenario.learning.preview(scenario)) or []
-    return preflight

@@ -1,4 +1,4 @@
-"""What cannot work in a scenario although every key of it is valid by itself."""
+"""A scenario completed and checked: what cannot work in it although every key of it is valid by itself."""
 
 import os
 from collections.abc import Iterator
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from simfl.core import coverage
-from simfl.core.coverage import compression_problems
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import default_of, is_plugin
 from simfl.core.rng import Streams
@@ -19,7 +18,6 @@ from simfl.learning.objects.choice import python_objects
 from simfl.scenario import column_owners, data_files, plugin_files, resolution
 from simfl.scenario.digest import content_of
 from simfl.scenario.plugin_files import Trust, note_executed
-from simfl.scenario.resolution import walk
 from simfl.scenario.yaml.places import KeyPath, dotted_key, shown
 from simfl.secagg import PROTOCOLS
 from simfl.selection.reads import unreadable
@@ -39,14 +37,18 @@ _accepted: set[str] = set()
 
 def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
     """What is wrong, each with the key where it is."""
+    algorithm, compression = scenario.training.algorithm.name, scenario.compression.name
     return [
         *resolution.check_all(scenario),
         *_missing_files(scenario),
         *_plugins_not_named(scenario),
         *column_owners.problems(scenario),
-        *_uncovered_parts(scenario),
-        *_compression(scenario),
-        *((("selection",), f"{scenario.selection.name} {message}") for message in _selection(scenario)),
+        *((algorithm_key(scenario), f"{algorithm} {message}") for message in coverage.coverage_problems(scenario)),
+        *((("compression",), f"{compression} {message}") for message in coverage.compression_problems(scenario)),
+        *(
+            (("selection",), f"{scenario.selection.name} {message}")
+            for message in unreadable(scenario) or coverage.selection_problems(scenario)
+        ),
     ]
 
 
@@ -69,23 +71,6 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
         cls = type(plugin)
         if is_plugin(plugin) and plugin_files.is_plugin_file(cls) and plugin_files.file_of(cls) not in named:
             yield path, f"'{cls.name}' is of a plugin file that this scenario does not name under plugins"
-
-
-def _selection(scenario: "Scenario") -> list[str]:
-    """What the policy reads that nobody can tell it, or that a certificate does not cover."""
-    return unreadable(scenario) or coverage.selection_problems(scenario)
-
-
-def _uncovered_parts(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
-    """What the client algorithm sends although a certificate does not cover it."""
-    name = scenario.training.algorithm.name
-    yield from ((algorithm_key(scenario), f"{name} {message}") for message in coverage.coverage_problems(scenario))
-
-
-def _compression(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
-    """What compression cannot code, or tells although a certificate does not cover it."""
-    name = scenario.compression.name
-    yield from ((("compression",), f"{name} {message}") for message in compression_problems(scenario))
 
 
 def fill_in(scenario: "Scenario") -> tuple[Devices, list[tuple[KeyPath, str]]]:
@@ -164,7 +149,7 @@ def refuse_untrusted(scenario: "Scenario", trust: Trust) -> list[tuple[KeyPath, 
         try:
             trust.check(path, sha256(path.read_bytes()).hexdigest(), mark)
         except ValueError as error:
-            where = next(path for path, plugin in walk(scenario) if plugin is part)
+            where = next(path for path, plugin in resolution.walk(scenario) if plugin is part)
             said = str(error).replace("is a plugin file", "is of a module")
             problems.append(((*where, "object"), f"{part.object} {said}"))
             continue

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl
 from simfl.learning import Learning
-from simfl.runs.run import run_preflight
+from simfl.runs.preflight import run_preflight
 from simfl.scenario import Scenario
 
 HOME = Path(__file__).resolve().parents[2]
