@@ -121,7 +121,7 @@ AVAILABILITY = Registry[Availability](
         "simfl.devices",
         "trace",
         **dict.fromkeys(("always", "bernoulli", "correlated", "markov"), "random_availability"),
-        profile="profiles",
+        profile="profiled",
     ),
 )
 COMPUTATION = Registry[Computation](
@@ -133,7 +133,7 @@ COMPUTATION = Registry[Computation](
         "simfl.devices",
         constant="computation",
         per_sample="computation",
-        profile="profiles",
+        profile="profiled",
         random="computation",
         trace="computation",
     ),

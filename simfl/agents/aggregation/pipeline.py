@@ -120,8 +120,10 @@ class CompressionStep:
         """What the server reads of each message, (n, d); an update that holds no number stays as it is."""
         feedback = self.compression.error_feedback
         if feedback:
-            kept = [self.residuals.get(job.client) for job in jobs]
-            vectors = np.stack([row if left is None else row + left for row, left in zip(vectors, kept, strict=True)])
+            earlier = [self.residuals.get(job.client) for job in jobs]
+            vectors = np.stack(
+                [row if left is None else row + left for row, left in zip(vectors, earlier, strict=True)]
+            )
         sound = np.asarray(np.isfinite(vectors).all(axis=1))
         finite = vectors if sound.all() else np.where(sound[:, None], vectors, np.float32(0))
         sent = self._compress(finite, jobs)
