@@ -122,7 +122,7 @@ def played(past: Past, horizon: int, futures: int, seed: int, model: str | None,
     """A forecast; with ``wrong``, of a changed plan."""
     if wrong is None:
         return forecast(past, horizon=horizon, futures=futures, seed=seed, model=model)
-    from simfl.forecasting.future_plan import plan
+    from simfl.forecasting.futures import plan
     from simfl.forecasting.parts import simulate_all
 
     right, seen, chosen = plan(past, horizon=horizon, seed=seed, model=model)

@@ -126,7 +126,7 @@ def real_fedavg(scenario: Any, folder: Path, samples: list[int], throttle: Path,
     """A run of ``simfl serve``; its log is ``job_times.csv``."""
     from shutil import copy
 
-    from simfl.remote.serve import serve
+    from simfl.remote.job_server import serve
 
     running = []
 
@@ -148,11 +148,9 @@ def real_fedbuff(
 
     import numpy as np
 
-    from simfl.core.remote_clients import JobRequest
-    from simfl.core.types import Job
-    from simfl.remote.job_server import serve_jobs
+    from simfl.core.types import Job, JobRequest
+    from simfl.remote.job_server import project, serve_jobs
     from simfl.remote.jobs import RemoteJobs
-    from simfl.remote.serve import project
     from simfl.remote.wall_clock import WallClock
     from simfl.results.client_updates import UpdateStore
 
@@ -300,9 +298,8 @@ def calibrated(
     rows: list[Any], changes: list[str], folder: Path, shared: bool
 ) -> tuple[list[float], list[tuple[float, int]]]:
     """What a simulation with the profiles of a log says; with ``shared`` both know of the server's line."""
-    from simfl.network.server_link import ServerLink
-    from simfl.remote.calibration_text import calibration_text, profiles_bytes
-    from simfl.remote.shared_calibration import calibrate_shared
+    from simfl.network.shared_edges import ServerLink
+    from simfl.remote.calibration import calibrate_shared, calibration_text, profiles_bytes
     from simfl.scenario import Scenario
 
     line = ServerLink(down_bytes_per_s=DOWN_BYTES_PER_S, up_bytes_per_s=UP_BYTES_PER_S) if shared else ServerLink()

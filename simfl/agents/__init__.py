@@ -4,9 +4,8 @@ A client is a row in arrays until a model reaches it. The world decides when an 
 does; what it is gets computed later, in one batch, for those that count.
 """
 
-from simfl.agents.aggregation.accounts import Log
-from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
-from simfl.agents.aggregation.final_attacks import finalise_attacks
+from simfl.agents.aggregation.attack_runner import finalise_attacks
+from simfl.agents.aggregation.components import Components, RoundResult
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.metric_runner import MetricRunner
 from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult
@@ -15,18 +14,14 @@ from simfl.agents.peer_to_peer import PeerToPeerServer
 from simfl.agents.sampled_staleness import SampledStalenessServer
 from simfl.agents.servers import SERVERS, Server, make_server, server_of
 from simfl.agents.synchronous import SynchronousServer
-from simfl.results.tables import PhaseRow
 
 __all__ = [
     "SERVERS",
     "GlobalModelState",
     "BufferedServer",
-    "RoundCosts",
     "SampledStalenessServer",
-    "Log",
     "MetricRunner",
     "Components",
-    "PhaseRow",
     "RoundResult",
     "Server",
     "PeerToPeerServer",

@@ -1,19 +1,18 @@
 """Clients that train together without a server: everybody sends to everybody, and each of them aggregates."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import RoundResult
 from simfl.agents.aggregation.exchange import WORK, computation, message, work
-from simfl.agents.aggregation.state import Arrays
 from simfl.agents.servers import SERVERS, RoundServer, jobs_in_sum
 from simfl.agents.world import Process
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Address
-from simfl.core.types import Job, Units
+from simfl.core.types import Arrays, Job, Units
 from simfl.devices.base import checked_deaths
 from simfl.metrics.participation import Tally
 from simfl.network.base import checked_delays_s
@@ -22,25 +21,6 @@ from simfl.secagg.sessions import SessionResult
 from simfl.training.base import ServerlessRule
 
 Floats = NDArray[np.float64]
-
-
-class _Broadcast(NamedTuple):
-    """A round's messages: from each of n senders to each of m receivers.
-
-    Attributes:
-        started_s, computed_s: when each sender began and ended its work, (n,).
-        arrives_s: when its message reaches each receiver, (n, m); of the dead the end of their connection.
-        lives: who did not die at work, (n,).
-        size_bytes: of the message of each, (n,).
-        free_s: when the last of them has left the link that they share; the world's beginning where there is none.
-    """
-
-    started_s: Floats
-    computed_s: Floats
-    arrives_s: Floats
-    lives: NDArray[np.bool_]
-    size_bytes: NDArray[np.int64]
-    free_s: float
 
 
 @SERVERS("serverless")
@@ -104,16 +84,6 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         self, t: int, jobs: list[Job], units: Units, receivers: NDArray[np.int32]
     ) -> Process[NDArray[np.bool_]]:
         """Works, sends, and waits until everybody has all messages; who did not die at work, bool (jobs,)."""
-        sent = self._send(t, jobs, units, receivers)
-        self.ready_s[receivers] = np.maximum(sent.arrives_s.max(axis=0), sent.free_s)
-        yield self.world.until(float(self.ready_s[receivers].max(initial=self.world.now)))
-        deaths = int((~sent.lives).sum())
-        self.accounts.costs.failed += deaths
-        self.accounts.costs.failed_upload += deaths
-        return sent.lives
-
-    def _send(self, t: int, jobs: list[Job], units: Units, receivers: NDArray[np.int32]) -> _Broadcast:
-        """Works and sends; what is known of it when the round begins."""
         parts, clients, costs = self.parts, units.ravel(), self.accounts.costs
         where = Address(t, clients, parts.clients)
         sizes = parts.learner.sizes(jobs)
@@ -124,13 +94,17 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         computed = started + request.compute_s * np.where(lives, 1.0, death)
         size = np.where(lives, np.broadcast_to(np.asarray(request.up_bytes, dtype=np.int64), len(clients)), 0)
         delays, free_s = self._delays_s(t, clients, receivers, size, computed, "")
-        arrives = computed[:, None] + delays
+        arrives = computed[:, None] + delays  # at each receiver, (n, m); of the dead the end of their connection
         others = (len(receivers) - np.isin(clients, receivers)) * lives
         costs.bytes_up += int((size * others).sum())
         costs.clear_bytes += int((np.asarray(parts.clear_bytes(sizes[1])) * others).sum())
-        sent = _Broadcast(started, computed, arrives, lives, size, free_s)
-        self._record(jobs, receivers, sent)
-        return sent
+        self._record(jobs, receivers, started, computed, arrives, lives, size)
+        self.ready_s[receivers] = np.maximum(arrives.max(axis=0), free_s)
+        yield self.world.until(float(self.ready_s[receivers].max(initial=self.world.now)))
+        deaths = int((~lives).sum())
+        costs.failed += deaths
+        costs.failed_upload += deaths
+        return lives
 
     def _delays_s(
         self,
@@ -141,7 +115,9 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         begins_s: Floats,
         stream: str,
     ) -> tuple[Floats, float]:
-        """Seconds from each sender to each receiver, (n, m), 0 to itself; and ``free_s``."""
+        """Seconds from each sender to each receiver, (n, m), 0 to itself; and when the last message
+        has left the link that they share; the world's beginning where there is none.
+        """
         n, all_pairs = self.parts.clients, (len(senders), len(receivers))
         source = np.broadcast_to(senders[:, None], all_pairs).ravel()
         to = np.broadcast_to(receivers, all_pairs).ravel()
@@ -156,12 +132,12 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
             delays, free_s = delays + waits, float((begins_s + flows.alone_s + waits).max(initial=0.0))
         return delays.reshape(all_pairs), free_s
 
-    def _record(self, jobs: list[Job], receivers: NDArray[np.int32], sent: _Broadcast) -> None:
+    def _record(self, jobs: list[Job], receivers: NDArray[np.int32], *columns: NDArray[Any]) -> None:
         if self.log is None:
             return
         records: list[tuple[float, JsonObject]] = []
         for job, started, computed, arrives, lives, size in zip(
-            jobs, *(column.tolist() for column in sent[:5]), strict=True
+            jobs, *(column.tolist() for column in columns), strict=True
         ):
             records.append((started, computation(job.id, job.client, started, computed, lives)))
             kind = "update" if lives else "failure"

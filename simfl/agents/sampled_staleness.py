@@ -7,14 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import RoundResult
-from simfl.agents.aggregation.exchange import WORK, computation, message
+from simfl.agents.aggregation.exchange import WORK, CompletedSession, computation, message, run_session
 from simfl.agents.aggregation.policy_queries import MAX_FAILED_JOBS, PolicyQueries, stall_error
-from simfl.agents.aggregation.session_run import CompletedSession, run_session
-from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.agents.servers import SERVERS, RoundServer
 from simfl.agents.world import Process
 from simfl.core.rng import Address
-from simfl.core.types import SERVER, Job, Units
+from simfl.core.types import SERVER, Arrays, Job, Units, prefix_arrays, under
 from simfl.devices.base import checked_deaths
 from simfl.metrics.participation import Tally
 from simfl.secagg.sessions import PreparedUnits, SessionFailure, SessionResult

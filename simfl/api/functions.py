@@ -247,7 +247,7 @@ def verify(
     from simfl.results.folder import ResultsFolder
     from simfl.runs.run import verify as repeat
     from simfl.scenario import Scenario
-    from simfl.scenario.trust import Trust
+    from simfl.scenario.plugin_files import Trust
 
     texts, _handles = hand_in(objects or {})
     scenario = Scenario.load(ResultsFolder.open(path).file(SCENARIO), trust=Trust(trust_plugins))
@@ -290,8 +290,7 @@ def forecast(
     """
     from simfl.forecasting.forecast_result import forecast as play_futures
     from simfl.forecasting.forecast_result import rounds_ahead
-    from simfl.forecasting.past import read_past
-    from simfl.forecasting.past_frame import past_from_frame
+    from simfl.forecasting.past import past_from_frame, read_past
 
     is_file = isinstance(log, (str, Path))
     past = read_past(log, columns) if is_file else past_from_frame(log, columns)

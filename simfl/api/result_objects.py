@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from simfl.core.certificate_words import basis_lines
 from simfl.core.column_files import columns_by_name, read_columns
-from simfl.core.columns import order_columns
-from simfl.core.errors import SimflError
+from simfl.core.columns import heading, number, order_columns
+from simfl.core.errors import SimflError, amount
 from simfl.core.json_data import JsonObject
-from simfl.core.number_text import heading, number
-from simfl.core.wording import amount
 from simfl.results.file_names import SCENARIO, is_finished, is_swept
 from simfl.results.folder import ResultsFolder, columns_of_runs, no_results
 from simfl.results.frames import SHOWN_ROWS, as_printed, html_table, indexed_rounds
 from simfl.results.run_files import participation_matrix, read_table
 from simfl.scenario import Scenario
-from simfl.scenario.trust import Trust
+from simfl.scenario.plugin_files import Trust
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,7 +12,7 @@ from pydantic import Field
 from simfl.attacks.base import OBSERVERS, Label, ServerView, TrueUpdates, with_label
 from simfl.attacks.view import View, equations, unread
 from simfl.core.columns import Column
-from simfl.core.one_thread import one_thread
+from simfl.core.processor import one_thread
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from simfl.attacks.base import ServerView, TrueUpdates
 from simfl.attacks.least_squares import chosen_coordinates
 from simfl.attacks.view import equations
-from simfl.core.one_thread import one_thread
+from simfl.core.processor import one_thread
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays
 

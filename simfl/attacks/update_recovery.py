@@ -11,7 +11,7 @@ from pydantic import Field
 from simfl.attacks.base import Label, ServerView
 from simfl.attacks.least_squares import LeastSquares, solve
 from simfl.attacks.view import View
-from simfl.core.one_thread import one_thread
+from simfl.core.processor import one_thread
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays
 

@@ -1,7 +1,6 @@
 """The auditor: what the log of any real or simulated deployment gave away, to whom it happened, and from when on."""
 
-from simfl.audit.audit_report import Report, audit
-from simfl.audit.exposure import Exposure
+from simfl.audit.audit_report import Exposure, Report, audit
 from simfl.audit.reading import Log, read
 
 __all__ = ["Exposure", "Log", "Report", "audit", "read"]

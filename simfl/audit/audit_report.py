@@ -1,20 +1,20 @@
 """What the aggregates of a deployment gave away: the guarantees over time, and the clients they expose."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.audit.exposure import Exposure, exposures
-from simfl.audit.log_ledger import LogLedger
-from simfl.audit.noise import Spent
-from simfl.audit.recovery import hidden
+from simfl.audit.log_ledger import LogLedger, Spent
 from simfl.core.certificate_words import facts_of_a_log
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
+from simfl.core.processor import one_thread
 from simfl.privacy.multiround.analysis import MatrixAnalysis, bounds_for_any_weights
+from simfl.privacy.multiround.basis import Basis
 from simfl.privacy.multiround.budget import BUDGET, Budget
 from simfl.privacy.multiround.guarantee_trace import Trace
 from simfl.privacy.multiround.matrix_metrics import (
@@ -25,6 +25,38 @@ from simfl.privacy.multiround.matrix_metrics import (
     final_metrics,
 )
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, without_clients
+from simfl.privacy.multiround.witness import isolating
+
+NAMED = 5
+"""Coefficients of a combination that reports name, the largest first."""
+
+Way = tuple[Mapping[int, Fraction | float] | None, float | None, bool]
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """A client whose own update the server can compute.
+
+    Attributes:
+        client: its position.
+        round: position of the round from which on it can.
+        coefficients: position of a round -> its coefficient in the combination that gives the update, zeros left out;
+            fractions where ``exact``, else floats; None if beyond the budget.
+        residual: the largest magnitude at which the combination differs from the client alone; 0 where ``exact``.
+        exact: whether the combination was computed in fractions.
+    """
+
+    client: int
+    round: int
+    coefficients: Mapping[int, Fraction | float] | None
+    residual: float | None
+    exact: bool
+
+    def largest(self) -> list[tuple[int, float]]:
+        """(position of a round, coefficient) of the largest coefficients, at most :data:`NAMED`."""
+        ranked = sorted((self.coefficients or {}).items())
+        ranked.sort(key=lambda item: max(item[1], -item[1]), reverse=True)
+        return [(t, float(value)) for t, value in ranked[:NAMED]]
 
 
 @dataclass(frozen=True)
@@ -42,7 +74,7 @@ class Report:
         as_written: the metrics where such weights are taken as they stand; None where there are none.
         likely: who else is exposed then.
         hidden: (N,): expected relative squared error of each client's update, recovered by least squares over the
-            rounds whose rank is known (:func:`simfl.audit.recovery.hidden`); None if beyond the budget, or weights are
+            rounds whose rank is known (:func:`hidden`); None if beyond the budget, or weights are
             doubtful.
         spent: what noise in the sums leaves to be learned, where that was asked.
         colluding: labels of the clients that work together with the server; all else is said of the others.
@@ -220,3 +252,62 @@ def _audit(
         likely,
         tuple(unused),
     )
+
+
+def hidden(basis: Basis, budget: Budget) -> NDArray[np.float64] | None:
+    """R_ii of the projector R onto the null space of the sums, (N,): the expected relative squared error of client i.
+
+    No lower bound: updates that point the same way are recovered better (:mod:`simfl.attacks.linear`). For updates of
+    equal length that are orthogonal to each other, without noise (arXiv 2106.03328, Appendix G); its
+    mean is 1 - rank / N. 0 = recovered exactly, 1 = nothing is known. None if it is beyond the budget.
+    """
+    rank, size, label = len(basis.rounds), basis.size, basis.classes.label
+    if not budget.take(10 * rank * rank * len(size)):
+        return None
+    ratios = np.ones(len(label))
+    if rank:
+        with one_thread():  # clients of a class have one column: its unit vector has length 1 / sqrt(size)
+            span, _ = np.linalg.qr((basis.floats(rank) * np.sqrt(size)).T)
+        known = np.square(span).sum(axis=1) / size
+        seen = label >= 0
+        ratios[seen] = np.clip(1 - known[label[seen]], 0, 1)
+    ratios[np.isin(label, np.flatnonzero((size == 1) & (basis.isolated > 0)))] = 0.0  # exactly
+    return ratios
+
+
+def exposures(study: MatrixAnalysis, budget: Budget) -> list[Exposure]:
+    """All exposures among the rounds whose rank is known, in order of time."""
+    basis = study.basis
+    alone = np.flatnonzero((basis.size == 1) & (basis.isolated > 0))
+    seen = np.flatnonzero(basis.classes.label >= 0)
+    client_of = np.zeros(len(basis.size), dtype=np.int64)
+    client_of[basis.classes.label[seen]] = seen
+    exposed = []
+    for rank in np.unique(basis.isolated[alone]).tolist():
+        classes = alone[basis.isolated[alone] == rank].tolist()
+        combinations = _exact(basis, rank, classes, budget) or _approximate(basis, rank, classes, budget)
+        t = int(basis.rounds[rank - 1])
+        exposed += [Exposure(int(client_of[c]), t, *way) for c, way in zip(classes, combinations, strict=True)]
+    return sorted(exposed, key=lambda exposure: (exposure.round, exposure.client))
+
+
+def _exact(basis: Basis, rank: int, classes: list[int], budget: Budget) -> list[Way]:
+    witnesses = isolating(basis, rank, classes, budget)
+    return [] if witnesses is None else [(witness.coefficients, 0.0, True) for witness in witnesses]
+
+
+def _approximate(basis: Basis, rank: int, classes: list[int], budget: Budget) -> list[Way]:
+    """Least squares in floating point."""
+    if not budget.take(10 * rank * rank * basis.codes.shape[1]):
+        return [(None, None, False)] * len(classes)
+    rows = basis.floats(rank)
+    scale = rows.max(axis=1)
+    rows /= scale[:, None]
+    units = (np.arange(rows.shape[1])[:, None] == classes).astype(float)
+    solution = np.linalg.lstsq(rows.T, units)[0]
+    residuals = np.abs(rows.T @ solution - units).max(axis=0)
+    rounds = basis.rounds[:rank].tolist()
+    return [
+        ({t: float(z) for t, z in zip(rounds, column / scale, strict=True) if z}, float(residual), False)
+        for column, residual in zip(solution.T, residuals, strict=True)
+    ]

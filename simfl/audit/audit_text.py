@@ -3,16 +3,31 @@
 import re
 from typing import Any
 
-from simfl.audit.audit_report import Report
-from simfl.audit.exposure import Exposure
+from simfl.audit.audit_report import Exposure, Report
 from simfl.audit.log import plain
 from simfl.audit.log_ledger import words as ledger_words
 from simfl.core.certificate_words import IF_ONLY_SUMS, OF_A_LOG, RECONSTRUCTABLE, WORST
-from simfl.core.wording import amount
+from simfl.core.errors import amount
 
 HOW = "how the server gets its update, if that stays the same (largest coefficients)"
 LISTED = 20
 """Exposed clients that the text lists; ``--json`` has all of them."""
+
+READ = {
+    "whole": "whole numbers",
+    "fraction": "fractions of small numbers",
+    "shared": "fractions with one denominator a round (as samples over the round's samples)",
+    "root": "roots of fractions",
+    "as written": "short numbers, as they are written",
+    "unsure": "numbers that may be rounded",
+    "rough": "numbers of too few digits",
+    "percent": "whole numbers that may be rounded percentages (each round adds up to about 100)",
+}
+"""What is said of :data:`simfl.privacy.multiround.weight_reading.KINDS`."""
+
+_SEVERAL = re.compile(r"\b(number|fraction|root)s\b")
+
+COURSE = ("after round", "rank", "strong", "semi-strong", "weak", "exposed")
 
 
 def text(report: Report) -> str:
@@ -107,20 +122,6 @@ def noise(report: Report) -> list[str]:
     ]
 
 
-READ = {
-    "whole": "whole numbers",
-    "fraction": "fractions of small numbers",
-    "shared": "fractions with one denominator a round (as samples over the round's samples)",
-    "root": "roots of fractions",
-    "as written": "short numbers, as they are written",
-    "unsure": "numbers that may be rounded",
-    "rough": "numbers of too few digits",
-    "percent": "whole numbers that may be rounded percentages (each round adds up to about 100)",
-}
-"""What is said of :data:`simfl.privacy.multiround.weight_reading.KINDS`."""
-_SEVERAL = re.compile(r"\b(number|fraction|root)s\b")
-
-
 def numbers(report: Report) -> str:
     """How the weights were read, in one line."""
     read = report.metrics.read.items()
@@ -154,9 +155,6 @@ def uncertainty(report: Report) -> str:
         f"rank {value(metrics.rank)}, strong {metrics.strong},\n"
         f"semi-strong {value(metrics.semi_strong)}, weak {weak}{also}."
     )
-
-
-COURSE = ("after round", "rank", "strong", "semi-strong", "weak", "exposed")
 
 
 def timeline(report: Report) -> list[tuple[str, ...]]:

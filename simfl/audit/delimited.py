@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from simfl.audit.entries import Columns, column_roles, entries
-from simfl.audit.log import Limits, Log, sparse
-from simfl.audit.matrices import check_weights
-from simfl.audit.weight_cells import DIGITS, MORE_DIGITS, LongWeights
+from simfl.audit.entries import DIGITS, MORE_DIGITS, Columns, LongWeights, column_roles, entries
+from simfl.audit.log import Limits, Log, check_weights, sparse
 from simfl.core.errors import SimflError
 from simfl.privacy.multiround.weight_reading import LARGEST
 

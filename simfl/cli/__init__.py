@@ -125,7 +125,7 @@ def failures(context: click.Context, debug: bool = False) -> Iterator[None]:
         about = f"{error.filename}: " if error.filename else ""
         _end(context, about + (error.strerror or str(error)), EXHAUSTED if error.errno in FULL else USAGE)
     except SystemExit as error:  # a plugin does not end the command
-        from simfl.core.registration.plugin_errors import plugin_failure  # help needs no plugins
+        from simfl.core.registration.family_index import plugin_failure
 
         if plugin_failure(error) is None:
             raise
@@ -140,7 +140,7 @@ def _end(context: click.Context, message: str, code: int) -> NoReturn:
 
 
 def _internal(context: click.Context, error: Exception | SystemExit, debug: bool) -> NoReturn:
-    from simfl.core.registration.plugin_errors import plugin_failure  # help needs no plugins
+    from simfl.core.registration.family_index import plugin_failure
 
     where = "".join(traceback.format_exception(error))
     if about := plugin_failure(error):

@@ -14,14 +14,12 @@ from click.core import ParameterSource
 
 from simfl.cli.shared import as_json, print_json
 from simfl.core.certificate_words import OF_A_LOG
-from simfl.core.errors import SimflError, suggestion
-from simfl.core.wording import amount
+from simfl.core.errors import SimflError, amount, suggestion
 
 if TYPE_CHECKING:
     from simfl.audit.audit_report import Report
     from simfl.audit.log import Log
-    from simfl.audit.log_ledger import LogLedger
-    from simfl.audit.noise import Spent
+    from simfl.audit.log_ledger import LogLedger, Spent
 
 
 @click.command("audit")
@@ -140,16 +138,15 @@ def command(
 
 def _spent(log: "Log", participation: str, noise: str, delta: float, dimension: int | None) -> "Spent":
     """What noise in the sums leaves to be learned; of a run also of what it has sent and not summed."""
-    from simfl.audit.noise import spent
-    from simfl.audit.of_coalition import count_unsummed
+    from simfl.audit.log_ledger import spent
+    from simfl.audit.reading import count_unsummed
 
     return spent(log.used, noise, delta, dimension, count_unsummed(Path(participation)))
 
 
 def _known_to(log: "Log", participation: str, colluding: list[int], colluders: int) -> "Log":
     """The sums that the server and these clients can make; refused where so many colluders may know more."""
-    from simfl.audit.more_than_sums import refuse_more_than_sums
-    from simfl.audit.of_coalition import with_coalition
+    from simfl.audit.reading import refuse_more_than_sums, with_coalition
 
     known, exact = with_coalition(log, Path(participation), colluding)
     if colluders or not exact:
@@ -158,8 +155,7 @@ def _known_to(log: "Log", participation: str, colluding: list[int], colluders: i
 
 
 def _write(report: "Report", figure: Path | None, html: Path | None, title: str) -> None:
-    from simfl.audit.figure import draw
-    from simfl.audit.page import page
+    from simfl.audit.page import draw, page
     from simfl.core.storage.disk import write_atomically
 
     if figure is not None:
@@ -277,8 +273,7 @@ def follow_log(
         SimflError: no bound is named, or the log cannot be read.
         click.exceptions.Exit: with 3, once it is.
     """
-    from simfl.forecasting.least_guarantees import least_values
-    from simfl.forecasting.next_round import outlook
+    from simfl.forecasting.next_round import least_values, outlook
     from simfl.forecasting.past import read_past
 
     if not (bounds := least_values(texts)):

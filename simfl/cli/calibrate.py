@@ -40,10 +40,9 @@ def command(
     from dataclasses import asdict
 
     from simfl.core.storage.disk import write_atomically
-    from simfl.network.server_link import ServerLink
-    from simfl.remote.calibration_text import calibration_text, profiles_bytes
+    from simfl.network.shared_edges import ServerLink
+    from simfl.remote.calibration import calibrate_shared, calibration_text, profiles_bytes
     from simfl.remote.job_times import read_job_times
-    from simfl.remote.shared_calibration import calibrate_shared
     from simfl.results.file_names import refuse_result_files
 
     if out is not None:

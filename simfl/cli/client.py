@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from simfl.cli.serve import read_token
-from simfl.core.wording import amount
+from simfl.core.errors import amount
 
 
 @click.command("client", short_help="Be a client of simfl serve, perhaps a slow one.")

@@ -144,8 +144,7 @@ def _data(file: str) -> JsonObject:
     """What a scenario file says, above what it extends; nothing where it cannot be read."""
     from simfl.core.storage.disk import open_regular
     from simfl.scenario.builtin import find
-    from simfl.scenario.yaml.reader import read
-    from simfl.scenario.yaml.text import MAX_BYTES, decode
+    from simfl.scenario.yaml.reader import MAX_BYTES, decode, read
 
     data: JsonObject = {}
     folder, name = Path(), file
@@ -187,7 +186,7 @@ def _known() -> JsonObject:
     except (OSError, ValueError, AttributeError):
         pass
     from simfl.report.figures import figures  # imports all plugins
-    from simfl.scenario.completion import hints
+    from simfl.scenario.schema import hints
 
     known = {**hints(), "figures": {kind.name: kind.title for kind in figures()}, "state": state}
     if file:

@@ -15,7 +15,7 @@ from simfl.core.errors import SimflError, suggestion
 
 if TYPE_CHECKING:
     from simfl.forecasting.forecast_result import Forecast
-    from simfl.forecasting.future_plan import FuturePlan
+    from simfl.forecasting.futures import FuturePlan
     from simfl.forecasting.past import Past
 
 

@@ -71,7 +71,7 @@ def catalogue() -> dict[str, JsonObject]:
     """Family -> plugin -> its description and fields, as plain data; families in the scenario's order."""
     from simfl import scenario  # registers every plugin
     from simfl.core.registration.family_index import FAMILIES
-    from simfl.core.registration.plugin_data import summary
+    from simfl.core.registration.protocol import summary
     from simfl.scenario.fields import describe
 
     order = list(scenario.Scenario.__dataclass_fields__)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from simfl.cli.shared import as_json, print_json
-from simfl.core.errors import printable
-from simfl.core.wording import amount
+from simfl.core.errors import amount, printable
 
 if TYPE_CHECKING:
     from simfl.api.results_index import Entry

@@ -57,7 +57,7 @@ def command(
         say_how_to_watch(folder, quiet)
     try:
         with shown(quiet) as (progress, phase):
-            from simfl.remote.serve import serve
+            from simfl.remote.job_server import serve
 
             finished = serve(scenario, out, token=token, host=host, port=port, insecure=insecure, names=names,
                              limit_s=limit_s, force=force, replay=replay, progress=progress, phase=phase,

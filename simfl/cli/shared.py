@@ -40,6 +40,16 @@ MOST_COLUMNS = 8
 LATEX = "simfl.latex"
 """Where the context keeps the file of ``--latex``."""
 
+out_option = click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
+    help="Root folder of all results.",
+)  # fmt: skip
+
+log_option = click.option(
+    "--log", multiple=True, type=click.Choice([*TRACKERS]),
+    help="Log every round there while it runs; may be repeated. Offline unless the library is told otherwise.",
+)  # fmt: skip
+
 
 def check_latex(file: Path | None) -> None:
     """Refuses a file of ``--latex`` that could not be written later.
@@ -101,12 +111,6 @@ def note_options(command: Any) -> Any:
     return command
 
 
-out_option = click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default="results", show_default=True,
-    help="Root folder of all results.",
-)  # fmt: skip
-
-
 class ResultsPath(click.Path):
     """A folder of results: its path, or what ``simfl ls`` shows of a run in ``results``, its name or digest.
 
@@ -123,12 +127,6 @@ class ResultsPath(click.Path):
 
             value = find_results(str(value), Path("results"))
         return super().convert(value, param, ctx)
-
-
-log_option = click.option(
-    "--log", multiple=True, type=click.Choice([*TRACKERS]),
-    help="Log every round there while it runs; may be repeated. Offline unless the library is told otherwise.",
-)  # fmt: skip
 
 
 def load_plugins(plugins: tuple[Path, ...]) -> None:
@@ -162,7 +160,7 @@ def load(file: str, overrides: tuple[str, ...] = (), plugins: tuple[Path, ...] =
         InvalidScenario: with everything that is wrong.
     """
     from simfl.scenario import InvalidScenario, Place, Problem, Scenario
-    from simfl.scenario.yaml.text import MAX_BYTES, decode
+    from simfl.scenario.yaml.reader import MAX_BYTES, decode
 
     if file != "-":
         return Scenario.load(Path(file), overrides, plugins)

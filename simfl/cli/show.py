@@ -65,7 +65,7 @@ def _results_folder(file: str) -> Path | None:
 def _show_view(folder: Path, observer: str, trust_plugins: bool, as_json: bool) -> None:
     from simfl.cli.view_text import view_json, view_lines
     from simfl.results.folder import ResultsFolder
-    from simfl.runs.run_view import view_of_run
+    from simfl.runs.accounting import view_of_run
 
     view = view_of_run(folder, observer, trust_plugins=trust_plugins)
     if as_json:

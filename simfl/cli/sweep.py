@@ -24,8 +24,8 @@ from simfl.cli.shared import (
     print_json,
     write_asked_latex,
 )
-from simfl.core.errors import SimflError, printable
-from simfl.core.wording import amount
+from simfl.core.errors import SimflError, amount, printable
+from simfl.experiments.runner import Shard
 
 FAILED_MEMBERS = 3
 SHOWN_FAILURES = 10
@@ -39,7 +39,6 @@ class _Shard(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
     ) -> tuple[int, int]:
         if isinstance(value, tuple):
             return value
-        from simfl.experiments.runner import Shard
 
         try:
             return Shard.parse(str(value))

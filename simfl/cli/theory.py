@@ -8,8 +8,8 @@ import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments
 from simfl.core.certificate_words import ONLY_SUMS, WORST, basis, basis_facts
+from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
-from simfl.core.wording import amount
 
 if TYPE_CHECKING:
     from simfl.core.columns import Column
@@ -61,7 +61,7 @@ def command(
     noise, if updates are equally long and uncorrelated (1 - rank / clients), or all the same, and by what the variance
     of noise in a sum is multiplied; medians of simulated rows, with everybody there and nobody lost.
     """
-    from simfl.core.tolerance import surely_tolerated
+    from simfl.core.scenario_view import surely_tolerated
     from simfl.experiments.attack.recovery_theory import windows
     from simfl.runs.central_noise import central_noise
     from simfl.selection.theory.expected_cardinality import theory

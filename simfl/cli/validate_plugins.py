@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from simfl.cli.view_text import BY
-from simfl.core.registration.family_index import FAMILIES
-from simfl.core.registration.plugin_errors import plugin_failure
+from simfl.core.registration.family_index import FAMILIES, plugin_failure
 from simfl.privacy.certify.chain import is_known
 from simfl.probes.declarations import refuted_codes, refuted_masks, refuted_rows
 from simfl.probes.simulate import DIMENSION, simulate

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
-from simfl.core.wording import amount
 from simfl.privacy.certify.observer_view import NoiseTerm, ObserverView
 
 FEW = 12

@@ -37,7 +37,7 @@ class Compression(Plugin, Protocol):
     """A way of coding updates: a frozen dataclass whose methods are pure.
 
     With error feedback a client compresses the sum of its update and of its residual, and what is left out of that is
-    its next residual; the server's agent keeps the residuals (:mod:`simfl.agents.aggregation.compression_step`).
+    its next residual; the server's agent keeps the residuals (:mod:`simfl.agents.aggregation.pipeline`).
 
     The sign of each coordinate and one scale, the mean magnitude (1 + 2 + 3) / 3 = 2, take one byte and four:
 

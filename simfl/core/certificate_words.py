@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from simfl.core.wording import label_list
+from simfl.core.errors import label_list
 
 if TYPE_CHECKING:
     from simfl.core.columns import Column
@@ -78,6 +78,14 @@ UNSAID_DELTA = f"{AT_DELTA}what is not said"
 UNSAID_CLAUSES = frozenset({f"against {UNSAID['observer']}", UNSAID_DELTA})
 """Certificates that say one of them are compared with none."""
 
+OF_ONE_RUN = (
+    "Guarantees and columns of privacy are of each run by itself. Runs of one seed begin with the same updates: "
+    "whoever sees several of them has all their sums."
+)
+"""Said of the certificates of several runs."""
+
+NOT_COMPARED = "no guarantee, as not all take the same for granted"
+
 
 def assumptions(column: "Column") -> list[str]:
     """What a certificate takes for granted."""
@@ -99,16 +107,6 @@ def _clauses(column: "Column") -> list[str]:
     plain = {WORST_CASE: WORST_CASE, ONLY_SUMS: IF_ONLY_SUMS}
     said = [plain.get(each) or (each if each.startswith(AT_DELTA) else f"if {each}") for each in assumptions(column)]
     return [f"against {column.observer}", f"protects {column.protects}", *said]
-
-
-OF_ONE_RUN = (
-    "Guarantees and columns of privacy are of each run by itself. Runs of one seed begin with the same updates: "
-    "whoever sees several of them has all their sums."
-)
-"""Said of the certificates of several runs."""
-
-
-NOT_COMPARED = "no guarantee, as not all take the same for granted"
 
 
 def basis_lines(columns: "Iterable[Column]", name: "Callable[[Column], str]" = attrgetter("heading")) -> list[str]:

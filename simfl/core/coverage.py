@@ -9,14 +9,14 @@ that change (:func:`changing_lengths`).
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.payload import ALONE, DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
+from simfl.core.registration.family_index import FAMILIES
 from simfl.core.scenario_view import ScenarioView, changing_weights
-from simfl.core.server_promises import silent_server
 
 if TYPE_CHECKING:
     from simfl.privacy.stage import Stage
@@ -38,6 +38,9 @@ COUNT = PayloadPart("the number of its samples by itself", "count", instead="ano
 
 PUBLIC = frozenset({"samples", "count"})
 """Kinds that differential privacy of updates takes to be known: its neighbouring inputs differ in updates only."""
+
+Promise = tuple[str, frozenset[str], str]
+"""Who promises: its name, the kinds of parts that it covers, and what to choose instead of it."""
 
 
 def looks_ahead(setting: ScenarioView) -> bool:
@@ -98,7 +101,7 @@ def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
 def told_by_compression(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """What compressed updates tell beside their sum.
 
-    No sum covers it. Noise does (:mod:`simfl.core.compression_coverage` refuses what it would not): it is in the update
+    No sum covers it. Noise does (:mod:`simfl.core.coverage` refuses what it would not): it is in the update
     before that is compressed, or the server, which alone sees single updates, is not whom it protects against.
     """
     return setting.compression.exposes(setting) if sent_by_algorithm(setting) else ()
@@ -263,10 +266,6 @@ def cautions(setting: ScenarioView) -> list[str]:
     return ["a client that leaves tells all that its model hardly changes any more; no sum and no epsilon covers that"]
 
 
-Promise = tuple[str, frozenset[str], str]
-"""Who promises: its name, the kinds of parts that it covers, and what to choose instead of it."""
-
-
 def _promises(setting: ScenarioView) -> Iterator[Promise]:
     yield from protocol_promise(setting)
     yield from _noise_promises(setting)
@@ -294,3 +293,62 @@ def _noise_promises(setting: ScenarioView) -> Iterator[Promise]:
         covers = frozenset[str]().union(*(stage.covers for stage in noisy)) & SUMMABLE | PUBLIC | {"departure"}
         names = ", ".join(accountant.name for accountant in privacy.accountants)
         yield f"the epsilon of privacy.accountants: {names}", covers, "accountants: [], which prints no epsilon"
+
+
+def compression_problems(setting: ScenarioView) -> list[str]:
+    """What the scenario promises of its clients and compression would break, in words about the compression.
+
+    What it tells of a single update (:meth:`simfl.compression.base.Compression.exposes`) a protocol would have to
+    cover. Noise that is added one by one and accounted in the sum would no longer be what is accounted.
+    """
+    if not setting.compression.codes:
+        return []
+    rule, algorithm, exposed = setting.training, setting.training.algorithm, setting.compression.exposes(setting)
+    parts, problems = sent_by_algorithm(setting), []
+    if not any(part.kind == "update" for part in parts):
+        problems.append(f"codes updates, but {algorithm.name} sends none; use compression: none")
+    for part in (part for part in parts if part.kind == "mask"):
+        problems.append(f"changes all coordinates, but {algorithm.name} sends {part.name}; use compression: none")
+    if not rule.sends_changes:
+        problems.append(f"codes changes of the model, but training: {rule.name} mixes whole models; use mix: deltas")
+    for who, covers, otherwise in protocol_promise(setting):
+        for part in (part for part in exposed if part.kind not in covers):
+            problems.append(f"sends {part.name}, which {who} does not cover; use {part.instead} or {otherwise}")
+    if certificate := setting.secagg.certificate:
+        why = (
+            f"scales updates before secagg: {setting.secagg.name} adds noise, and {certificate} is of the trained ones"
+        )
+        problems.append(f"{why}; use compression: none")
+    stages, place = setting.privacy.stages, compression_place(setting.privacy.stages)
+    changes = exposed or not setting.compression.leaves_sent
+    for stage in (stage for stage in stages[:place] if changes and stage.certificate):
+        why = f"changes noisy updates one by one, but privacy.stages: {stage.name} has an epsilon of their sum"
+        instead = exposed[0].instead if exposed else "compression: random_k"
+        problems.append(f"{why}; use {instead} or compression: none")
+    for stage in (stage for stage in stages[:place] if stage.changes_coordinates):
+        problems.append(f"codes the model's coordinates, but privacy.stages: {stage.name} sends others; use none")
+    for stage in stages[place:]:
+        if exposed and not keeps_short(stage):
+            why = f"comes before privacy.stages: {stage.name}, which then changes every coordinate"
+            problems.append(f"{why}; use compression: none or no such stage")
+    return problems
+
+
+def silent_server(setting: ScenarioView) -> str:
+    """The server of a plugin that does not say that it counts every message and sum; empty where there is none."""
+    server = _of_plugin(setting)
+    counts = server is None or server.counts_unsummed
+    return "" if counts else f"messages that nobody counts (server: {setting.training.server})"
+
+
+def follows_policy(setting: ScenarioView) -> bool:
+    """Whether whoever works has been selected by the policy."""
+    server = _of_plugin(setting)
+    return server is None or bool(server.follows_policy)
+
+
+def _of_plugin(setting: ScenarioView) -> Any:
+    """The class of a plugin's server; None = it is simfl's own."""
+    name: Any = setting.training.server
+    server: Any = FAMILIES.imported.get("server", {name: None}).get(name)
+    return None if server is None or server.__module__.startswith("simfl.") else server

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
-from simfl.core.errors import ScenarioError
+from simfl.core.errors import ScenarioError, amount
 from simfl.core.registration.protocol import Plugin, is_plugin
 from simfl.core.registration.registry import Registry
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.wording import amount
 
 Positive = Annotated[float, Field(gt=0, le=1e12)]
 NonNegative = Annotated[float, Field(ge=0, le=1e12)]
@@ -37,13 +36,11 @@ class Distribution(Plugin, Protocol):
     @abstractmethod
     def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
         """``size`` independent draws."""
-        ...
 
     @property
     @abstractmethod
     def mean(self) -> float:
         """The expected value."""
-        ...
 
     @property
     def ends(self) -> tuple[float, float] | None:

@@ -1,7 +1,7 @@
 """What can go wrong in a user's hands; each becomes one line on stderr and an exit code."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from os.path import basename
 
@@ -12,6 +12,9 @@ PREFIX = 3
 
 PLUGIN_FILE = "simfl_plugin_"
 """How the names of modules begin that are plugin files."""
+
+MOST_NAMES = 3
+"""Configurations that a sentence names; of more it says how many they are."""
 
 
 class SimflError(Exception):
@@ -110,3 +113,24 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
         return min(longer, key=len)
     near = get_close_matches(word, words, 1, LIKE) if len(words) <= MAX_KNOWN and len(word) <= MAX_LETTERS else []
     return near[0] if near else None
+
+
+def amount(number: float, noun: str) -> str:
+    """``"1 client"``, ``"1,200 clients"``.
+
+    Args:
+        number: a count, or a mean.
+        noun: in the singular; an s makes its plural.
+    """
+    text = f"{number:,.6g}" if isinstance(number, float) else f"{number:,}"
+    return f"{text} {noun}" if number == 1 else f"{text} {noun}s"
+
+
+def there_are(number: int, noun: str) -> str:
+    """``"there is 1 client"``, ``"there are 2 clients"``."""
+    return f"there {'is' if number == 1 else 'are'} {number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def label_list(labels: Sequence[str]) -> str:
+    """``"a and b"``, ``"5 configurations"``."""
+    return " and ".join(labels) if len(labels) <= MOST_NAMES else amount(len(labels), "configuration")

@@ -1,8 +1,14 @@
 """What instructions this machine's processor has, as far as training asks; read without importing torch."""
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+
+from threadpoolctl import ThreadpoolController
 
 CPUINFO = Path("/proc/cpuinfo")
 
@@ -65,3 +71,16 @@ def _flags(cpuinfo: Path) -> frozenset[str] | None:
         if key.strip() in ("flags", "Features"):
             return frozenset(value.split())
     return None
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Linear algebra in here runs on one thread."""
+    with _threads("scipy.linalg" in sys.modules).limit(limits=1):
+        yield
+
+
+@cache
+def _threads(with_scipy: bool) -> ThreadpoolController:
+    """What controls the libraries that are loaded; SciPy has one of its own."""
+    return ThreadpoolController()

@@ -9,10 +9,11 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
-from simfl.core.remote_clients import RemoteClients
+from simfl.core.errors import amount
 from simfl.core.rng import Streams
+from simfl.core.types import RemoteClients
 
-if TYPE_CHECKING:  # the families build on this module
+if TYPE_CHECKING:
     from simfl.attacks.base import Observer
     from simfl.compression.base import Compression
     from simfl.core.columns import Column
@@ -116,7 +117,6 @@ class ChosenPolicy(Protocol):
 
     def disjoint_units(self, clients: int) -> int:
         """Units without a common client that can be found one by one, however badly they are chosen."""
-        ...
 
 
 class ChosenAvailability(Protocol):
@@ -139,7 +139,6 @@ class ChosenAvailability(Protocol):
 
     def build(self, setting: "ScenarioView", streams: Streams, names: tuple[str, ...] | None = None) -> "Available":
         """The model; its ``dropout`` is float64 (clients,), or None where it is not known."""
-        ...
 
 
 class ChosenDevices(Protocol):
@@ -170,7 +169,6 @@ class ChosenNetwork(Protocol):
 
     def build(self, setting: "ScenarioView", streams: Streams) -> "Links":
         """The links; their ``names`` are the clients' names, or None."""
-        ...
 
 
 class ChosenLearning(Protocol):
@@ -266,7 +264,6 @@ class ScenarioView(Protocol):
         """The path of a data file (or folder) that a field names: relative to the scenario file's folder or, if it
         is not there, to the data folder; or absolute.
         """
-        ...
 
 
 def has_buffer(rule: "Rule") -> "TypeGuard[BufferedRule]":
@@ -297,3 +294,48 @@ def no_sample_bound(setting: ScenarioView) -> str | None:
     if not (rule.algorithm.minimises or rule.descends):
         return f"{rule.algorithm.name} sends other models than those of plain SGD without momentum or clips"
     return None
+
+
+def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int:
+    """Clients who with the server learn no single update from the protocol, whoever they are, where nobody fails.
+
+    0 where the protocol promises nothing, or nothing of so small a sum; -1 where it shows updates.
+
+    Args:
+        setting: the scenario.
+        summed: clients in the sum; those whom the protocol was prepared for are at least as many. Only looked at
+            where the scenario does not say how many these are.
+    """
+    fixed = has_buffer(setting.training) or setting.selection.fixed_size
+    members = (summands(setting) if fixed else None) or summed
+    protocol = setting.secagg
+    tolerated = (protocol.tolerance(members, setting.clients) if members else None) or 0
+    return -1 if protocol.shows_updates else tolerated
+
+
+def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:
+    """The same before the run, whatever happens: 0 where clients can be lost after they have shared masks.
+
+    Their silence cuts graphs of neighbours, and may be that of a colluder who keeps the one share that opens a failed
+    sum. Of a sum two updates at least have to be left.
+    """
+    tolerated = tolerated_colluders(setting, summed)
+    if summed and not setting.secagg.assumes:
+        tolerated = min(tolerated, summed - 2)
+    return tolerated if setting.secagg.assumes or not can_lose_clients(setting) else min(tolerated, 0)
+
+
+def can_lose_clients(setting: ScenarioView) -> bool:
+    """Whether a client may be silent in an aggregation: it fails, is too late, or is not waited for."""
+    losses, protocol = setting.training.losses, setting.secagg
+    late = losses is not None and (losses.quorum or losses.deadline_s is not None)
+    return late or protocol.deadline_s is not None or not setting.devices.failure.never
+
+
+def tolerance_problem(setting: ScenarioView, colluders: int) -> str:
+    """Why nothing can be promised against so many colluders, with the nearest number; empty where it can."""
+    most = max(0, tolerated_colluders(setting, summands(setting) or setting.clients))
+    if colluders <= most:
+        return ""
+    why = f"secagg: {setting.secagg.name} hides single updates from at most {amount(most, 'colluder')} of a sum"
+    return f"is {colluders}, but {why}; the nearest value is {most}"

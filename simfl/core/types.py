@@ -1,15 +1,15 @@
 """The values that pass between the rooms of simfl. No behaviour lives here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from simfl.core.errors import PluginError
+from simfl.core.errors import PluginError, SimflError
 
 SERVER = -1
 """The server's address; clients are 0 .. clients-1."""
@@ -259,3 +259,69 @@ class Aggregate(NamedTuple):
     opened: tuple[tuple[bytes, ...], ...] = ()
     step: float = 0.0
     clipped: int = 0
+
+
+__all__ = ["Arrays", "prefix_arrays", "under"]
+
+
+def prefix_arrays(part: str, arrays: Arrays) -> Arrays:
+    """The arrays under ``part/``."""
+    return {f"{part}/{name}": value for name, value in arrays.items()}
+
+
+def under(part: str, arrays: Arrays) -> Arrays:
+    """What :func:`prefix_arrays` was given."""
+    return {name[len(part) + 1 :]: value for name, value in arrays.items() if name.startswith(part + "/")}
+
+
+class JobRequest(NamedTuple):
+    """A job for a remote client.
+
+    Attributes:
+        job: its job.
+        model: the model that it downloads, float32 (d,).
+        samples: that it is trained on, each pass counted; 0 = not known.
+    """
+
+    job: Job
+    model: NDArray[np.float32]
+    samples: int = 0
+
+
+class JobResult(NamedTuple):
+    """A remote client's update.
+
+    Attributes:
+        delta: trained model minus downloaded model, float32 (d,), finite.
+        loss: mean training loss of its last pass.
+    """
+
+    delta: NDArray[np.float32]
+    loss: float
+
+
+class RemoteClients(Protocol):
+    """Clients that are processes of their own, or a record of what they once sent."""
+
+    def request(self, requests: Sequence[JobRequest]) -> None:
+        """Hands out some jobs, and does not wait."""
+
+    def collect(self, requests: Sequence[JobRequest]) -> list[JobResult]:
+        """The updates of jobs that were requested, in their order; waits for them.
+
+        Raises:
+            RemoteClientError: a job has failed.
+            IntegrityError: a record does not belong to these jobs.
+        """
+
+    def stored_updates(self) -> int:
+        """How many updates are on disk: a checkpoint rests on them."""
+
+    def finalise(self) -> None:
+        """Writes the table of all updates, after the last job."""
+
+
+class RemoteClientError(SimflError):
+    """A remote client did not deliver what the run needs (exit 3); the message names the job."""
+
+    exit_code = 3

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 
-from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.storage.data_folder import DataPath
 from simfl.devices.base import AVAILABILITY, COMPUTATION, FAILURE, Available, Computing, Failing
 

@@ -48,7 +48,6 @@ class Availability(Plugin, Protocol):
         Raises:
             ScenarioError: a drawn probability is impossible, or a data file is broken.
         """
-        ...
 
 
 class Computation(Plugin, Protocol):
@@ -78,7 +77,6 @@ class Computation(Plugin, Protocol):
         Raises:
             ScenarioError: a data file is broken.
         """
-        ...
 
 
 class Failure(Plugin, Protocol):
@@ -113,14 +111,18 @@ class Failure(Plugin, Protocol):
         Raises:
             ScenarioError: a drawn probability is impossible.
         """
-        ...
 
 
 AVAILABILITY = Registry[Availability](
     "availability",
     promises=("equal_rates", "independent", "timeless"),
     protocol=Availability,
-    modules=modules_of("simfl.devices", "always", "bernoulli", "correlated", "markov", "trace", profile="profiled"),
+    modules=modules_of(
+        "simfl.devices",
+        "trace",
+        **dict.fromkeys(("always", "bernoulli", "correlated", "markov"), "random_availability"),
+        profile="profiled",
+    ),
 )
 COMPUTATION = Registry[Computation](
     "computation",
@@ -133,7 +135,7 @@ COMPUTATION = Registry[Computation](
         per_sample="computation",
         profile="profiled",
         random="computation",
-        trace="measured_time",
+        trace="computation",
     ),
 )
 FAILURE = Registry[Failure](
@@ -157,7 +159,6 @@ class Available(Protocol):
 
         Called with rising round numbers, none left out; chains keep their last state in :meth:`state`.
         """
-        ...
 
     def state(self) -> Arrays:
         """What later draws depend on besides the round, for checkpoints."""
@@ -186,7 +187,6 @@ class Computing(Protocol):
             epochs: local passes over them.
             where: address of the jobs' draws.
         """
-        ...
 
 
 class Failing(Protocol):
@@ -200,7 +200,6 @@ class Failing(Protocol):
             where: address of the draws.
             phase: at what: ``"work"`` = local training, else a protocol's phase.
         """
-        ...
 
 
 # -- what a plugin answered, looked at once -----------------------------------------------------------

@@ -10,8 +10,8 @@ from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.devices.base import AVAILABILITY, COMPUTATION
-from simfl.devices.bernoulli import IndependentDropout
 from simfl.devices.profiles import Floats, client_profiles
+from simfl.devices.random_availability import IndependentDropout
 
 
 @COMPUTATION("profile")

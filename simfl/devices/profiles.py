@@ -15,11 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.errors import ScenarioError, suggestion
+from simfl.core.errors import ScenarioError, amount, suggestion
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import csv_rows
-from simfl.core.wording import amount
 
 
 class Bounds(NamedTuple):

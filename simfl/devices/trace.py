@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.errors import ScenarioError, suggestion
+from simfl.core.errors import ScenarioError, amount, suggestion
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath, csv_rows
 from simfl.core.types import Name
-from simfl.core.wording import amount
 from simfl.devices.base import AVAILABILITY, Available
 
 MAX_TIME = 1e12
@@ -34,8 +33,7 @@ class TraceAvailability:
         DataPath | None, Field(description="CSV file of intervals, beside the scenario file or in the data folder")
     ] = None
     inline: Annotated[
-        tuple[tuple[Name, Time, Time], ...] | None,
-        Field(description="intervals [client, start, end], without a file"),
+        tuple[tuple[Name, Time, Time], ...] | None, Field(description="intervals [client, start, end], without a file")
     ] = None
     unit: Annotated[
         Literal["seconds", "rounds"], Field(description="unit of inline intervals; a file's header gives its own")

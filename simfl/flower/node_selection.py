@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
 from simfl.core.types import CLEAR_FIELDS, View
-from simfl.forecasting.least_guarantees import guarantees, least_values, notions_below
+from simfl.forecasting.next_round import guarantees, least_values, notions_below
 from simfl.forecasting.policies import scenario_policy
 from simfl.selection.asking import ask, observe, shuffle_clients
 from simfl.selection.base import Policy, nobody

@@ -6,18 +6,34 @@ from typing import TYPE_CHECKING, Any
 
 from simfl.audit.log import plain
 from simfl.core.certificate_words import OF_A_LOG, RECONSTRUCTABLE
+from simfl.core.errors import amount
 from simfl.core.version import VERSION
-from simfl.core.wording import amount
-from simfl.forecasting.fans import BOTH, drawing
-from simfl.forecasting.forecast_text import WORDS, summary
-from simfl.forecasting.unknowns import CALIBRATED
+from simfl.forecasting.forecast_text import CALIBRATED, WORDS, summary
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
     from simfl.forecasting.forecast_result import Forecast
 
 TEMPLATES = Path(__file__).parent / "templates"
+
+PANELS = {
+    "exposed": "Exposed clients",
+    "rank": "Rank of the sums",
+    "strong": "Strong (clients)",
+    "semi_strong": "Semi-strong (clients)",
+    "weak_upper": "Weak, at most (clients)",
+    "cardinality": "Clients in a sum",
+    "fairness_gap": "Fairness gap",
+    "bytes": "Bytes of coming rounds",
+}
+
+MOST = 4
+"""Policies that are drawn with bands."""
+
+BOTH = 2
+"""Up to so many have a band of 95 % besides that of 80 %."""
 
 
 def page(of: "Forecast", title: str) -> str:
@@ -88,3 +104,34 @@ def _cells(of: "Forecast", row: Any) -> tuple[str, ...]:
     return (plain(values["client"]), f"{values['probability']:.2f}",
             f"{when('low_80')} to {when('high_80')}", when("median"),
             f"{when('low_95')} to {when('high_95')}")  # fmt: skip
+
+
+def drawing(policies: list[str], table: "DataFrame", wide: bool = True) -> "Figure":
+    """The figure of some policies' rounds, as wide as a page or else as a phone; call it under
+    :func:`simfl.report.style.settings`.
+    """
+    from simfl.report import style
+
+    shown = [name for name in PANELS if (table.quantity == name).any()]
+    columns = 2 if wide else 1
+    rows = -(-len(shown) // columns)
+    fig, panels = style.figure(rows, columns, wide=wide, height_in=2.1 * rows, sharex=True)
+    bands = (("low_95", "high_95"), ("low_80", "high_80"))[len(policies) > BOTH :]
+    flat = [axes for row in panels for axes in row]
+    for axes, name in zip(flat, shown, strict=False):
+        for number, policy in enumerate(policies):
+            part = table[(table.quantity == name) & (table.policy == policy)]
+            look = style.look(number)
+            axes.plot(part["round"], part["median"], drawstyle="steps-post", label=plain(policy, 40), **look)
+            if number < MOST:
+                for low, high in bands:
+                    axes.fill_between(part["round"], part[low], part[high], step="post", linewidth=0, alpha=0.13,
+                                      color=look["color"])  # fmt: skip
+        axes.set(ylabel=PANELS[name], ylim=(0, None))
+    for axes in flat[len(shown) :]:
+        axes.set_axis_off()
+    for axes in flat[: len(shown)][-columns:]:
+        axes.set_xlabel("Coming round")
+    style.legend(fig, flat[0], on_page=True)
+    style.footnote(fig, [f"{OF_A_LOG}."])
+    return fig

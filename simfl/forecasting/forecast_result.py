@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from simfl.core.certificate_words import facts_of_a_log
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.forecasting.future_plan import FuturePlan, plan
-from simfl.forecasting.futures import CHECKPOINTS, Outcome, checkpoints
-from simfl.forecasting.model_choice import ModelChoice
+from simfl.forecasting.availability import ModelChoice
+from simfl.forecasting.forecast_text import CALIBRATION, limits_of
+from simfl.forecasting.futures import CHECKPOINTS, FuturePlan, Outcome, checkpoints, plan
 from simfl.forecasting.parts import simulate_all
-from simfl.forecasting.past import Past
+from simfl.forecasting.past import Past, date
 from simfl.forecasting.policies import WRONG, SeenPolicy, find_refusal
-from simfl.forecasting.times import date
-from simfl.forecasting.unknowns import CALIBRATION, limits_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -159,7 +157,7 @@ class Forecast:
 
     def figure(self) -> "Figure":
         """The fans of :meth:`rounds` as a matplotlib figure."""
-        from simfl.forecasting.fans import drawing
+        from simfl.forecasting.forecast_page import drawing
         from simfl.report.style import settings
 
         with settings():

@@ -6,10 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.log import plain
-from simfl.core.certificate_words import IF_ONLY_SUMS, RECONSTRUCTABLE, WORST
-from simfl.core.wording import amount
-from simfl.forecasting.times import date
-from simfl.forecasting.unknowns import CALIBRATED
+from simfl.core.certificate_words import IF_ONLY_SUMS, ONLY_SUMS, RECONSTRUCTABLE, WORST
+from simfl.core.errors import amount
+from simfl.core.types import View
+from simfl.forecasting.availability import ModelChoice
+from simfl.forecasting.futures import FuturePlan
+from simfl.forecasting.past import Past, date
+from simfl.forecasting.policies import PolicyChoice, SeenPolicy
 
 if TYPE_CHECKING:
     from simfl.forecasting.forecast_result import Forecast
@@ -24,6 +27,22 @@ WORDS = {
     "fairness_gap": "fairness gap at the end",
     "bytes": "bytes of all coming rounds",
 }
+
+TESTED_CLIENTS = 12, 24
+"""The fewest and most clients of the deployments that forecasts were compared with."""
+
+CALIBRATION = {"at_least": 0.9, "foretold": 0.97, "came_true": 0.83, "clients": 116}
+"""Of clients whose exposure was foretold with at least that probability: the mean probability, and the share that were
+exposed; of ``results/forecast/coverage.json``.
+"""
+
+CALIBRATED = (
+    "Probabilities of {at_least} and more, on average {foretold}, came true in {came_true:.0%} of {clients} clients of "
+    "simulated deployments: they are too certain.".format(**CALIBRATION)
+)
+
+DRIFT = 0.01
+"""A p-value below which availability is said to drift."""
 
 
 def text(of: "Forecast") -> str:
@@ -113,3 +132,77 @@ def _differences(of: "Forecast") -> list[str]:
         change_by = f"{row.difference:+.3g} ({row.low_95:+.3g}..{row.high_95:+.3g})"
         rows.append(form.format(name, WORDS[row.quantity], f"{row.as_now:.4g}", f"{row.with_policy:.4g}", change_by))
     return [f"What other policies change {WORST}, by paired futures:", *rows]
+
+
+def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice) -> list[str]:
+    """What is not known of this log's future."""
+    said = [
+        "A policy that looks at losses, durations or earlier sums (oort, fedcs, guarded) leaves a log that may look "
+        "like any other; if yours does, this is no forecast of it.",
+        "Rounds are simulated one after another. Where the server waits for the fastest only, or buffers (fedbuff), "
+        "who comes next depends on who is still at work, which a log does not say.",
+        f"Clients that join later are not in it; {_newcomers(past)} took part first in the last quarter of the log.",
+    ]
+    if model.drift < DRIFT:
+        said.append(f"Who takes part has drifted: the two halves of the log differ (p = {model.drift:.3g}). Futures "
+                    "have the mean of both.")  # fmt: skip
+    else:
+        said.append(f"No drift of availability was seen (p = {model.drift:.2g}); slow drift may be there all the same.")
+    if seen.relation == "some":
+        said.append("A log says who was selected, not who was available. How many were is known only as far as rounds "
+                    "had too few; the futures differ in it, and other policies depend on it.")  # fmt: skip
+    if "mode=fair" in seen.choice.text:
+        said.append("Fair selection evens out who takes part, so that the log says little of who is available less.")
+    if past.times_s is None:
+        said.append("The log has no times: no dates, and no times of day.")
+    if past.round_bytes is not None:
+        said.append("Bytes are those of a client in the past rounds, times the clients of a coming sum.")
+    if past.doubtful:
+        said.append(f"Some weights may be rounded numbers (in {past.doubtful} of {amount(len(past.rows), 'round')}). "
+                    "For rank and exposure these sums are left out, so that more clients may be exposed to the server "
+                    f"{WORST}. Coming sums, and the semi-strong and weak guarantees, have the weights as they are "
+                    "written.")  # fmt: skip
+    if plan.span.generic:
+        said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
+    said.extend(_remaining_guarantee(choice, plan) for choice in plan.policies[1:] if choice.before is not None)
+    said.extend(_comparison_limits(past, plan, model))
+    said.append(f"As in the audit, who is exposed to the server is so {WORST}; updates that change tell less. That "
+                f"{ONLY_SUMS} is taken for granted.")  # fmt: skip
+    return said
+
+
+def _comparison_limits(past: Past, plan: FuturePlan, model: ModelChoice) -> list[str]:
+    """What forecasts were never compared with, in a sentence."""
+    few, most = TESTED_CLIENTS
+    new = [f"{len(past.clients)} clients (only {few} to {most})"] * (not few <= len(past.clients) <= most)
+    new += ["availability by the time of day"] * (model.fitted.model == "time_of_day")
+    new += ["sizes and shares that are drawn again"] * (plan.policies[0].text == "as_before")
+    new += ["policies other than the log's"] * (len(plan.policies) > 1)
+    return [f"Forecasts were never compared with what then happens for {', '.join(new)}."] if new else []
+
+
+def _remaining_guarantee(choice: PolicyChoice, plan: FuturePlan) -> str:
+    """What a policy that answers for the past's sums can still keep."""
+    policy, n = choice.policy(), len(choice.order)
+    guarantees = policy.client_guarantees(View(0, np.ones(n, bool), np.zeros(n, np.int64), before=choice.before))
+    guarantee = policy.guarantee(n)
+    if guarantees is None or guarantee is None:
+        return f"{choice.text} reads the log's sums, and keeps no guarantee."
+    notion, T = ("semi-strong", guarantee.semi_strong) if guarantee.semi_strong else ("weak", guarantee.weak)
+    assert T is not None
+    against = f"against the server {WORST} {IF_ONLY_SUMS}"
+    whole = int((guarantees > T - 1e-6).sum())
+    after = " Sums until it selects may take more." if plan.change_over else ""
+    if whole == len(guarantees):
+        keeps = f"keeps the {notion} guarantee {T} to everybody, the log's sums included"
+        return f"{choice.text}, from now on, {keeps}, {against}.{after}"
+    worst = f"{guarantees.min():.3g} to the worst"
+    left = f"leave the {notion} guarantee {T} to {whole} of {len(guarantees)} clients, and {worst}"
+    none = f"none falls below what it has, {against}.{after}"
+    return f"{choice.text}: with its reserved units the log's sums {left}; {none}"
+
+
+def _newcomers(past: Past) -> int:
+    """Clients that took part first in the last quarter."""
+    first = np.where(past.rows.any(axis=0), past.rows.argmax(axis=0), -1)
+    return int((first >= len(past.rows) * 3 // 4).sum())

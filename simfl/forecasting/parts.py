@@ -21,8 +21,7 @@ from simfl.core.children import start_python
 from simfl.core.errors import SimflError
 from simfl.core.storage.disk import write_atomically
 from simfl.core.version import RESULTS, VERSION
-from simfl.forecasting.future_plan import FuturePlan
-from simfl.forecasting.futures import Outcome, simulate
+from simfl.forecasting.futures import FuturePlan, Outcome, simulate
 
 PART = 10
 """Futures that are simulated and stored together."""
@@ -127,7 +126,7 @@ def _start(place: "PartStore", packed: str, tasks: list[PartTask]) -> "Popen[str
 
 def simulate_part(plan: FuturePlan, task: PartTask) -> Outcome:
     """Some futures under one policy."""
-    from simfl.core.one_thread import one_thread
+    from simfl.core.processor import one_thread
 
     with one_thread():
         return _stack([simulate(plan, task.policy, future) for future in range(task.first, task.stop)])

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from simfl.core.columns import Column
-from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.registration.protocol import SINCE_LATER
 
 Losses = NDArray[np.float64]
 Classes = NDArray[np.int64]

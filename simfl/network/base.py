@@ -31,17 +31,14 @@ class Links(Protocol):
         self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic], where: Address, phase: str = ""
     ) -> NDArray[np.float64]:
         """Seconds from the server to each of ``clients``, shape (n,)."""
-        ...
 
     def up_s(
         self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic], where: Address, phase: str = ""
     ) -> NDArray[np.float64]:
         """Seconds from each of ``clients`` to the server, shape (n,)."""
-        ...
 
     def latency_s(self, sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> NDArray[np.float64]:
         """Seconds that an empty message takes without jitter, shape (n,); ends as for :meth:`between_s`."""
-        ...
 
     def between_s(
         self,
@@ -55,7 +52,6 @@ class Links(Protocol):
 
         Both are clients or :data:`simfl.core.types.SERVER`; a message to oneself takes no time.
         """
-        ...
 
 
 class Network(Plugin, Protocol):
@@ -90,7 +86,6 @@ class Network(Plugin, Protocol):
             ScenarioError: a client and the server cannot reach one another, or a data file is broken.
             MissingError: a data file is not there.
         """
-        ...
 
 
 NETWORKS = Registry[Network](

@@ -1,37 +1,139 @@
 """Clients in cities of the world, with measured or modelled latencies."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.distributions import (
-    Exponential,
-    NonNegative,
-    PerClient,
-    length_problems,
-    per_client,
-    reaching,
-)
+from simfl.core.distributions import Exponential, NonNegative, PerClient, length_problems, per_client, reaching
 from simfl.core.errors import MissingError, ScenarioError, suggestion
-from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.data_folder import DataPath, data_file
+from simfl.core.storage.data_folder import DataPath, csv_rows, data_file
 from simfl.core.types import Name
-from simfl.network.atlas import ATLAS, City, distance_km
 from simfl.network.base import NETWORKS
+from simfl.network.csv_file import read_table
 from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
-from simfl.network.measured_latency import TABLES, measured_atlas, measured_s
-from simfl.network.server_link import ServerField, place_of, share_server, shares_nothing
-from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, share_edges
+from simfl.network.shared_edges import (
+    NodePlaces,
+    ServerField,
+    SharedField,
+    edge_problems,
+    place_of,
+    share_edges,
+    share_server,
+    shares_nothing,
+)
 from simfl.network.sites import connect, place
 
+EARTH_RADIUS_KM = 6371.0
+
 FIBRE_KM_PER_S = 200_000.0
+
 MAX_PROBLEMS = 20
+
+KEY = "tables"
+
+TABLES = ("latency/cities.csv", "latency/city_rtt_avg_ms.csv", "latency/city_rtt_mdev_ms.csv")
+"""The cities, the mean round-trip times between them, and their deviations, in the data folder."""
+
+
+class City(NamedTuple):
+    """Degrees north and east, and millions of people."""
+
+    latitude: float
+    longitude: float
+    population: float
+
+
+ATLAS = {
+    "Amsterdam": City(52.37, 4.90, 0.9),
+    "Athens": City(37.98, 23.73, 0.7),
+    "Atlanta": City(33.75, -84.39, 0.5),
+    "Auckland": City(-36.85, 174.76, 1.5),
+    "Bangalore": City(12.97, 77.59, 8.4),
+    "Bangkok": City(13.75, 100.50, 8.3),
+    "Barcelona": City(41.39, 2.17, 1.6),
+    "Bogota": City(4.71, -74.07, 7.4),
+    "Boston": City(42.36, -71.06, 0.7),
+    "Brussels": City(50.85, 4.35, 1.2),
+    "Bucharest": City(44.43, 26.10, 1.8),
+    "Buenos Aires": City(-34.60, -58.38, 3.1),
+    "Cairo": City(30.04, 31.24, 9.5),
+    "Cape Town": City(-33.92, 18.42, 4.0),
+    "Chennai": City(13.08, 80.27, 7.0),
+    "Chicago": City(41.88, -87.63, 2.7),
+    "Copenhagen": City(55.68, 12.57, 0.6),
+    "Dallas": City(32.78, -96.80, 1.3),
+    "Denver": City(39.74, -104.99, 0.7),
+    "Dhaka": City(23.81, 90.41, 10.0),
+    "Dubai": City(25.20, 55.27, 3.3),
+    "Dublin": City(53.35, -6.26, 0.6),
+    "Frankfurt": City(50.11, 8.68, 0.8),
+    "Geneva": City(46.20, 6.14, 0.2),
+    "Hanoi": City(21.03, 105.85, 8.0),
+    "Helsinki": City(60.17, 24.94, 0.7),
+    "Hong Kong": City(22.30, 114.17, 7.4),
+    "Houston": City(29.76, -95.37, 2.3),
+    "Istanbul": City(41.01, 28.98, 15.5),
+    "Jakarta": City(-6.21, 106.85, 10.6),
+    "Johannesburg": City(-26.20, 28.05, 5.6),
+    "Kiev": City(50.45, 30.52, 2.9),
+    "Lagos": City(6.52, 3.38, 14.0),
+    "Lima": City(-12.05, -77.04, 9.7),
+    "Lisbon": City(38.72, -9.14, 0.5),
+    "London": City(51.51, -0.13, 8.9),
+    "Los Angeles": City(34.05, -118.24, 3.9),
+    "Madrid": City(40.42, -3.70, 3.3),
+    "Manila": City(14.60, 120.98, 1.8),
+    "Melbourne": City(-37.81, 144.96, 5.0),
+    "Mexico": City(19.43, -99.13, 9.2),
+    "Miami": City(25.76, -80.19, 0.4),
+    "Milan": City(45.46, 9.19, 1.4),
+    "Montreal": City(45.50, -73.57, 1.8),
+    "Moscow": City(55.76, 37.62, 12.6),
+    "Nairobi": City(-1.29, 36.82, 4.4),
+    "New Delhi": City(28.61, 77.21, 16.8),
+    "New York": City(40.71, -74.01, 8.5),
+    "Osaka": City(34.69, 135.50, 2.7),
+    "Oslo": City(59.91, 10.75, 0.7),
+    "Paris": City(48.86, 2.35, 2.1),
+    "Perth": City(-31.95, 115.86, 2.1),
+    "Prague": City(50.08, 14.44, 1.3),
+    "Rome": City(41.90, 12.50, 2.8),
+    "San Francisco": City(37.77, -122.42, 0.9),
+    "Santiago": City(-33.45, -70.67, 6.2),
+    "Sao Paulo": City(-23.55, -46.63, 12.3),
+    "Seattle": City(47.61, -122.33, 0.7),
+    "Seoul": City(37.57, 126.98, 9.7),
+    "Shanghai": City(31.23, 121.47, 24.9),
+    "Singapore": City(1.35, 103.82, 5.7),
+    "Stockholm": City(59.33, 18.07, 1.0),
+    "Sydney": City(-33.87, 151.21, 5.3),
+    "Taipei": City(25.03, 121.57, 2.6),
+    "Tel Aviv": City(32.09, 34.78, 0.5),
+    "Tokyo": City(35.68, 139.69, 14.0),
+    "Toronto": City(43.65, -79.38, 2.8),
+    "Vancouver": City(49.28, -123.12, 0.7),
+    "Vienna": City(48.21, 16.37, 1.9),
+    "Warsaw": City(52.23, 21.01, 1.8),
+    "Washington": City(38.91, -77.04, 0.7),
+    "Zurich": City(47.38, 8.54, 0.4),
+}
+
+
+def distance_km(latitude: NDArray[np.float64], longitude: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Great-circle distances between places given in degrees, shape (n, n), by the haversine formula."""
+    north, east = np.radians(latitude), np.radians(longitude)
+    half = (north[:, None] - north) / 2, (east[:, None] - east) / 2
+    haversine = np.sin(half[0]) ** 2 + np.cos(north[:, None]) * np.cos(north) * np.sin(half[1]) ** 2
+    return 2 * EARTH_RADIUS_KM * np.arcsin(np.sqrt(np.minimum(haversine, 1)))
 
 
 @NETWORKS("cities")
@@ -71,8 +173,7 @@ class Cities:
     ] = None
     jitter_s: Jitter = None
     measured_jitter: Annotated[
-        bool,
-        Field(description="latencies vary by the measured deviation around their means; needs measured"),
+        bool, Field(description="latencies vary by the measured deviation around their means; needs measured")
     ] = False
     shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 
@@ -199,3 +300,41 @@ class CityPaths(NamedTuple):
 
     def links_to(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
         return np.array([bits.get((other, site), 0) for other in range(len(self.latency_s))], dtype=np.int64)
+
+
+def measured_atlas(path: Path) -> dict[str, City]:
+    """The cities in a CSV file; coordinates are NaN and the population 0 where it has none.
+
+    Raises:
+        ScenarioError: the file is broken.
+    """
+    (where, header), *rows = csv_rows(path, KEY) or [(path.name, [])]
+    wanted = ("city", "latitude", "longitude", "population")
+    if not set(wanted) <= set(header):
+        raise ScenarioError(KEY, f"{where}: the columns {', '.join(wanted)} are needed")
+    atlas = {}
+    for where, cells in rows:
+        values = dict(zip(header, cells, strict=False))
+        try:
+            latitude, longitude, population = (float(values.get(name) or "nan") for name in wanted[1:])
+        except ValueError as error:
+            raise ScenarioError(KEY, f"{where}: {error}") from None
+        atlas[values["city"]] = City(latitude, longitude, 0.0 if math.isnan(population) else population / 1e6)
+    return atlas
+
+
+def measured_s(path: Path, names: list[str]) -> NDArray[np.float64]:
+    """Half of a table of round-trip times in milliseconds (or of their deviations) in seconds, shape (names, names).
+
+    A pair that was measured in one direction only has that value in both; NaN where there is none.
+
+    Raises:
+        ScenarioError: the file is broken, or lacks a city.
+    """
+    known, table = read_table(path, KEY)
+    position = {name: i for i, name in enumerate(known)}
+    if missing := [name for name in names if name not in position]:
+        raise ScenarioError(KEY, f"{path.name}: there is no row for '{missing[0]}'")
+    index = [position[name] for name in names]
+    half_s = table[np.ix_(index, index)] / 2000
+    return np.where(np.isnan(half_s), half_s.T, half_s)

@@ -1,23 +1,30 @@
 """Networks in CSV files: lists of links, and square tables of round-trip times."""
 
 import math
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.parsers.expat import ExpatError, ParserCreate
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.errors import ScenarioError, suggestion
-from simfl.core.storage.data_folder import MAX_CELL, csv_rows
-from simfl.core.wording import amount
+from simfl.core.errors import ScenarioError, amount, suggestion
+from simfl.core.storage.data_folder import MAX_CELL, csv_rows, read_bytes
 from simfl.network.links import NARROWEST
-from simfl.network.topology import MAX_EDGES, Edge, Topology
+from simfl.network.sites import MAX_EDGES, Edge, Topology
 
 COLUMNS = ("src", "dst", "latency_s", "rtt_ms", "bandwidth_bytes_per_s")
 MAX_VALUE = 1e12
 HINT = "; network.latency names the value that holds latencies"
 DIVISOR = {"s": 1, "ms": 1000, "rtt_ms": 2000}
+
+LIST_FORM = "; a list of links has the columns src,dst,rtt_ms"
+
+MAX_XML_BYTES = 16 * 2**20
 
 
 class Attributes(NamedTuple):
@@ -121,9 +128,6 @@ def read_table(path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
     return _table(csv_rows(path, key), path, key)
 
 
-LIST_FORM = "; a list of links has the columns src,dst,rtt_ms"
-
-
 def _table(rows: list[tuple[str, list[str]]], path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
     names = rows[0][1][1:] if rows else []
     if len(names) < 2 or len(set(names)) < len(names) or "" in names:
@@ -160,3 +164,50 @@ def _number(value: Any, name: str, where: str, key: str) -> float:
     if not 0 <= number <= MAX_VALUE:
         raise ScenarioError(key, f"{where}{name} must be a number from 0 to {MAX_VALUE:g}, not {str(value)[:40]!r}")
     return number
+
+
+def read_xml(path: Path, key: str, directed: bool | None = None, attributes: Attributes = USUAL) -> Topology:
+    """The network in a GraphML or GEXF file, by its suffix; node ids are strings.
+
+    Each edge carries ``latency_s`` or ``rtt_ms`` and perhaps ``bandwidth_bytes_per_s``, or what ``attributes`` names;
+    other values are ignored.
+
+    Args:
+        directed: whether edges go one way; None = as the file says.
+
+    Raises:
+        ScenarioError: the file is broken, or declares entities (which such files never need).
+    """
+    import networkx
+
+    data = read_bytes(path, key, MAX_XML_BYTES)
+    _refuse_document_types(data, path, key)
+    read = networkx.read_graphml if path.suffix.lower() == ".graphml" else networkx.read_gexf
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about types that are left out: values are read as numbers anyway
+            graph = read(BytesIO(data))
+    except Exception as error:  # broken files make networkx raise almost anything
+        what = " ".join(str(error).split())[:200] or type(error).__name__
+        line = f":{error.position[0]}" if hasattr(error, "position") else ""
+        raise ScenarioError(key, f"{path.name}{line}: no readable {path.suffix[1:]} file: {what}") from None
+    edges, seen = [], set()
+    for src, dst, values in graph.edges(data=True):
+        link = edge(values, str(src), str(dst), f"{path.name}: ", key, attributes)
+        if link[:2] in seen:
+            raise ScenarioError(key, f"{path.name}: '{src}' to '{dst}' is there twice")
+        seen.add(link[:2])
+        edges.append(link)
+    return Topology(tuple(edges), graph.is_directed() if directed is None else directed)
+
+
+def _refuse_document_types(data: bytes, path: Path, key: str) -> None:
+    """Looks with the parser itself, which knows the file's encoding; what else is wrong shows when the file is read."""
+
+    def refuse(*about: object) -> None:
+        raise ScenarioError(key, f"{path.name}: document types and entities are refused")
+
+    parser = ParserCreate()
+    parser.StartDoctypeDeclHandler = parser.EntityDeclHandler = refuse
+    with suppress(ExpatError, LookupError, ValueError):
+        parser.Parse(data, True)

@@ -50,23 +50,18 @@ class FairLink(Protocol):
             alone_s: when it would end if nothing held it up.
             share: of the link that it can take at most, in (0, 1].
         """
-        ...
 
     def remove(self, now_s: float, serial: int) -> float:
         """A message is given up; by how many seconds, at least, it would have ended later than alone."""
-        ...
 
     def end(self) -> list[Ended]:
         """Follows the link until ``next_s``; the messages that end then."""
-        ...
 
     def state(self) -> Floats:
         """All but the messages themselves, (1 + messages, 5)."""
-        ...
 
     def restore(self, state: Floats, messages: dict[int, Any]) -> None:
         """Goes back to a :meth:`state`; ``messages`` by their serial numbers."""
-        ...
 
 
 class _Entry:

@@ -6,20 +6,25 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from simfl.core.errors import ScenarioError
-from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath
 from simfl.core.types import Name
 from simfl.network.base import NETWORKS
-from simfl.network.csv_file import Attributes, read_csv
+from simfl.network.csv_file import Attributes, read_csv, read_xml
 from simfl.network.links import Jitter, PathLinks
-from simfl.network.members import Clients, NodePlacement, members, node_problems
-from simfl.network.server_link import ServerField, place_of, share_server, shares_nothing
-from simfl.network.shared_edges import NodePlaces, SharedField, refuse_wrong_edges, share_edges
-from simfl.network.sites import connect
-from simfl.network.topology import Topology
-from simfl.network.xml_file import read_xml
+from simfl.network.shared_edges import (
+    NodePlaces,
+    ServerField,
+    SharedField,
+    place_of,
+    refuse_wrong_edges,
+    share_edges,
+    share_server,
+    shares_nothing,
+)
+from simfl.network.sites import Clients, NodePlacement, Topology, connect, members, node_problems
 
 SUFFIXES = (".csv", ".graphml", ".gexf")
 
@@ -38,8 +43,7 @@ class NetworkFile:
         Field(description="whether links go one way; null = as the file says (CSV: both ways unless both are listed)"),
     ] = None
     latency: Annotated[
-        Name | None,
-        Field(description="attribute or column that holds a link's latency; null = latency_s or rtt_ms"),
+        Name | None, Field(description="attribute or column that holds a link's latency; null = latency_s or rtt_ms")
     ] = None
     unit: Annotated[
         Literal["s", "ms", "rtt_ms"],

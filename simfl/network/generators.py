@@ -9,17 +9,23 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.distributions import DistributionField, per_client, reaching
-from simfl.core.errors import ScenarioError
-from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.errors import ScenarioError, there_are
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.wording import there_are
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, seconds_per_byte
-from simfl.network.server_link import ServerLink, share_server, shares_nothing
-from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, refuse_wrong_edges, share_edges
-from simfl.network.sites import connect
-from simfl.network.topology import MAX_EDGES, GraphSites
+from simfl.network.shared_edges import (
+    NodePlaces,
+    ServerLink,
+    SharedField,
+    edge_problems,
+    refuse_wrong_edges,
+    share_edges,
+    share_server,
+    shares_nothing,
+)
+from simfl.network.sites import MAX_EDGES, GraphSites, connect
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,17 +6,23 @@ from typing import Annotated
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from simfl.core.distributions import NonNegative
-from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Name
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks
-from simfl.network.members import Clients, NodePlacement, members, node_problems
-from simfl.network.server_link import ServerField, place_of, share_server, shares_nothing
-from simfl.network.shared_edges import NodePlaces, SharedField, edge_problems, share_edges
-from simfl.network.sites import connect
-from simfl.network.topology import Edge, Topology
+from simfl.network.shared_edges import (
+    NodePlaces,
+    ServerField,
+    SharedField,
+    edge_problems,
+    place_of,
+    share_edges,
+    share_server,
+    shares_nothing,
+)
+from simfl.network.sites import Clients, Edge, NodePlacement, Topology, connect, members, node_problems
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,7 @@ class Graph:
     """Nodes and links; a message takes the path of least latency, at the bandwidth of its narrowest link."""
 
     edges: Annotated[
-        tuple[EdgeField, ...],
-        Field(max_length=100_000, description="links: [node, node, latency_s] or a mapping"),
+        tuple[EdgeField, ...], Field(max_length=100_000, description="links: [node, node, latency_s] or a mapping")
     ]
     server: Annotated[ServerField, Field(description="the server's node, or a mapping: its name, and its own link")] = (
         "server"

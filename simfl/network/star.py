@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.distributions import PerClient, length_problems, per_client, reaching
-from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Name
 from simfl.network.base import NETWORKS
 from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
-from simfl.network.server_link import ServerLink, share_server, shares_nothing
+from simfl.network.shared_edges import ServerLink, share_server, shares_nothing
 
 
 @NETWORKS("star")

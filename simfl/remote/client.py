@@ -198,7 +198,7 @@ class RemoteTraining:
     def __init__(self, client: int, project: Mapping[str, Any]) -> None:
         from simfl.core.rng import Streams
         from simfl.scenario import Scenario
-        from simfl.scenario.trust import Trust
+        from simfl.scenario.plugin_files import Trust
 
         data = dict(project["scenario"])
         if data.get("plugins"):

@@ -15,10 +15,9 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from simfl.core.errors import SimflError
-from simfl.core.remote_clients import JobRequest
+from simfl.core.errors import SimflError, amount
 from simfl.core.storage.disk import naming, open_own, write_atomically
-from simfl.core.wording import amount
+from simfl.core.types import JobRequest
 from simfl.remote.wall_clock import ClockSource, WallClock
 from simfl.results.file_names import JOB_TIMES
 from simfl.results.tables import csv_bytes

@@ -1,22 +1,30 @@
 """Remote clients, their open jobs and their updates: the state behind the HTTP server."""
 
 import hmac
+import io
 import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from math import isfinite
-from threading import Condition
+from pathlib import Path
+from threading import Condition, Lock
 from typing import Any
 
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from simfl.core.errors import IntegrityError
 from simfl.core.http.handler import RequestError
 from simfl.core.json_data import JsonObject
-from simfl.core.remote_clients import JobRequest, JobResult, RemoteClientError
+from simfl.core.storage.disk import make_folder, refuse_link, touch
+from simfl.core.types import JobRequest, JobResult, RemoteClientError
 from simfl.remote.job_times import JobTimes
-from simfl.remote.status_files import ClientStatusFiles
-from simfl.remote.update_files import HEADER_BYTES, parse_update
 from simfl.results.client_updates import UpdateRecord, UpdateStore, npy_bytes
+from simfl.results.file_names import JOINED, JOINED_LIST
+from simfl.results.sealed_files import read_sealed, write_sealed
 
 MOST_SCORES = 100
 """Names of scores that a client may have."""
@@ -26,6 +34,9 @@ NONE = (None, None)
 
 MOST_WAIT_S = 30.0
 """How long a client is kept waiting for a job before the answer that there is none yet."""
+
+HEADER_BYTES = 4096
+"""What an .npy file may have besides its numbers."""
 
 
 @dataclass
@@ -59,7 +70,7 @@ class _JoinedClient:
 class RemoteJobs:
     """Jobs of remote clients: handed out over HTTP, one queue a client. Any thread may call its methods.
 
-    Implements :class:`simfl.core.remote_clients.RemoteClients`.
+    Implements :class:`simfl.core.types.RemoteClients`.
 
     Args:
         clients: numbers of the remote clients.
@@ -295,3 +306,64 @@ class RemoteJobs:
 def _few(names: Any) -> str:
     listed = list(map(str, names))
     return ", ".join(listed[:10]) + (" ..." if len(listed) > 10 else "")
+
+
+class ClientStatusFiles:
+    """Status files of the clients of one run. Any thread may call its methods.
+
+    Args:
+        folder: of the run.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._list_lock = Lock()
+
+    def write(self, client: int, status: Mapping[str, object]) -> None:
+        """Writes what is known of a client; when it was last seen is the file's age."""
+        path = self._path(client)
+        make_folder(path.parent, self.folder.parent)
+        write_sealed(path, {"run": self.folder.name, "client": client, **status})
+        self._list(client)
+
+    def touch(self, client: int) -> None:
+        """Notes that a client has just been heard of."""
+        path = self._path(client)
+        refuse_link(path.parent)
+        touch(path)
+
+    def _path(self, client: int) -> Path:
+        return self.folder / JOINED / f"{client}.json"
+
+    def _list(self, client: int) -> None:
+        """Notes that a client has a file; who is not noted yet may have one, too: a kill came between."""
+        path, run = self.folder / JOINED / JOINED_LIST, self.folder.name
+        with self._list_lock:
+            try:
+                before = read_sealed(path) or {}
+            except IntegrityError:  # written anew
+                before = {}
+            known = before["clients"] if before.get("run") == run else []
+            if client not in known:
+                write_sealed(path, {"run": run, "clients": sorted({*known, client})})
+
+
+def parse_update(data: bytes, dimension: int) -> NDArray[np.float32]:
+    """
+    Raises:
+        RequestError: the data are no .npy file of this many finite float32 numbers.
+    """
+    file = io.BytesIO(data)
+    try:
+        read = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(file)]
+        shape, _, dtype = read(file)
+    except Exception:  # whatever hostile bytes make numpy raise
+        raise RequestError(422, "not an .npy file") from None
+    if dtype != np.dtype("<f4") or shape != (dimension,):
+        raise RequestError(422, f"an array of {dimension} float32 numbers is needed, got {dtype} {shape}"[:200])
+    if len(rest := file.read()) != 4 * dimension:
+        raise RequestError(422, f"{4 * dimension} bytes of numbers are needed, got {len(rest)}")
+    update = np.frombuffer(rest, dtype="<f4")
+    if not np.isfinite(update).all():
+        raise RequestError(422, "it holds numbers that are not finite")
+    return update

@@ -13,11 +13,9 @@ class ClockSource(Protocol):
 
     def now_s(self) -> float:
         """Seconds, never decreasing."""
-        ...
 
     def sleep(self, seconds: float) -> None:
         """Waits; no time, or a negative one, is over at once."""
-        ...
 
 
 class WallClock:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from math import inf, isinf
 from typing import NamedTuple
 
-from simfl.core.wording import amount
+from simfl.core.errors import amount
 from simfl.report.study import Group, Run
 
 NOTIONS = ("semi-strong", "weak", "strong")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfl.core.certificate_words import about
+from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
-from simfl.core.wording import amount
 from simfl.report import style
 from simfl.report.advice import Advice, advise, cautions, family_level
 from simfl.report.figures import Kind, NothingToDraw, figures

@@ -4,9 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from simfl.core.columns import TARGET_COLUMNS
+from simfl.core.columns import FORMS, TARGET_COLUMNS, heading, mean_text
 from simfl.core.errors import SimflError, printable, suggestion
-from simfl.core.number_text import FORMS, heading, mean_text
 from simfl.report.measures import StudyMeasure, with_values
 from simfl.report.page_tables import best_groups
 from simfl.report.study import Study

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from simfl.core.certificate_words import IF_ONLY_SUMS, RECONSTRUCTABLE, WORST, basis
+from simfl.core.errors import amount
 from simfl.core.payload import SAMPLES, UPDATE
-from simfl.core.wording import amount
 from simfl.experiments.compare.differences import HIDES
 from simfl.report.advice import family_level
 from simfl.report.guarantee_bounds import AS_FAR, GuaranteeBounds, least, weak_bounds

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import IntegrityError, SimflError
-from simfl.core.remote_clients import JobRequest, JobResult, RemoteClientError
 from simfl.core.storage.disk import make_folder, naming, open_own, refuse_link, write_atomically
+from simfl.core.types import JobRequest, JobResult, RemoteClientError
 from simfl.results.file_names import UPDATES, UPDATES_FOLDER, is_finished
 from simfl.results.folder import ResultsFolder, read_update
 from simfl.results.tables import csv_bytes

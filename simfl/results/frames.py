@@ -5,9 +5,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfl.core.columns import Column
+from simfl.core.columns import Column, heading, number
 from simfl.core.errors import SimflError
-from simfl.core.number_text import heading, number
 from simfl.results.file_names import is_finished
 from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import read_table

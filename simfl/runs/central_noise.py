@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.coverage import STALEST, exposing, told_by_compression, unstated_weights
+from simfl.core.coverage import STALEST, exposing, silent_server, told_by_compression, unstated_weights
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.core.server_promises import silent_server
 from simfl.privacy.accountant import ACCOUNTANTS, noise_multiplier
 from simfl.privacy.certify.chain import Beside, candidates
 from simfl.privacy.stage import STAGES

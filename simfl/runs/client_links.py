@@ -7,9 +7,8 @@ import numpy as np
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.devices.profiles import LINE, client_profiles
-from simfl.network.access import AccessLines
 from simfl.network.base import Links
-from simfl.network.links import PathLinks
+from simfl.network.links import AccessLines, PathLinks
 from simfl.scenario import Scenario
 
 

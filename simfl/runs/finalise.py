@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents.aggregation.final_attacks import document as document_of
+from simfl.agents.aggregation.attack_runner import document as document_of
 from simfl.agents.aggregation.metric_runner import checked_values
 from simfl.attacks.base import Finding
 from simfl.core.certificate_words import AGGREGATES_ONLY, premises_of

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents import Components, RoundResult, finalise_attacks, make_server
-from simfl.agents.aggregation.state import under
 from simfl.agents.world import World
 from simfl.attacks.base import Finding
+from simfl.core.types import under
 from simfl.training.base import Rule
 
 

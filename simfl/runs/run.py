@@ -11,7 +11,7 @@ from simfl.core.errors import BusyError, IntegrityError, ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import refuse_altered
 from simfl.core.rng import Streams
-from simfl.core.storage.cache import bypass_cache
+from simfl.core.storage.data_folder import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
 from simfl.network.links import sharing
 from simfl.results.client_updates import UpdateReplay
@@ -25,7 +25,7 @@ from simfl.runs.client_links import build_links
 from simfl.runs.clients_table import clients_files
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
 from simfl.scenario import Scenario, data_files
-from simfl.scenario.trust import Trust
+from simfl.scenario.plugin_files import Trust
 from simfl.scenario.yaml.places import dotted_key
 from simfl.selection.asking import shuffle_clients
 from simfl.training.base import Rule

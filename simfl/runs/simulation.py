@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from simfl.agents import Components, MetricRunner, RoundResult, Server, finalise_attacks, make_server
-from simfl.agents.aggregation.state import under
 from simfl.agents.world import World
 from simfl.attacks.base import Finding, ServerView
 from simfl.core.columns import ROUND_COLUMNS
 from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import remove_folder
+from simfl.core.types import under
 from simfl.metrics.participation import Tally
 from simfl.results import checkpoint
 from simfl.results.file_names import BEGUN, JOINED, OWN, PRUNED, UPDATES

@@ -12,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents import RoundResult
-from simfl.core.coverage import changing_lengths, exposing, told_by_compression
+from simfl.core.coverage import changing_lengths, exposing, silent_server, told_by_compression
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import changing_weights
-from simfl.core.server_promises import silent_server
-from simfl.core.tolerance import tolerated_colluders
+from simfl.core.scenario_view import changing_weights, tolerated_colluders
 from simfl.core.types import SERVER
 from simfl.privacy.certify.observer_view import UNCOUNTED, Clear, Event, NoiseTerm, ObserverView
 from simfl.results.run_files import participation_matrices, read_messages

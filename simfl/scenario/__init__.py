@@ -4,13 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simfl.scenario.model import Scenario
-    from simfl.scenario.source import Source
+    from simfl.scenario.model import Scenario, Source
     from simfl.scenario.yaml.places import InvalidScenario, Place, Problem
 
 __all__ = ["InvalidScenario", "Place", "Problem", "Scenario", "Source"]
 
-_HOMES = {"Scenario": "model", "Source": "source"} | dict.fromkeys(
+_HOMES = {"Scenario": "model", "Source": "model"} | dict.fromkeys(
     ("InvalidScenario", "Place", "Problem"), "yaml.places"
 )
 """Imported when they are asked for: who only reads a file (completion does) needs no plugins."""

@@ -1,32 +1,54 @@
-"""What cannot work in a scenario although every key of it is valid by itself."""
+"""A scenario completed and checked: what cannot work in it although every key of it is valid by itself."""
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import fields, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from simfl.core import coverage
-from simfl.core.compression_coverage import compression_problems
-from simfl.core.registration.protocol import is_plugin
+from simfl.core.errors import ScenarioError
+from simfl.core.registration.protocol import default_of, is_plugin
+from simfl.core.rng import Streams
 from simfl.core.storage.data_folder import data_places
+from simfl.devices import AVAILABILITY, COMPUTATION, Devices
+from simfl.devices.profiles import read_profiles
+from simfl.learning.objects.choice import python_objects
 from simfl.scenario import column_owners, data_files, plugin_files, resolution
 from simfl.scenario.digest import content_of
-from simfl.scenario.yaml.places import KeyPath, shown
+from simfl.scenario.plugin_files import Trust, note_executed
+from simfl.scenario.yaml.places import KeyPath, dotted_key, shown
+from simfl.secagg import PROTOCOLS
 from simfl.selection.asking import unreadable
 
 if TYPE_CHECKING:
     from simfl.scenario.model import Scenario
 
+PARTS = {"computation": (COMPUTATION, "samples_per_s"), "availability": (AVAILABILITY, "availability")}
+"""Parts of ``devices`` that a column of the file decides: the family of the part, and the column."""
+
+S = TypeVar("S", bound="Scenario")
+
+Wrong = list[tuple[KeyPath, str]]
+
+_accepted: set[str] = set()
+
 
 def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
     """What is wrong, each with the key where it is."""
+    algorithm, compression = scenario.training.algorithm.name, scenario.compression.name
     return [
         *resolution.check_all(scenario),
         *_missing_files(scenario),
         *_plugins_not_named(scenario),
         *column_owners.problems(scenario),
-        *_uncovered_parts(scenario),
-        *_compression(scenario),
-        *((("selection",), f"{scenario.selection.name} {message}") for message in _selection(scenario)),
+        *((algorithm_key(scenario), f"{algorithm} {message}") for message in coverage.coverage_problems(scenario)),
+        *((("compression",), f"{compression} {message}") for message in coverage.compression_problems(scenario)),
+        *(
+            (("selection",), f"{scenario.selection.name} {message}")
+            for message in unreadable(scenario) or coverage.selection_problems(scenario)
+        ),
     ]
 
 
@@ -51,18 +73,98 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
             yield path, f"'{cls.name}' is of a plugin file that this scenario does not name under plugins"
 
 
-def _selection(scenario: "Scenario") -> list[str]:
-    """What the policy reads that nobody can tell it, or that a certificate does not cover."""
-    return unreadable(scenario) or coverage.selection_problems(scenario)
+def fill_in(scenario: "Scenario") -> tuple[Devices, list[tuple[KeyPath, str]]]:
+    """The scenario's ``devices``, whose parts take from the profiles what these have, and what is wrong with them.
+
+    A part that was left at its default becomes ``profile`` if the file has its column. Latency and bandwidths need no
+    part: they are the client's own line before whatever network there is.
+    """
+    devices: Devices = scenario.devices
+    if devices.profiles is None:
+        return devices, []
+    path = scenario.file(devices.profiles)
+    if not path.is_file():  # said where all files are looked for
+        return devices, []
+    try:
+        table = read_profiles(path)
+        table.rows(scenario.clients, Streams(scenario.seed))
+    except ScenarioError as error:
+        return devices, [(("devices", "profiles"), error.message)]
+    defaults = {field.name: default_of(field) for field in fields(Devices)}
+    problems: list[tuple[KeyPath, str]] = []
+    for part, (family, column) in PARTS.items():
+        chosen, profiled = getattr(devices, part), family.of("profile")
+        if column in table.columns and chosen == defaults[part]:
+            devices = replace(devices, **{part: profiled})
+        elif column in table.columns and chosen != profiled:
+            both = f"'{chosen.name}' and the column {column} of {table.file} (devices.profiles) both say the same"
+            problems.append((("devices", part), f"{both}; leave {part} out, or take the column out"))
+        elif column not in table.columns and chosen == profiled:
+            problems.append((("devices", part), f"{table.file} (devices.profiles) has no column {column}"))
+    return devices, problems
 
 
-def _uncovered_parts(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
-    """What the client algorithm sends although a certificate does not cover it."""
-    name = scenario.training.algorithm.name
-    yield from ((algorithm_key(scenario), f"{name} {message}") for message in coverage.coverage_problems(scenario))
+def complete(scenario: S) -> tuple[S, Wrong]:
+    """The scenario with every automatic field, and what is wrong in it.
+
+    ``secagg: null`` is ``ideal`` where nothing speaks against it, that is where the server needs a weighted sum and
+    nothing else, and ``plain`` where something does. The first is the one assumption that a default makes.
+    """
+    if scenario.secagg is not None:
+        return _resolve(scenario)
+    assumed, against = _resolve(replace(scenario, secagg=PROTOCOLS.of("ideal")))
+    if not against:
+        why = f"take for granted that {assumed.secagg.assumes}; a protocol (simfl list secagg) costs time and bytes"
+        return _with_note(assumed, f"secagg: not said, so {assumed.secagg.name}: numbers about privacy {why}"), []
+    shown, wrong = _resolve(replace(scenario, secagg=PROTOCOLS.of("plain")))
+    key, why = next((item for item in against if item not in wrong), against[0])
+    said = f"secagg: not said, so {shown.secagg.name}, since the server sees each update: {dotted_key(key)} {why}"
+    return _with_note(shown, said), wrong
 
 
-def _compression(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
-    """What compression cannot code, or tells although a certificate does not cover it."""
-    name = scenario.compression.name
-    yield from ((("compression",), f"{name} {message}") for message in compression_problems(scenario))
+def _resolve(scenario: S) -> tuple[S, Wrong]:
+    scenario, wrong = resolution.resolve(scenario)
+    return scenario, wrong or conflicts(scenario)
+
+
+def _with_note(scenario: S, note: str) -> S:
+    return replace(scenario, source=replace(scenario.source, notes=(*scenario.source.notes, note)))
+
+
+def refuse_untrusted(scenario: "Scenario", trust: Trust) -> list[tuple[KeyPath, str]]:
+    """What may not be executed, found before anything is.
+
+    What may be is noted as executed, where the user has named the scenario.
+    """
+    named = [part for part in python_objects(scenario.learning) if not part.handed_in and ":" in part.object]
+    if not named:
+        return []
+    from simfl.learning.objects.handles import module_file
+
+    problems: list[tuple[KeyPath, str]] = []
+    for part in named:
+        if (file := module_file(part.object, part.place(scenario))) is None:
+            continue  # there is nothing to execute, which is said when it is imported
+        path, mark = file.resolve(), module_mark(file)
+        try:
+            trust.check(path, sha256(path.read_bytes()).hexdigest(), mark)
+        except ValueError as error:
+            where = next(path for path, plugin in resolution.walk(scenario) if plugin is part)
+            said = str(error).replace("is a plugin file", "is of a module")
+            problems.append(((*where, "object"), f"{part.object} {said}"))
+            continue
+        _accepted.add(mark)
+        if trust.named:
+            note_executed(mark)
+    return problems
+
+
+def module_mark(file: Path) -> str:
+    """SHA-256, hexadecimal, of a module's path and content."""
+    path = file.resolve()
+    return sha256(os.fsencode(path) + b"\0" + path.read_bytes()).hexdigest()
+
+
+def accepted_marks() -> frozenset[str]:
+    """The marks of all modules that this process was allowed to execute."""
+    return frozenset(_accepted)

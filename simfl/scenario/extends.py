@@ -18,10 +18,9 @@ from simfl.scenario import data_files, plugin_files
 from simfl.scenario.builtin import ScenarioFile, find, folder_instead, no_such
 from simfl.scenario.fields import annotation_at, options, owner, registry_of
 from simfl.scenario.overrides import Change
-from simfl.scenario.trust import NAMED, Trust
+from simfl.scenario.plugin_files import NAMED, Trust
 from simfl.scenario.yaml.places import InvalidScenario, KeyPath, Place, Problem, shown
-from simfl.scenario.yaml.reader import Document, read
-from simfl.scenario.yaml.text import MAX_BYTES, decode
+from simfl.scenario.yaml.reader import MAX_BYTES, Document, decode, read
 
 EXTENDS = "extends"
 LONGEST = 20

@@ -9,12 +9,15 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
-from simfl.core.registration.plugin_data import default_of, plain, required_fields
-from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.protocol import Plugin, default_of, plain, required_fields
 from simfl.core.registration.registry import Registry
 from simfl.scenario.yaml.places import KeyPath
 
 DEEPEST = 3
+
+_NAMES = {int: "integer", float: "number", str: "text", bool: "true or false", NoneType: "null", Any: "anything"}
+
+_BOUNDS = {Ge: (">=", "ge"), Gt: (">", "gt"), Le: ("<=", "le"), Lt: ("<", "lt")}
 
 
 @cache
@@ -160,10 +163,6 @@ def _text(annotation: Any) -> str:
         return ""
     infos = [part for part in annotation.__metadata__ if isinstance(part, FieldInfo)]
     return next((info.description for info in reversed(infos) if info.description), _text(annotation.__origin__))
-
-
-_NAMES = {int: "integer", float: "number", str: "text", bool: "true or false", NoneType: "null", Any: "anything"}
-_BOUNDS = {Ge: (">=", "ge"), Gt: (">", "gt"), Le: ("<=", "le"), Lt: ("<", "lt")}
 
 
 def _words(annotation: Any) -> str:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError, core_schema
 
 from simfl.attacks import OBSERVERS
 from simfl.compression import COMPRESSIONS
 from simfl.core import coverage
 from simfl.core.errors import ScenarioError
 from simfl.core.json_data import JsonObject
-from simfl.core.registration.plugin_data import SINCE_LATER, plain
+from simfl.core.registration.protocol import SINCE_LATER, plain
 from simfl.core.registration.registry import OrNull, validate
 from simfl.core.scenario_view import RuntimeOptions
 from simfl.core.storage.data_folder import DATA_PATH
@@ -24,17 +25,15 @@ from simfl.learning import LEARNING
 from simfl.metrics import METRICS
 from simfl.network import NETWORKS
 from simfl.privacy import PRIVACY
-from simfl.scenario import checks, data_files, device_profiles, named_code, overrides, unsaid_protocol
+from simfl.scenario import checks, data_files, overrides
 from simfl.scenario import plugin_files as pluginfiles
 from simfl.scenario import resolution as plugins
 from simfl.scenario.builtin import find
 from simfl.scenario.digest import digest_of, origins_of
 from simfl.scenario.extends import merge_extended, read_scenario_file
-from simfl.scenario.source import NotAKey, Source
-from simfl.scenario.trust import NAMED, Trust
-from simfl.scenario.yaml.places import InvalidScenario, KeyPath, Problem, dotted_key, in_order
-from simfl.scenario.yaml.reader import Document, read
-from simfl.scenario.yaml.scalars import LARGEST
+from simfl.scenario.plugin_files import NAMED, Trust
+from simfl.scenario.yaml.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted_key, in_order
+from simfl.scenario.yaml.reader import LARGEST, Document, read
 from simfl.scenario.yaml.writer import as_data, dump
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
@@ -44,9 +43,41 @@ MAX_CLIENTS = 10**8
 
 PluginPath = Annotated[str, Field(min_length=1, max_length=4096, pattern=r"\.py$"), DATA_PATH]
 
-
 _NAMES_PLUGINS = re.compile(r"\s*plugins\s*[.=]")
 """An override that names plugin files."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a scenario was read.
+
+    Attributes:
+        folder: what its data files are relative to.
+        places: where its keys stand.
+        means: with what it is run.
+        notes: what was chosen because the scenario does not say it, in words.
+    """
+
+    folder: Path = Path()
+    places: Places = field(default_factory=lambda: Places(Place("scenario")))
+    means: RuntimeOptions = RuntimeOptions()
+    notes: tuple[str, ...] = ()
+
+
+class NotAKey:
+    """Marks a field of the scenario that no YAML key sets."""
+
+    @staticmethod
+    def __get_pydantic_core_schema__(source: object, handler: object) -> core_schema.CoreSchema:
+        return core_schema.no_info_plain_validator_function(NotAKey.refuse)
+
+    @staticmethod
+    def refuse(value: object) -> Any:
+        raise PydanticCustomError("unexpected_keyword_argument", "unknown key")
+
+    @staticmethod
+    def __get_pydantic_json_schema__(schema: object, handler: object) -> JsonObject:
+        return {"not": {}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +141,7 @@ class Scenario:
 
     @classmethod
     def load(
-        cls,
-        path: Path | str,
-        overrides: Iterable[str] = (),
-        plugins: Iterable[Path] = (),
-        trust: Trust = NAMED,
+        cls, path: Path | str, overrides: Iterable[str] = (), plugins: Iterable[Path] = (), trust: Trust = NAMED
     ) -> Self:
         """Reads a scenario file. The plugin files that it names are executed.
 
@@ -206,12 +233,12 @@ class Scenario:
         return scenario._complete(document, trust)
 
     def _complete(self, document: Document, trust: Trust) -> Self:
-        scenario, wrong = self, named_code.refuse_untrusted(self, trust)
+        scenario, wrong = self, checks.refuse_untrusted(self, trust)
         if not wrong:
-            devices, wrong = device_profiles.fill_in(scenario)
+            devices, wrong = checks.fill_in(scenario)
             scenario = replace(scenario, devices=devices)
         if not wrong:
-            scenario, wrong = unsaid_protocol.complete(scenario)
+            scenario, wrong = checks.complete(scenario)
         located = [scenario._problem(path, message) for path, message in wrong]
         if located or document.problems:
             raise InvalidScenario(in_order([*document.problems, *located]))

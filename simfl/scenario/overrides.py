@@ -11,18 +11,20 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 from simfl.core.json_data import JsonObject
-from simfl.core.registration.plugin_data import default_of, plain
-from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.protocol import Plugin, default_of, plain
 from simfl.core.registration.registry import Registry
 from simfl.scenario.fields import annotation_at, keys_of, owner, registry_of
-from simfl.scenario.separators import SHORTHAND, split_fields
 from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, shown
-from simfl.scenario.yaml.reader import MAX_DEPTH, Document, read
-from simfl.scenario.yaml.scalars import scalar
+from simfl.scenario.yaml.reader import MAX_DEPTH, Document, read, scalar
 
 FORM = "an override has the form key=value without spaces"
 
 _KEY = re.compile(r"[A-Za-z_][\w-]*|[0-9]+")
+
+SHORTHAND = re.compile(r"([A-Za-z_][\w-]*):(?=[A-Za-z_][\w.-]*=)")
+"""How a plugin with fields begins: its name, a colon, and the first field's name and equals sign behind it."""
+
+_FIELD = re.compile(r"\s*[A-Za-z_][\w.-]*=")
 
 
 class _Bad(Exception):
@@ -222,3 +224,60 @@ def _has(data: object, key: object) -> bool:
     if isinstance(data, dict):
         return key in data
     return isinstance(data, list) and isinstance(key, int) and 0 <= key < len(data)
+
+
+def split_values(text: str) -> list[str]:
+    """The values of a key, each as ``simfl run`` takes it, fields separated by commas.
+
+    >>> split_values("random,batch_partition:T=4;mode=fair,[1, 2]")
+    ['random', 'batch_partition:T=4,mode=fair', '[1, 2]']
+    """
+    values: list[str] = []
+    for part in _outside_brackets(text, ","):
+        if values and SHORTHAND.match(values[-1]) and _FIELD.match(part):
+            values[-1] += f",{part.strip()}"
+        else:
+            values.append(part.strip())
+    return [_with_commas(value) for value in values]
+
+
+def split_fields(text: str) -> list[str]:
+    """The fields of a plugin, from the text behind its colon.
+
+    >>> split_fields("T=4,mode=fair;weights=[1, 2]")
+    ['T=4', 'mode=fair', 'weights=[1, 2]']
+    """
+    return [field for part in _outside_brackets(text, ",") for field in _at_semicolons(part)]
+
+
+def _with_commas(value: str) -> str:
+    match = SHORTHAND.match(value)
+    return value[: match.end()] + ",".join(split_fields(value[match.end() :])) if match else value
+
+
+def _at_semicolons(text: str) -> list[str]:
+    """The parts before and behind semicolons that a field follows."""
+    fields: list[str] = []
+    for part in _outside_brackets(text, ";"):
+        if fields and not _FIELD.match(part):
+            fields[-1] += f";{part}"
+        else:
+            fields.append(part)
+    return fields
+
+
+def _outside_brackets(text: str, separator: str) -> list[str]:
+    """The parts between separators that stand in no bracket and no quote."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        else:
+            depth += (character in "[{") - (character in "]}")
+        if character == separator and depth == 0 and not quote:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.errors import amount
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Units, View
-from simfl.core.wording import amount
 from simfl.selection.base import POLICIES, Scalars, nobody
 from simfl.selection.units.blocks import count, in_order
 from simfl.selection.units.sizes import Problem, at_most_clients

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import LATE, Column
-from simfl.core.errors import ScenarioError
-from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.errors import ScenarioError, amount
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.wording import amount
 from simfl.training.base import RULES, Losses
 from simfl.training.sgd_rule import SgdRule
 

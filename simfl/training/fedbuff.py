@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.errors import amount, there_are
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.wording import amount, there_are
 from simfl.training.base import RULES
 from simfl.training.sgd_rule import SgdRule
 from simfl.training.staleness import ARRIVALS, STALENESS, Clock, ConstantStaleness

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from simfl.agents import BufferedServer, make_server
+from simfl.agents.buffered import block_server
 from simfl.agents.buffered import server as buffered
-from simfl.agents.buffered import working_clients
 from simfl.agents.buffered.block_server import BlockServer
 from simfl.agents.world import World
 from simfl.core.errors import SimflError
@@ -112,7 +112,7 @@ def test_a_trace_changes_no_table(tmp_path):
 def test_a_run_in_which_all_fail_ends_with_the_same_words():
     errors = []
     for make in (make_server, BufferedServer):
-        limits = (mock.patch.object(module, "MAX_FAILED_JOBS", 30) for module in (working_clients, buffered))
+        limits = (mock.patch.object(module, "MAX_FAILED_JOBS", 30) for module in (block_server, buffered))
         with next(limits), next(limits), pytest.raises(SimflError, match="31 jobs in a row have failed") as caught:
             played(["devices.failure.probability=1"], make)
         errors.append(str(caught.value))

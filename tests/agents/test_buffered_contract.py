@@ -10,9 +10,9 @@ from simfl.agents import SERVERS, Components
 from simfl.agents.world import World
 from simfl.core.distributions import HalfNormal
 from simfl.core.rng import Streams
-from simfl.devices.bernoulli import Bernoulli
 from simfl.devices.computation import RandomTime
 from simfl.devices.failure import BernoulliFailure
+from simfl.devices.random_availability import Bernoulli
 from simfl.metrics.participation import concurrency
 from simfl.network.star import Star
 from simfl.selection import POLICIES

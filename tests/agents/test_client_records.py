@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from simfl.agents.aggregation import client_records
+from simfl.agents.aggregation import policy_queries
 from simfl.core.types import CLEAR_FIELDS
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
@@ -42,7 +42,7 @@ def rows(path):
 @pytest.mark.parametrize("rule", ["training.rounds=6", FEDBUFF])
 def test_losses_are_those_of_the_model_that_a_job_began_with(tmp_path, monkeypatch, rule):
     """Beside plain numpy: softmax cross-entropy of the received model on the client's own samples, when last summed."""
-    noted, real = [], client_records.ClientRecords._measure
+    noted, real = [], policy_queries.ClientRecords._measure
 
     def measure(self, clients, jobs):
         real(self, clients, jobs)
@@ -50,7 +50,7 @@ def test_losses_are_those_of_the_model_that_a_job_began_with(tmp_path, monkeypat
             if job.client in clients:
                 noted.append((job, self.parts.learner.get(job.start), self.reports["loss_rms"][job.client]))
 
-    monkeypatch.setattr(client_records.ClientRecords, "_measure", measure)
+    monkeypatch.setattr(policy_queries.ClientRecords, "_measure", measure)
     played = scenario(rule)
     run(played, tmp_path)
     learner = build(played).learner
@@ -66,7 +66,7 @@ def test_losses_are_those_of_the_model_that_a_job_began_with(tmp_path, monkeypat
 
 def test_seconds_are_those_from_the_model_to_the_update(tmp_path):
     """Of every client the last completed job's, as events.jsonl has it; estimates are exact where nothing is drawn."""
-    seen, known = {}, client_records.ClientRecords.known
+    seen, known = {}, policy_queries.ClientRecords.known
 
     def watch(self, version):
         now = known(self, version)
@@ -75,7 +75,7 @@ def test_seconds_are_those_from_the_model_to_the_update(tmp_path):
         return now
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(client_records.ClientRecords, "known", watch)
+        patch.setattr(policy_queries.ClientRecords, "known", watch)
         finished = run(scenario("trace=events"), tmp_path)
     sent, last, arrived = {}, {}, []
     for line in open(finished.path / "events.jsonl"):
@@ -158,7 +158,7 @@ def test_numbers_in_clear_are_refused_where_a_promise_would_have_to_cover_them(t
 
 def test_a_policy_that_reads_nothing_costs_nothing(tmp_path):
     parts = build(scenario("selection=random:k=4"))
-    records = client_records.ClientRecords(parts)
+    records = policy_queries.ClientRecords(parts)
     assert not records.reports and not records.estimates and not records.state()
     assert not parts.policy.reads & set(CLEAR_FIELDS)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simfl.agents.aggregation import run_progress
+from simfl.agents.aggregation import global_model
 from simfl.core.errors import SimflError
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -24,7 +24,7 @@ TIMELESS = {
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(run_progress, "MAX_STAGNANT_ROUNDS", 50)
+    monkeypatch.setattr(global_model, "MAX_STAGNANT_ROUNDS", 50)
 
 
 @pytest.mark.parametrize("training", TIMELESS.values(), ids=TIMELESS)

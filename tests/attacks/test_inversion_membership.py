@@ -379,8 +379,8 @@ EVERY = ("loss", "logits", "fedmia", "fedmia_gradient")
 def played():
     """A federation that each client's few samples are learned by heart in, played in memory."""
     from simfl.agents import SERVERS
-    from simfl.agents.aggregation.state import under
     from simfl.agents.world import World
+    from simfl.core.types import under
     from simfl.runs.run import build
 
     text = GAME.replace("secagg: {name: secagg, execute: cost_only}", "selection: all\n").replace(

@@ -9,8 +9,7 @@ import pytest
 from simfl.attacks.base import ServerView, TrueUpdates
 from simfl.attacks.least_squares import LeastSquares, cosine, expected_errors, solve
 from simfl.audit import audit
-from simfl.audit.exposure import exposures
-from simfl.audit.recovery import hidden
+from simfl.audit.audit_report import exposures, hidden
 from simfl.core.rng import Streams
 from simfl.core.types import Aggregate, Job, View
 from simfl.experiments.attack.recovery_theory import windows

@@ -11,10 +11,9 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array, save_npz
 
 from simfl.audit import audit, read
+from simfl.audit.audit_report import exposures
 from simfl.audit.audit_text import text, timeline
-from simfl.audit.exposure import exposures
-from simfl.audit.figure import drawing
-from simfl.audit.page import page
+from simfl.audit.page import drawing, page
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
 from simfl.privacy.multiround.analysis import MatrixAnalysis
@@ -412,7 +411,7 @@ def test_rounded_combinations_say_so(monkeypatch):
     P = (rng.random((30, 12)) < 0.4) * rng.random((30, 12))
     study = MatrixAnalysis.of(P)
     exact = exposures(study, Budget(10**9))
-    monkeypatch.setattr("simfl.audit.exposure.isolating", lambda *_: None)
+    monkeypatch.setattr("simfl.audit.audit_report.isolating", lambda *_: None)
     rounded = exposures(study, Budget(10**9))
     assert [(e.client, e.round) for e in exact] == [(e.client, e.round) for e in rounded]
     assert all(e.exact for e in exact) and not any(e.exact for e in rounded)

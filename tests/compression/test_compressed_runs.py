@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from simfl.agents.aggregation.compression_step import CompressionStep
+from simfl.agents.aggregation.pipeline import CompressionStep
 from simfl.cli import simfl
 from simfl.core.rng import Streams
 from simfl.core.types import Job, JobId

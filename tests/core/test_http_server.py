@@ -16,11 +16,9 @@ import numpy as np
 import pytest
 
 from simfl.core.errors import SimflError
-from simfl.core.http import connections, handler
-from simfl.core.http.connections import ConnectionLimits
-from simfl.core.http.hosts import check_name, is_server_name
-from simfl.core.remote_clients import JobRequest
-from simfl.core.types import Job
+from simfl.core.http import bounded_server, handler
+from simfl.core.http.bounded_server import ConnectionLimits, check_name, is_server_name
+from simfl.core.types import Job, JobRequest
 from simfl.remote.client import join
 from simfl.remote.job_server import serve_jobs
 from simfl.remote.jobs import RemoteJobs
@@ -36,7 +34,7 @@ SERVER = """
 import resource, sys
 from pathlib import Path
 import numpy as np
-from simfl.core.remote_clients import JobRequest
+from simfl.core.types import JobRequest
 from simfl.remote.jobs import RemoteJobs
 from simfl.remote.job_server import serve_jobs
 from simfl.plugins import Job
@@ -360,7 +358,7 @@ def test_connections_are_counted_by_address_and_the_one_with_most_makes_room():
         def connected(origin):
             ours, theirs = socket.socketpair()
             stack.callback(ours.close), stack.callback(theirs.close)
-            server._connections[ours] = connections.Connection(ours, origin, 10.0)
+            server._connections[ours] = bounded_server.Connection(ours, origin, 10.0)
             return server._connections[ours]
 
         first = connected("10.0.0.1")
@@ -378,11 +376,13 @@ def test_connections_are_counted_by_address_and_the_one_with_most_makes_room():
 
 def test_an_ipv6_network_counts_as_one_address():
     assert (
-        connections.origin_of("2001:db8:1:2::1") == connections.origin_of("2001:db8:1:2:ffff::9") == "2001:db8:1:2::/64"
+        bounded_server.origin_of("2001:db8:1:2::1")
+        == bounded_server.origin_of("2001:db8:1:2:ffff::9")
+        == "2001:db8:1:2::/64"
     )
-    assert connections.origin_of("2001:db8:1:3::1") != connections.origin_of("2001:db8:1:2::1")
-    assert connections.origin_of("::ffff:10.0.0.1") == connections.origin_of("10.0.0.1") == "10.0.0.1"
-    assert connections.origin_of("fe80::1%eth0") == "fe80::/64"
+    assert bounded_server.origin_of("2001:db8:1:3::1") != bounded_server.origin_of("2001:db8:1:2::1")
+    assert bounded_server.origin_of("::ffff:10.0.0.1") == bounded_server.origin_of("10.0.0.1") == "10.0.0.1"
+    assert bounded_server.origin_of("fe80::1%eth0") == "fe80::/64"
 
 
 # -- names --------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simfl.core.wording import amount, there_are
+from simfl.core.errors import amount, there_are
 
 
 def test_one_is_singular_and_counts_have_all_their_digits():

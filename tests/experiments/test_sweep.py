@@ -21,7 +21,7 @@ from click.testing import CliRunner
 import simfl
 from simfl.cli import simfl as group
 from simfl.core.errors import BusyError, MissingError, SimflError
-from simfl.core.http.hosts import check_scheduler
+from simfl.core.http.bounded_server import check_scheduler
 from simfl.experiments.sweep import processes, worker_process
 from simfl.experiments.sweep.execution import How, execute
 from simfl.experiments.sweep.plan import plan_sweep
@@ -50,7 +50,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from simfl.plugins.devices import AVAILABILITY
-from simfl.devices.bernoulli import Bernoulli, IndependentDropout
+from simfl.devices.random_availability import Bernoulli, IndependentDropout
 from simfl.plugins import ScenarioError
 
 class Held(IndependentDropout):

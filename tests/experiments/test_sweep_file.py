@@ -14,7 +14,7 @@ from simfl.experiments.sweep.grid import Axis, case_axis, cases_of_texts, check_
 from simfl.experiments.sweep.plan import plan_sweep
 from simfl.experiments.sweep.sweep_file import request
 from simfl.scenario import Scenario
-from simfl.scenario.separators import split_fields, split_values
+from simfl.scenario.overrides import split_fields, split_values
 from tests.experiments.test_sweep_grid import TINY
 from tests.support.swept_axes import axes, axes_of
 

@@ -16,16 +16,14 @@ from simfl.audit import audit
 from simfl.audit.log import Log
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
-from simfl.forecasting.availability import Observed, fit, too_few
+from simfl.forecasting.availability import Observed, choose, fit, too_few
 from simfl.forecasting.forecast_result import forecast
-from simfl.forecasting.future_plan import plan
+from simfl.forecasting.forecast_text import limits_of
 from simfl.forecasting.future_span import exposures, past_span, smallest_class
-from simfl.forecasting.futures import simulate
-from simfl.forecasting.model_choice import choose
+from simfl.forecasting.futures import plan, simulate
 from simfl.forecasting.parts import PartStore, PartTask, plan_digest, simulate_all
 from simfl.forecasting.past import past_of, read_past
 from simfl.forecasting.policies import candidate, recognise
-from simfl.forecasting.unknowns import limits_of
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -118,8 +116,7 @@ def test_coming_sums_have_the_clients_weights():
 def test_the_mode_of_units_is_told_from_few_rounds_though_some_are_rarely_there():
     """20 rounds of two of ten units, available in a quarter to all rounds, one in five of the selected lost."""
     from simfl.core.types import View
-    from simfl.forecasting.policies import policy_of
-    from simfl.forecasting.selection_mode import prefers_least_used
+    from simfl.forecasting.policies import policy_of, prefers_least_used
 
     said = {"fair": 0, "uniform": 0}
     for mode in said:

@@ -11,8 +11,7 @@ import pytest
 
 from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.rng import Streams
-from simfl.core.storage.cache import load_cached
-from simfl.core.storage.data_folder import data_root
+from simfl.core.storage.data_folder import data_root, load_cached
 from simfl.learning.data import DATA
 
 ROOT = data_root()

@@ -17,7 +17,7 @@ from simfl.api.result_objects import Result
 from simfl.cli import simfl
 from simfl.core.columns import Column
 from simfl.core.errors import PluginError
-from simfl.core.registration.plugin_data import required_fields
+from simfl.core.registration.protocol import required_fields
 from simfl.core.rng import Streams
 from simfl.learning.none import IdleLearner
 from simfl.metrics import METRICS, Metric

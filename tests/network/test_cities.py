@@ -9,8 +9,7 @@ from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.storage.data_folder import data_file, data_root
 from simfl.network import NETWORKS
-from simfl.network.atlas import ATLAS, distance_km
-from simfl.network.measured_latency import TABLES, measured_atlas, measured_s
+from simfl.network.cities import ATLAS, TABLES, distance_km, measured_atlas, measured_s
 from simfl.scenario import Scenario
 
 HERE = data_root() is not None and all((data_root() / table).exists() for table in TABLES)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from simfl.core.registration.plugin_data import plain
+from simfl.core.registration.protocol import plain
 from simfl.core.rng import Address, Streams
 from simfl.network import NETWORKS
 from simfl.scenario.fields import describe

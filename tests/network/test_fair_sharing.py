@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfl.network.fair_link import EqualLink, UnequalLink
-from simfl.network.fair_sharing import _one_by_one_waits_s, waits_s
-from simfl.network.level_sharing import LevelLink
+from simfl.network.fair_sharing import LevelLink, _one_by_one_waits_s, waits_s
 from tests.support.python_lines import python_lines
 from tests.support.shared_link import Way, ends_s
 

@@ -9,7 +9,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.types import SERVER
 from simfl.network import NETWORKS
-from simfl.network.topology import Edge, Topology
+from simfl.network.sites import Edge, Topology
 
 
 def build(number, /, seed=0, **fields):

@@ -9,7 +9,7 @@ import networkx
 import numpy as np
 import pytest
 
-from simfl.network.topology import Edge, GraphSites, Topology
+from simfl.network.sites import Edge, GraphSites, Topology
 
 SERVER_C, SERVER_HUB, HUB_C = (
     Edge("server", "c", 0.0, 10.0),

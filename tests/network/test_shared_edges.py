@@ -5,7 +5,7 @@ import pytest
 
 from simfl.core.rng import Streams
 from simfl.network import NETWORKS
-from simfl.network.topology import Edge, Topology
+from simfl.network.sites import Edge, Topology
 from tests.network.test_paths import best, graphs, reciprocal
 
 

@@ -21,8 +21,8 @@ from simfl.report import read_study
 from simfl.report.live.watched_folder import WatchedFolder
 from simfl.results.frames import all_rounds
 from simfl.runs.run import changed_inputs, run, verify
-from simfl.scenario import InvalidScenario, Scenario, named_code, plugin_files
-from simfl.scenario.trust import Trust
+from simfl.scenario import InvalidScenario, Scenario, checks, plugin_files
+from simfl.scenario.plugin_files import Trust
 from tests.support.damages import reseal, reseal_sweep
 
 WORLD = """
@@ -262,8 +262,8 @@ def test_with_consent_it_is_executed_and_not_remembered(hostile, tmp_path, cache
     ask(hostile)
     assert (tmp_path / "CANARY").exists()
     evil = hostile / "evil.py"
-    marks = {sha256(evil.read_bytes()).hexdigest(), named_code.module_mark(evil)}
-    assert marks & (plugin_files.executed_digests() | named_code.accepted_marks())
+    marks = {sha256(evil.read_bytes()).hexdigest(), checks.module_mark(evil)}
+    assert marks & (plugin_files.executed_digests() | checks.accepted_marks())
     assert not any((cache / "plugins" / mark).exists() for mark in marks)
 
 

@@ -9,7 +9,7 @@ from unittest import mock
 
 import numpy as np
 
-from simfl.agents.aggregation import compression_step, pipeline
+from simfl.agents.aggregation import pipeline
 from simfl.cli.validate_plugins import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
 from simfl.compression.base import COMPRESSIONS, Compression
 from simfl.compression.quantise import Quantise
@@ -570,7 +570,7 @@ MUTANTS = {
     "signs tell nothing": ([(Sign, "exposes", lambda self, setting: ())], codes("sign")),
     "random coordinates stay": ([(RandomK, "subsamples", False)], codes("random_k", share=0.3)),
     "compression comes after the clip": (
-        [(compression_step, "compression_place", lambda stages: len(stages)),
+        [(pipeline, "compression_place", lambda stages: len(stages)),
          (chain, "compression_place", lambda stages: 0)],
         noise(stages=[CENTRAL], compression={"name": "random_k", "share": 0.4}, training=MANY)),
 }  # fmt: skip

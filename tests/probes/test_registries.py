@@ -10,7 +10,7 @@ import pytest
 import simfl.probes
 from simfl.cli.validate_plugins import CENTRAL, FEDAVG, WORDS, scene, scenes, verdict_on
 from simfl.core.registration.family_index import FAMILIES
-from simfl.core.registration.plugin_data import required_fields
+from simfl.core.registration.protocol import required_fields
 from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.dp import losses
 from simfl.probes.declarations import refuted_codes, refuted_masks, refuted_rows

@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from simfl.core.errors import IntegrityError, SimflError
-from simfl.core.storage.cache import load_cached
+from simfl.core.storage.data_folder import load_cached
 from simfl.results import checkpoint
 from simfl.results.file_names import FAILURE
 from simfl.results.tables import SEALS

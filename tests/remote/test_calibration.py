@@ -9,8 +9,7 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl
 from simfl.devices.profiles import read_profiles
-from simfl.remote.calibration import calibrate
-from simfl.remote.calibration_text import profiles_bytes
+from simfl.remote.calibration import calibrate, profiles_bytes
 from simfl.remote.job_times import JobTime, job_times_bytes
 from simfl.remote.throttle import parse_throttle
 

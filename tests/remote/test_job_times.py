@@ -7,8 +7,7 @@ from click.testing import CliRunner
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
 from simfl.core.http.handler import RequestError
-from simfl.core.remote_clients import JobRequest
-from simfl.core.types import Job
+from simfl.core.types import Job, JobRequest
 from simfl.remote.job_server import _duration
 from simfl.remote.job_times import HEADER, JobTimes, read_job_times
 from simfl.remote.jobs import RemoteJobs

@@ -20,13 +20,11 @@ from pandas import read_csv
 
 from simfl.cli import simfl as group
 from simfl.core.errors import IntegrityError, ScenarioError
-from simfl.core.remote_clients import JobRequest, JobResult, RemoteClientError
-from simfl.core.types import Job
+from simfl.core.types import Job, JobRequest, JobResult, RemoteClientError
 from simfl.remote.client import ClientError, ClientJob, RemoteTraining, join
-from simfl.remote.job_server import serve_jobs
+from simfl.remote.job_server import project, serve, serve_jobs
 from simfl.remote.job_times import read_job_times
 from simfl.remote.jobs import HEADER_BYTES, RemoteJobs
-from simfl.remote.serve import project, serve
 from simfl.results.client_updates import UpdateReplay, UpdateStore, npy_bytes
 from simfl.results.folder import ResultsFolder
 from simfl.runs.run import run, verify

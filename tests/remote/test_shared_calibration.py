@@ -6,10 +6,9 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl
 from simfl.devices.profiles import read_profiles
-from simfl.network.server_link import ServerLink
-from simfl.remote.calibration import calibrate
+from simfl.network.shared_edges import ServerLink
+from simfl.remote.calibration import calibrate, calibrate_shared
 from simfl.remote.job_times import JobTime, job_times_bytes
-from simfl.remote.shared_calibration import calibrate_shared
 from tests.support.shared_link import Way, ends_s
 
 BYTES, SAMPLES = 20_000, 120

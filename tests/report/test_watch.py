@@ -21,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfl.core.errors import SimflError
-from simfl.core.http.connections import ConnectionLimits
+from simfl.core.http.bounded_server import ConnectionLimits
 from simfl.core.storage.disk import sha256
 from simfl.privacy.multiround.analysis import MatrixAnalysis
 from simfl.report.axes import name_runs

@@ -15,7 +15,7 @@ from simfl.api.result_objects import Result
 from simfl.audit.reading import read
 from simfl.cli import simfl as group
 from simfl.core.errors import IntegrityError, SimflError
-from simfl.core.storage.cache import bypass_cache, load_cached
+from simfl.core.storage.data_folder import bypass_cache, load_cached
 from simfl.core.storage.disk import sha256
 from simfl.report.live.watched_folder import WatchedFolder
 from simfl.report.study import Run

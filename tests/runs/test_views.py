@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl
 from simfl.core.rng import Streams
+from simfl.runs.accounting import view_of_run
 from simfl.runs.run import run
-from simfl.runs.run_view import view_of_run
 from simfl.scenario import Scenario
 from simfl.secagg import PROTOCOLS
 from simfl.secagg.neighbours import circle

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from simfl.scenario.yaml import reader
 from simfl.scenario.yaml.places import Place
-from simfl.scenario.yaml.reader import MAX_DEPTH, MAX_VALUES, read
-from simfl.scenario.yaml.scalars import LARGEST, scalar
-from simfl.scenario.yaml.text import MAX_BYTES, decode
+from simfl.scenario.yaml.reader import LARGEST, MAX_BYTES, MAX_DEPTH, MAX_VALUES, decode, read, scalar
 from simfl.scenario.yaml.writer import dump
 
 

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationError
 
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.family_index import FAMILIES
-from simfl.core.registration.plugin_data import plain
+from simfl.core.registration.protocol import plain
 from simfl.core.registration.registry import Registry
 from simfl.core.storage.data_folder import DataFolder, DataPath
 from simfl.network import NETWORKS

@@ -8,7 +8,7 @@ import numpy as np
 
 from simfl.core import coverage
 from simfl.core.errors import ScenarioError
-from simfl.core.registration.plugin_data import plain
+from simfl.core.registration.protocol import plain
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.support.kills import Killed, counted

@@ -10,9 +10,9 @@ from unittest import mock
 import numpy as np
 
 from simfl.agents import sampled_staleness, servers
-from simfl.agents.aggregation import policy_queries, run_progress
+from simfl.agents.aggregation import global_model, policy_queries
+from simfl.agents.buffered import block_server
 from simfl.agents.buffered import server as buffered
-from simfl.agents.buffered import working_clients
 from simfl.core.errors import SimflError
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -31,9 +31,9 @@ def impatient() -> Iterator[None]:
         mock.patch.object(policy_queries, "MAX_EMPTY_ATTEMPTS", SOON),
         mock.patch.object(servers, "MAX_EMPTY_ATTEMPTS", SOON),
         mock.patch.object(buffered, "MAX_FAILED_JOBS", SOON),
-        mock.patch.object(working_clients, "MAX_FAILED_JOBS", SOON),
+        mock.patch.object(block_server, "MAX_FAILED_JOBS", SOON),
         mock.patch.object(sampled_staleness, "MAX_FAILED_JOBS", SOON),
-        mock.patch.object(run_progress, "MAX_STAGNANT_ROUNDS", SOON),
+        mock.patch.object(global_model, "MAX_STAGNANT_ROUNDS", SOON),
     ):
         yield
 

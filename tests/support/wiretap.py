@@ -12,7 +12,7 @@ from unittest import mock
 
 import numpy as np
 
-from simfl.agents.aggregation import client_records, compression_step, pipeline
+from simfl.agents.aggregation import pipeline, policy_queries
 from simfl.core.payload import Download, Upload
 from simfl.core.types import Job
 from simfl.learning import evaluator, learner, local_runner
@@ -112,10 +112,10 @@ def _few_values(row: np.ndarray) -> bool:
 def recorded() -> Iterator[Tape]:
     """While this lasts, runs of this process write on the tape."""
     tape, session = Tape(), list[tuple[np.ndarray, np.ndarray]]()
-    codes, coding = list[tuple[np.ndarray, np.ndarray]](), compression_step.CompressionStep._compress
+    codes, coding = list[tuple[np.ndarray, np.ndarray]](), pipeline.CompressionStep._compress
     played = local_runner.LocalRunner.run
     given, summed = pipeline.AggregationPipeline._client_updates, pipeline.AggregationPipeline.sum
-    measured, asked = evaluator.TrainingLosses.measure, client_records.ClientRecords.known
+    measured, asked = evaluator.TrainingLosses.measure, policy_queries.ClientRecords.known
     left, sending = learner.SupervisedLearner.report_outcomes, pipeline.AggregationPipeline._sent
 
     def run(self, contexts, algorithm, purpose=""):
@@ -187,10 +187,10 @@ def recorded() -> Iterator[Tape]:
             mock.patch.object(local_runner.LocalRunner, "run", run),
             mock.patch.object(pipeline.AggregationPipeline, "_client_updates", contributions),
             mock.patch.object(pipeline.AggregationPipeline, "sum", add_up),
-            mock.patch.object(compression_step.CompressionStep, "_compress", compress),
+            mock.patch.object(pipeline.CompressionStep, "_compress", compress),
             mock.patch.object(learner.SupervisedLearner, "report_outcomes", report_outcomes),
             mock.patch.object(evaluator.TrainingLosses, "measure", measure),
-            mock.patch.object(client_records.ClientRecords, "known", known),
+            mock.patch.object(policy_queries.ClientRecords, "known", known),
             tapped(pairwise_session.PairwiseClient, "mask"),
             tapped(coded_session.Owner, "mask"),
             tapped(pairwise_ratchet.RatchetClient, "mask"),

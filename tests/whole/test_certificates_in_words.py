@@ -167,7 +167,7 @@ LOGS = {
 
 def of_logs(home: Path) -> Iterator[Printed]:
     from simfl.audit.audit_report import audit
-    from simfl.audit.figure import drawing
+    from simfl.audit.page import drawing
     from simfl.audit.reading import read
     from simfl.forecasting.forecast_result import forecast
     from simfl.forecasting.past import read_past

@@ -13,7 +13,7 @@ import pandas
 import pytest
 from scipy import stats
 
-from simfl.forecasting.unknowns import CALIBRATION
+from simfl.forecasting.forecast_text import CALIBRATION
 from simfl.scenario import Scenario
 from simfl.selection.theory import expected_cardinality
 from tests.whole.test_scripts import imported

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import RoundCosts
-from simfl.agents.aggregation.exchange import Exchange
-from simfl.agents.aggregation.session_run import CompletedSession
+from simfl.agents.aggregation.exchange import CompletedSession, Exchange
 from simfl.core.json_data import JsonObject
 from simfl.core.types import Job
 from simfl.results.tables import JobRow, PhaseRow
@@ -97,7 +96,8 @@ class RoundAccounts:
         self, exchange: Exchange, jobs: NDArray[np.int64] | None = None, instant_s: float | None = None
     ) -> None:
         """Counts an exchange that has ended; ``jobs`` are the numbers of its clients' jobs, ``instant_s`` as above."""
-        exchange.add_to(self.costs)
+        self.costs.bytes_down += exchange.bytes_down
+        self.costs.bytes_up += exchange.bytes_up
         if self.log is not None:
             for record in exchange.records(jobs):
                 timeless = {k: instant_s if k.endswith("_s") else v for k, v in record.items()}

@@ -1,26 +1,25 @@
 """Shows the scenario's observers what a server sees, and scores their guesses with what only the simulator knows."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents.aggregation.coalition import inside
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.pipeline import AggregationResult
-from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
-from simfl.attacks.base import ServerView, TrueUpdates
+from simfl.attacks.base import CoalitionView, Finding, Observer, ServerView, TrueUpdates
 from simfl.attacks.measured_recovery import RecoveryMeter, work
+from simfl.core.json_data import JsonObject
+from simfl.core.rng import Streams
+from simfl.core.types import Arrays, prefix_arrays, under
 from simfl.core.validation import checked_pair, checked_type
+from simfl.learning.base import Learner
 from simfl.training.base import Rule
 
 
 class AttackRunner:
-    """The observers' states, and what the scorer remembers for each of them; neither sees the other's.
-
-    Args:
-        parts: the built scenario.
-    """
+    """The observers' states, and what the scorer remembers for each of them; neither sees the other's."""
 
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
@@ -109,3 +108,57 @@ def seen_of(
     vectors = each if parts.protocol.shows_updates else None
     read = result.server_update if read is None else read
     return ServerView(t, now_s, result.total, updates.jobs, sent, vectors, model, before, read)
+
+
+def inside(parts: Components[Rule], coalition: NDArray[np.int32], result: AggregationResult) -> CoalitionView | None:
+    """Their own vectors, and what the protocol lets them know; None where none of them is in the sum."""
+    updates = result.client_updates
+    members = np.isin(updates.clients, coalition)
+    if not members.any():
+        return None
+    vectors = updates.weights[members, None] * updates.vectors[members]
+    known = parts.protocol.known_to(result.done, updates, updates.clients[members], parts.streams)
+    return CoalitionView(updates.clients[members], vectors, updates.divisor(updates.weights), known)
+
+
+def finalise_attacks(
+    observers: Sequence[Observer], states: Sequence[Arrays], learner: Learner, streams: Streams
+) -> list[Finding]:
+    """Each observer's finding; the attacker is handed the scorer's question, and the scorer the attacker's answer."""
+    context = learner.attack_context() if observers else None
+    if context is None:
+        return [Finding({}) for _ in observers]
+    knowledge, truth = context
+    results = []
+    for observer, state in zip(observers, states, strict=True):
+        answer = observer.answer(observer.challenge(truth, streams), state, knowledge, streams)
+        results.append(Finding({}) if answer is None else observer.score(answer, truth, knowledge, streams))
+    return results
+
+
+def document(results: Sequence[Finding], names: Sequence[str]) -> list[JsonObject]:
+    """The findings as plain data: pictures in bytes, curves in rates; null where a number is not finite."""
+    return [
+        {
+            "attack": name,
+            "numbers": {key: _finite(value) for key, value in result.numbers.items()},
+            "pictures": [
+                {"title": p.title, "true": _bytes(p.true), "found": _bytes(p.recovered), "guess": _bytes(p.guess)}
+                for p in result.pictures
+            ],
+            "curves": [
+                {"title": c.title, "false": c.false.round(9).tolist(), "true": c.true.round(9).tolist()}
+                for c in result.curves
+            ],
+        }
+        for name, result in zip(names, results, strict=True)
+    ]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _bytes(picture: NDArray[np.float32]) -> list[Any]:
+    inner: list[Any] = np.rint(255 * np.clip(picture, 0, 1)).astype(int).tolist()
+    return inner

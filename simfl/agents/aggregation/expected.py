@@ -15,8 +15,8 @@ from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES
 from simfl.core.scenario_view import has_buffer
 from simfl.core.types import SERVER, Job
-from simfl.devices.always import AlwaysOn
 from simfl.devices.failure import Reliable
+from simfl.devices.random_availability import AlwaysOn
 from simfl.learning.base import Learner, Sizes
 from simfl.network.link_network import LinkNetwork
 from simfl.secagg.costs import costs

@@ -2,32 +2,34 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.attack_runner import AttackRunner
-from simfl.agents.aggregation.client_records import ClientRecords
 from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
 from simfl.agents.aggregation.exchange import ASK
 from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult, ReleasedUpdate
-from simfl.agents.aggregation.run_progress import RunProgress
-from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
+from simfl.agents.aggregation.policy_queries import ClientRecords, stall_error
 from simfl.clients.local_values import RoundOutcome
 from simfl.core.columns import failing
 from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
-from simfl.core.types import Job
+from simfl.core.types import Arrays, Job, prefix_arrays, under
 from simfl.core.validation import read_only
 from simfl.metrics.participation import Tally
 from simfl.results.tables import PhaseRow
 from simfl.secagg.sessions import SessionResult
-from simfl.training.base import Rule
+from simfl.training.base import Progress, Rule
 
 NUMBER_BYTES = 4
 """Of the message that a client has left."""
+
+MAX_STAGNANT_ROUNDS = 10_000
+"""A run is given up after so many rounds, and one for each client, that summed something and still brought nothing
+nearer that ends it: where nobody takes any time, every client's update may fall on one instant once."""
 
 
 class GlobalModelState:
@@ -35,9 +37,6 @@ class GlobalModelState:
 
     Training, stages, the protocol's sum, the rule's step, observers, the row: this is the one place. A version of the
     model is kept while it is the current one or somebody holds it.
-
-    Args:
-        parts: the built scenario.
 
     Attributes:
         progress: rounds, updates and traffic so far.
@@ -149,7 +148,9 @@ class GlobalModelState:
             return
         before, mask = self.model, None if result is None else result.mask
         after, self.optimiser = self.parts.rule.step(read_only(before), released.server_update, self.optimiser)
-        self.model = after if mask is None else _mask_step(before, after, mask)
+        if mask is not None:  # where that is 1, exactly the other model
+            after = np.where(mask == 1, after, before + mask * (after - before))
+        self.model = after
 
     def _conclude(self, result: AggregationResult | None, costs: RoundCosts) -> None:
         """Clients look at what became of their updates; whoever leaves is named to those who stay."""
@@ -217,14 +218,115 @@ class GlobalModelState:
         learner.put(self.version, self.model)
 
 
-def _mask_step(before: NDArray[np.float32], after: NDArray[np.float32], mask: Any) -> NDArray[np.float32]:
-    """The step from one model to the other, multiplied by a mask; where that is 1, exactly the other."""
-    return np.where(mask == 1, after, before + mask * (after - before))
-
-
 def _ages(jobs: Sequence[Job], staleness: NDArray[np.int64] | None, members: NDArray[np.int32]) -> JsonObject:
     """How old the updates in the sum are; ``staleness``: of each job."""
     if staleness is None or not len(members):
         return {}
     ages = staleness[np.isin([job.client for job in jobs], members)]
     return {"staleness_mean": float(ages.mean()), "staleness_max": int(ages.max())}
+
+
+class RunProgress:
+    """Counts rounds, updates and traffic, writes each round's row, and asks the rule whether the run ends.
+
+    Attributes:
+        tally: who was aggregated so far.
+    """
+
+    def __init__(self, parts: Components[Rule]) -> None:
+        self.parts = parts
+        self.tally = Tally(parts.clients, parts.policy.reads_history)
+        self.measured: dict[str, float] = {}
+        self.model_changed = True
+        self.traffic_bytes = 0
+        self.latest = Progress(0, 0, -inf, 0, None)
+        self.stagnant_rounds = 0
+
+    def end_round(
+        self,
+        clients: NDArray[np.int32],
+        now_s: float,
+        cells: JsonObject,
+        *,
+        train_loss: float | None,
+        model_changed: bool,
+        clients_left: bool = True,
+    ) -> tuple[JsonObject, bool]:
+        """Counts a round; its row of rounds.csv, and whether the run ends with it.
+
+        Args:
+            clients: whose updates were aggregated, distinct.
+            now_s: simulated time, seconds.
+            cells: further cells of the row, ``bytes_down`` and ``bytes_up`` among them.
+            train_loss: mean over the updates, None where nothing was learned.
+            model_changed: whether the model is to be measured again.
+            clients_left: whether enough clients are left for another round.
+
+        Raises:
+            SimflError: the run will never end.
+        """
+        rule, tally, t = self.parts.rule, self.tally, self.tally.rounds
+        tally.add(clients)
+        self.traffic_bytes += cells["bytes_down"] + cells["bytes_up"]
+        so_far = Progress(tally.rounds, tally.aggregated, now_s, self.traffic_bytes, None)
+        last = rule.ends(so_far) or not clients_left
+        self._require_progress(so_far, bool(len(clients)))
+        measured = self._measure(t, model_changed, last)
+        row = {
+            "round": t,
+            "time_s": now_s,
+            "skipped": int(not len(clients)),
+            "cardinality": tally.latest,
+            "mean_cardinality": tally.mean_cardinality,
+            "fairness_gap": tally.fairness_gap,
+            "train_loss": train_loss,
+            **cells,
+            **measured,
+        }
+        return row, last or rule.ends(so_far._replace(accuracy=measured.get("test_accuracy")))
+
+    def _measure(self, t: int, changed: bool, last: bool) -> dict[str, float]:
+        """The measurements due after round t (of version t + 1), by name: every ``evaluate_every`` rounds (0: in none)
+        and after the last one. A model that has not changed is not measured twice.
+        """
+        self.model_changed |= changed
+        every = self.parts.evaluate_every
+        if not (last or every and (t + 1) % every == 0):
+            return {}
+        if self.model_changed:
+            self.measured, self.model_changed = self.parts.learner.evaluator.evaluate(t + 1), False
+        return self.measured
+
+    def _require_progress(self, so_far: Progress, summed: bool) -> None:
+        """Looks whether the run comes nearer its end; a round that summed nothing says nothing.
+
+        Raises:
+            SimflError: it will never end.
+        """
+        before, self.latest = self.latest, so_far
+        if self.parts.rule.advances(before, so_far):
+            self.stagnant_rounds = 0
+        else:
+            self.stagnant_rounds += summed
+        if self.stagnant_rounds > MAX_STAGNANT_ROUNDS + self.parts.clients:
+            rounds = f"{self.stagnant_rounds} rounds in a row"
+            raise stall_error(
+                f"{rounds} have brought the end of the run no nearer; give training.rounds", so_far.time_s
+            )
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """All of this as named arrays; the tally stands in participation.csv."""
+        return {
+            "rounds": np.int64(self.tally.rounds),
+            "traffic_bytes": np.int64(self.traffic_bytes),
+            "evaluation/changed": np.bool_(self.model_changed),
+            **{f"evaluation/value/{name}": np.float64(value) for name, value in self.measured.items()},
+        }
+
+    def restore(self, state: Arrays, tally: Tally) -> None:
+        """Goes back to a :meth:`state`."""
+        self.tally, self.traffic_bytes = tally, int(state["traffic_bytes"])
+        self.model_changed = bool(state["evaluation/changed"])
+        self.measured = {name: float(value) for name, value in under("evaluation/value", state).items()}

@@ -8,20 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components, RoundResult
-from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
 from simfl.core.columns import Column
 from simfl.core.errors import PluginError
+from simfl.core.types import Arrays, prefix_arrays, under
 from simfl.core.validation import describe_type, read_only
 from simfl.metrics.base import Metric, RoundSnapshot
 from simfl.training.base import Rule
 
 
 class MetricRunner:
-    """The metrics' states, and the one place where metrics are asked.
-
-    Args:
-        parts: the built scenario.
-    """
+    """The metrics' states, and the one place where metrics are asked."""
 
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts

@@ -1,17 +1,20 @@
 """Asking the selection policy who shall work next, when a server needs somebody and not round by round."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents.aggregation.client_records import Known
 from simfl.agents.aggregation.components import Components
+from simfl.agents.aggregation.exchange import work
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.core.types import Arrays, Units, View
+from simfl.core.rng import Address
+from simfl.core.types import CLEAR_FIELDS, Arrays, Job, Units, View, prefix_arrays, under
 from simfl.devices.base import checked_available
-from simfl.selection.asking import ask
+from simfl.learning.base import Sizes
+from simfl.selection.asking import ask, observe
 from simfl.training.base import Rule
 
 MAX_EMPTY_ATTEMPTS = 100_000
@@ -21,10 +24,111 @@ is given up; until then somebody may be back."""
 MAX_FAILED_JOBS = 10_000
 """Jobs in a row that brought nothing into a sum, after which a run is given up: nobody meets the deadline, say."""
 
+Floats = NDArray[np.float64]
+
+STORED = frozenset({"seconds", *CLEAR_FIELDS, "last_round"})
+"""Fields that change as the run goes on; the others are the same at any time, or follow from the round."""
+
+DRAWS = 8
+"""Of network and devices over which is averaged; none of them is a round's."""
+
+FIRST = -2
+"""The address of the first of them; the rounds' are 0 or more, and that of what comes before the first is -1."""
+
 
 def stall_error(why: str, now_s: float) -> SimflError:
     """The error of a run that no server update will ever end."""
     return SimflError(f"training stalls at {now_s:g} simulated seconds: {why}")
+
+
+class Known(NamedTuple):
+    """What a policy may be shown besides the round: declared reports by name, (clients,), and its own state."""
+
+    reports: Mapping[str, Floats]
+    state: Arrays
+
+
+class ClientRecords:
+    """What the server has learned of each client, of all this only what the policy declares to read."""
+
+    def __init__(self, parts: Components[Rule]) -> None:
+        self.parts = parts
+        self.reads = parts.policy.reads
+        self.reports = {name: np.full(parts.clients, np.nan) for name in sorted(self.reads & STORED)}
+        self.estimates = estimate_job_s(parts) if self.reads & {"estimate_s", "upload_estimate_s"} else {}
+        self.policy_state = parts.policy.start(parts.clients)
+
+    def known(self, version: int) -> Known:
+        """All of it, for the aggregation that makes the model ``version + 1``."""
+        shown = self.reports | self.estimates
+        if "samples" in self.reads:
+            shown["samples"] = self.parts.learner.counts(np.arange(self.parts.clients), version).astype(np.float64)
+        return Known(shown, self.policy_state)
+
+    def add_durations(self, clients: NDArray[np.integer], seconds: Floats) -> None:
+        """Notes the durations of jobs, (n,), whose updates have arrived."""
+        if "seconds" in self.reports:
+            self.reports["seconds"][clients] = seconds
+
+    def add_aggregate(
+        self, number: int, clients: NDArray[np.int32], jobs: Sequence[Job], participation: NDArray[np.int64]
+    ) -> None:
+        """Notes what came with an aggregate, and tells the policy.
+
+        Args:
+            number: of the aggregation.
+            clients: whose updates it sums, int32 (n,), ascending; n may be 0.
+            jobs: among which are theirs; the models with which they began are still kept.
+            participation: of each client with this aggregate, int64 (clients,).
+        """
+        if "last_round" in self.reports:
+            self.reports["last_round"][clients] = number
+        if self.reports.keys() & set(CLEAR_FIELDS):
+            self._measure(set(clients.tolist()), jobs)
+        reports, state = self.known(number)
+        anybody = np.ones(self.parts.clients, dtype=bool)
+        self.policy_state = observe(self.parts.policy, View(number, anybody, participation, reports, state), clients)
+
+    def _measure(self, clients: set[int], jobs: Sequence[Job]) -> None:
+        """What clients say of the models with which their jobs began."""
+        by_model: dict[int, list[int]] = {}
+        for job in jobs:
+            if job.client in clients:
+                by_model.setdefault(job.start, []).append(job.client)
+        for version, members in by_model.items():
+            values = self.parts.learner.evaluator.training_losses(version, np.array(members))
+            for name, column in zip(CLEAR_FIELDS, values.T, strict=True):
+                if name in self.reports:
+                    self.reports[name][members] = column
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """For checkpoints."""
+        return {**prefix_arrays("client", self.reports), **prefix_arrays("policy", self.policy_state)}
+
+    def restore(self, state: Arrays) -> None:
+        """Takes back a :meth:`state`."""
+        self.reports = {name: np.array(values) for name, values in under("client", state).items()}
+        self.policy_state = under("policy", state)
+
+
+def estimate_job_s(parts: Components[Rule]) -> dict[str, NDArray[np.float64]]:
+    """``estimate_s``: seconds of download, work and upload, and ``upload_estimate_s``: of the upload, (clients,).
+
+    Means over a few draws; exact where network and computation draw nothing anew in a round. Sizes are those of a dense
+    model where they vary, and the work is then one pass; samples are those of version 0.
+    """
+    clients, learner = np.arange(parts.clients, dtype=np.int32), parts.learner
+    dense = Sizes(learner.model_bytes, learner.model_bytes)
+    total, upload = np.zeros(parts.clients), np.zeros(parts.clients)
+    for draw in range(DRAWS):
+        where = Address(FIRST - draw, clients, parts.clients)
+        request = work(parts, clients, where, dense if learner.sizes_vary else learner.sizes([]))
+        up_s = parts.links.up_s(clients, request.up_bytes, where, "/estimate")
+        upload += up_s
+        total += parts.links.down_s(clients, request.down_bytes, where, "/estimate") + request.compute_s + up_s
+    return {"estimate_s": total / DRAWS, "upload_estimate_s": upload / DRAWS}
 
 
 class PolicyQueries:

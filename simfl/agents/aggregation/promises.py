@@ -170,10 +170,7 @@ def require_fixed(rule: Rule, divisor: float) -> None:
 
 
 def require_maps(
-    stage: Stage,
-    before: NDArray[np.float32],
-    after: NDArray[np.float32],
-    first: Callable[[], NDArray[np.float32]],
+    stage: Stage, before: NDArray[np.float32], after: NDArray[np.float32], first: Callable[[], NDArray[np.float32]]
 ) -> None:
     """Looks whether what a plugin's stage without noise at clients sends is as short as its maps say, and the same for
     the first client, whoever else is there.

@@ -9,15 +9,13 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
+from simfl.agents.aggregation.exchange import CompletedSession, run_session
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.policy_queries import PolicyQueries
-from simfl.agents.aggregation.session_run import CompletedSession, run_session
-from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
-from simfl.agents.buffered.async_job import AsyncJob, schedule
-from simfl.agents.buffered.saved_jobs import Unit, load_jobs, save_jobs
-from simfl.agents.buffered.shared_work import SharedWork
+from simfl.agents.buffered.async_job import AsyncJob, Unit, load_jobs, save_jobs, schedule
+from simfl.agents.buffered.live_session import SharedWork
 from simfl.agents.world import World
-from simfl.core.types import JobId
+from simfl.core.types import Arrays, JobId, prefix_arrays, under
 from simfl.secagg.sessions import PreparedUnits, SessionFailure
 from simfl.training.base import BufferedRule
 
@@ -143,16 +141,12 @@ class Dispatcher:
                 task.unit = unit
             if phases:
                 unit.serial = self.next_serial()
-                self._begin(unit)
+                if self.shared is None:
+                    self._await(unit, self._prepare(unit))
+                else:
+                    self.shared.prepare(unit, self._on_preparation).start()
             else:
                 self._depart(unit)
-
-    def _begin(self, unit: Unit) -> None:
-        """Begins to prepare a unit."""
-        if self.shared is None:
-            self._await(unit, self._prepare(unit))
-        else:
-            self.shared.prepare(unit, self._on_preparation).start()
 
     def _on_preparation(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
         """A unit's session has ended, over a shared link."""
@@ -205,17 +199,14 @@ class Dispatcher:
             task.depart(version, now, self.serial)
             costs.bytes_down += task.down_bytes
             costs.clear_bytes += task.down_bytes
-            self._send(task)
+            if self.shared is None:
+                world.at(task.arrives_s, self.answered, task)
+            else:
+                task.answered = self.answered
+                self.shared.trips.depart(task)
             if deadline_s is not None:
                 self._set_deadline(task, deadline_s)
         self.global_model.hold(version, len(unit.members))
-
-    def _send(self, task: AsyncJob) -> None:
-        if self.shared is None:
-            self.world.at(task.arrives_s, self.answered, task)
-        else:
-            task.answered = self.answered
-            self.shared.trips.depart(task)
 
     def cancel(self, task: AsyncJob) -> None:
         """Nobody waits for a job's answer any more; what it had of a shared link is free."""

@@ -1,27 +1,35 @@
 """A protocol's session on the server's own link: its messages share it with those of jobs and of other sessions.
 
-What :func:`simfl.agents.aggregation.session_run.run_session` computes at once happens here message by message;
+What :func:`simfl.agents.aggregation.exchange.run_session` computes at once happens here message by message;
 requests, draws and rules are the same. A phase ends when all answers that come have arrived, or the quorum, or at the
 deadline, and always after all that arrives at that instant. A session under way is stored as the clients' times of the
 phases that have ended and the trips of the one that goes on; everything else is drawn again.
 """
 
-from collections.abc import Callable
-from math import nextafter
+from collections.abc import Callable, Collection
+from math import isnan, nextafter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
-from simfl.agents.aggregation.exchange import Delays, Exchange, quorum_reached, sample_delays
-from simfl.agents.aggregation.session_run import CompletedSession, check_result
-from simfl.agents.aggregation.state import Arrays
+from simfl.agents.aggregation.exchange import (
+    CompletedSession,
+    Delays,
+    Exchange,
+    check_result,
+    quorum_reached,
+    sample_delays,
+)
+from simfl.agents.buffered.async_job import AsyncJob, Unit
 from simfl.agents.buffered.shared_trips import SharedTrips, Trip
 from simfl.agents.world import World
 from simfl.core.rng import Address
-from simfl.secagg.sessions import PhaseRequest, Session, SessionResult
-from simfl.training.base import Rule
+from simfl.core.types import Arrays, prefix_arrays, under
+from simfl.network.links import PathLinks
+from simfl.secagg.sessions import PhaseRequest, R, Session, SessionResult
+from simfl.training.base import BufferedRule, Rule
 
 PHASE_ENDS = 1
 """Phase of an instant: after all that arrives."""
@@ -31,6 +39,9 @@ TRIP = ("download_s", "reply_s", "arrives_s", "serial", "stage", "responded")
 
 PAST = ("received_s", "computed_s", "arrives_s", "responded")
 """Columns of a stored client of a phase that has ended."""
+
+Prepared = Callable[[Unit, CompletedSession[Any]], None]
+"""Called with a unit whose session before its models go out has ended."""
 
 
 class PhaseTrip(Trip):
@@ -70,7 +81,7 @@ class LiveSession:
         world: the clock.
         serials: gives the next number that orders what is set going.
         session: the protocol's side of it.
-        selection_id, name: as for :func:`~simfl.agents.aggregation.session_run.run_session`.
+        selection_id, name: as for :func:`~simfl.agents.aggregation.exchange.run_session`.
         ended: called with the whole at its end.
 
     Attributes:
@@ -232,3 +243,88 @@ class LiveSession:
         """Goes on waiting."""
         if self.request is not None:
             self._wait()
+
+
+class SharedWork:
+    """All messages of a buffered server, and the sessions to which some of them belong.
+
+    Args:
+        parts: the built scenario.
+        links: of which messages share some.
+        world: the clock.
+        next_serial: gives the next number that orders what is set going.
+
+    Attributes:
+        trips: on the link.
+        sessions: of the units at work, by their serial numbers; also those that have ended, for their secrets.
+    """
+
+    def __init__(
+        self, parts: Components[BufferedRule], links: PathLinks, world: World, next_serial: Callable[[], int]
+    ) -> None:
+        self.parts, self.world, self.next_serial = parts, world, next_serial
+        self.trips = SharedTrips(links, world)
+        self.sessions: dict[int, LiveSession] = {}
+
+    def prepare(self, unit: Unit, prepared: Prepared) -> LiveSession:
+        """The session before a unit's models go out; it is not started."""
+        cohort = self.parts.cohort_of(unit.selection_id, [[task.job for task in unit.members]])
+        session = self.parts.protocol.prepare(cohort, self.parts.streams)
+        live = self._session(
+            session, unit.selection_id, "prepare", unit.serial, lambda completed: prepared(unit, completed)
+        )
+        self.sessions[unit.serial] = live
+        return live
+
+    def recover(self, session: Session[R], number: int, ended: Callable[[CompletedSession[R]], None]) -> None:
+        """Starts the session that recovers a sum."""
+        self._session(session, number, "recover", self.next_serial(), ended).start()
+
+    def _session(
+        self,
+        session: Session[R],
+        selection_id: int,
+        name: str,
+        order: int,
+        ended: Callable[[CompletedSession[R]], None],
+    ) -> LiveSession:
+        return LiveSession(
+            self.parts, self.trips, self.world, self.next_serial, session, selection_id, name, order, ended
+        )
+
+    def forget(self, unit: Unit) -> None:
+        """The fate of a unit is decided."""
+        self.sessions.pop(unit.serial, None)
+
+    # -- checkpoints ---------------------------------------------------------------------------------
+
+    def state(self, tasks: Collection[AsyncJob]) -> Arrays:
+        """How far all is, as named arrays; ``tasks`` are the jobs whose fate is open."""
+        state = {
+            "stages": np.array([task.stage for task in tasks], dtype=np.int64),
+            **prefix_arrays("links", self.trips.state()),
+        }
+        for serial, session in self.sessions.items():
+            state |= prefix_arrays(f"session{serial}", session.state())
+        return state
+
+    def restore(
+        self, state: Arrays, tasks: list[AsyncJob], answered: Callable[[AsyncJob], None], prepared: Prepared
+    ) -> list[AsyncJob]:
+        """Goes back to a :meth:`state`; the jobs whose models have gone out and who have not answered."""
+        for task, stage in zip(tasks, state["stages"].tolist(), strict=True):
+            task.stage, task.answered = stage, answered
+        departed = [task for task in tasks if task.unit.departed and isnan(task.ended_s)]
+        under_way: list[Trip] = list(departed)
+        waiting = []
+        for unit in {id(task.unit): task.unit for task in tasks}.values() if self.parts.protocol.phases else ():
+            session = self.prepare(unit, prepared)
+            under_way += session.restore(under(f"session{unit.serial}", state), unit.departed)
+            if unit.departed:
+                unit.secret = session.result.secret
+            else:
+                waiting.append(session)
+        self.trips.restore(under("links", state), under_way)
+        for session in waiting:
+            session.resume()
+        return departed

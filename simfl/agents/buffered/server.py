@@ -32,18 +32,15 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import Log
 from simfl.agents.aggregation.components import Components, RoundResult
-from simfl.agents.aggregation.exchange import message
+from simfl.agents.aggregation.exchange import CompletedSession, message, run_session
 from simfl.agents.aggregation.policy_queries import MAX_FAILED_JOBS, stall_error
-from simfl.agents.aggregation.session_run import CompletedSession, run_session
-from simfl.agents.aggregation.state import Arrays, prefix_arrays, under
-from simfl.agents.buffered.async_job import AsyncJob, records
+from simfl.agents.buffered.async_job import AsyncJob, Unit, records
 from simfl.agents.buffered.block_server import BlockServer, takes_blocks
 from simfl.agents.buffered.dispatcher import Dispatcher
-from simfl.agents.buffered.saved_jobs import Unit
 from simfl.agents.servers import SERVERS, Server
 from simfl.agents.world import Process
 from simfl.core.rng import Address
-from simfl.core.types import SERVER, Job
+from simfl.core.types import SERVER, Arrays, Job, prefix_arrays, under
 from simfl.metrics.participation import Tally
 from simfl.secagg.sessions import SessionFailure, SessionResult
 from simfl.training.base import BufferedRule
@@ -98,7 +95,8 @@ class BufferedServer(Server[BufferedRule]):
         if task.lives:
             self.accounts.costs.bytes_up += task.up_bytes
             if not self.parts.protocol.shows_updates:
-                self.accounts.costs.clear_bytes += self._clear_bytes(task.job)
+                clear_bytes = self.parts.clear_bytes(self.parts.learner.sizes([task.job])[1])
+                self.accounts.costs.clear_bytes += int(np.sum(clear_bytes))
             task.received_version = self.global_model.version
             duration_s = np.array([task.download_s + task.compute_s + task.reply_s])
             self.global_model.records.add_durations(np.array([task.job.client]), duration_s)
@@ -109,10 +107,6 @@ class BufferedServer(Server[BufferedRule]):
         else:
             self._forfeit(task, "failed")
         self.dispatcher.refill_soon()
-
-    def _clear_bytes(self, job: Job) -> int:
-        """What an update takes without a protocol."""
-        return int(np.sum(self.parts.clear_bytes(self.parts.learner.sizes([job])[1])))
 
     def _late(self, task: AsyncJob) -> None:
         if not (self.dispatcher.stopped or task.cancelled) and isnan(task.ended_s):
@@ -231,17 +225,14 @@ class BufferedServer(Server[BufferedRule]):
         for task in rest:
             self._end(task, "unrecovered")
         if summed and isinstance(outcome, SessionResult):
-            self._step(summed, outcome)
+            summed.sort(key=lambda task: task.job.client)
+            jobs, ages = [task.job for task in summed], np.array(self._ages(summed), dtype=np.int64)
+            self.on_round(self.aggregate(jobs, outcome, ages, outcome.row))
         else:
             self.accounts.failed_at_success = 0
             reason = outcome.reason if isinstance(outcome, SessionFailure) else "nothing could be recovered"
             self._require_success(reason)
         self._recover()
-
-    def _step(self, tasks: list[AsyncJob], session: SessionResult) -> None:
-        tasks = sorted(tasks, key=lambda task: task.job.client)
-        jobs, ages = [task.job for task in tasks], np.array(self._ages(tasks), dtype=np.int64)
-        self.on_round(self.aggregate(jobs, session, ages, session.row))
 
     def _ages(self, tasks: list[AsyncJob]) -> list[int]:
         """The staleness that weighs each."""

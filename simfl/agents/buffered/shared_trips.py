@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents.aggregation.state import Arrays
 from simfl.agents.world import World
+from simfl.core.types import Arrays
 from simfl.network.fair_link import EqualLink, FairLink, UnequalLink
 from simfl.network.fair_network import FairNetwork
 from simfl.network.link_network import LinkNetwork, LinkPart, parts_of

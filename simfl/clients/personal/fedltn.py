@@ -13,7 +13,7 @@ from simfl.clients.local_values import ClientState, LocalContext, LocalPass, Loc
 from simfl.clients.personal.private_layers import merge_private, norm_coordinates
 from simfl.clients.personal.sparse import COLUMNS, MASK, Mask, Sparse, mask_state, prunable, prune, sparsity_row
 from simfl.core.payload import MODEL, UPDATE, PayloadPart, Upload
-from simfl.core.registration.plugin_data import SINCE_LATER
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays
 

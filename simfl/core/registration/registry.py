@@ -25,15 +25,18 @@ from pydantic_core import PydanticCustomError, core_schema, to_json
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.family_index import FAMILIES, broken, family_registry, undone
 from simfl.core.registration.packages import Broken, load_package, packages
-from simfl.core.registration.plugin_data import default_of, plain, required_fields, summary
 from simfl.core.registration.protocol import (
     Plugin,
+    default_of,
     hold_to,
     is_plugin,
     origin,
+    plain,
     registered,
+    required_fields,
     resolve_annotations,
     same_place,
+    summary,
 )
 
 Class = TypeVar("Class", bound=type)

@@ -2,14 +2,23 @@
 
 import csv
 import io
+import json
 import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from hashlib import blake2b
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.errors import MissingError, ScenarioError
-from simfl.core.storage.disk import open_regular
+from simfl.core.storage.disk import cache_root, open_regular, sha256
 
 MAX_BYTES = 64 * 2**20
 MAX_CELL = 200
@@ -26,6 +35,10 @@ Open it as ``scenario.file(self.path)``. The content counts in the scenario's di
 
 DataFolder = Annotated[str, Field(min_length=1, max_length=4096), DATA_FOLDER]
 """The type of a plugin field that says in which folder a known data set lies: no part of the digest."""
+
+Arrays = dict[str, NDArray[Any]]
+
+_bypass: ContextVar[bool] = ContextVar("simfl_bypass_cache", default=False)
 
 
 def data_root() -> Path | None:
@@ -111,3 +124,73 @@ def _text(data: bytes, path: Path, key: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ScenarioError(key, f"{path.name}:{line}: not UTF-8 text") from None
+
+
+@contextmanager
+def bypass_cache() -> Iterator[None]:
+    """Inside, everything is decoded anew, and nothing is kept."""
+    token = _bypass.set(True)
+    try:
+        yield
+    finally:
+        _bypass.reset(token)
+
+
+def load_cached(recipe: str, sources: Sequence[Path], decode: Callable[[], Arrays]) -> Arrays:
+    """The arrays that ``decode`` makes of the source files, decoded at most once.
+
+    Args:
+        recipe: name and version of the decoding; part of the key.
+        sources: files whose content is part of the key.
+        decode: makes the arrays, name -> array.
+
+    An entry that is damaged, or a cache that cannot be written, costs time and nothing else.
+    """
+    root = cache_root()
+    if root is None or _bypass.get():
+        return decode()
+    entry = root / f"{recipe.split()[0]}-{_key(recipe, sources)}"
+    if (arrays := _read(entry)) is not None:
+        return arrays
+    arrays = decode()
+    try:
+        _write(entry, arrays)
+    except OSError:
+        return arrays
+    return _read(entry) or arrays
+
+
+def _key(recipe: str, sources: Sequence[Path]) -> str:
+    digest = blake2b(recipe.encode(), digest_size=16)
+    for source in sources:
+        with open(source, "rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+        digest.update(b"|")
+    return digest.hexdigest()
+
+
+def _read(entry: Path) -> Arrays | None:
+    try:
+        digests = json.loads((entry / "complete").read_bytes())
+        if any(sha256(entry / f"{name}.npy") != digest for name, digest in digests.items()):
+            return None
+        # mode "c": pages are shared until written to, and torch takes only writable arrays
+        return {name: np.load(entry / f"{name}.npy", mmap_mode="c", allow_pickle=False) for name in digests}
+    except (OSError, ValueError, EOFError, AttributeError):
+        return None
+
+
+def _write(entry: Path, arrays: Arrays) -> None:
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
+    try:
+        for name, array in arrays.items():
+            np.save(scratch / f"{name}.npy", array, allow_pickle=False)
+        digests = {name: sha256(scratch / f"{name}.npy") for name in arrays}
+        (scratch / "complete").write_text(json.dumps(digests))
+        if entry.exists():  # damaged, or another process was faster
+            shutil.rmtree(entry, ignore_errors=True)
+        os.replace(scratch, entry)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

@@ -22,7 +22,7 @@ from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import participation_matrix
 from simfl.results.tables import VECTORS
 from simfl.scenario import Scenario
-from simfl.scenario.trust import Trust
+from simfl.scenario.plugin_files import Trust
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -26,8 +26,8 @@ from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.runs.in_memory import run_in_memory
 from simfl.runs.run import build
-from simfl.scenario import Scenario, named_code, plugin_files
-from simfl.scenario.trust import Trust
+from simfl.scenario import Scenario, checks, plugin_files
+from simfl.scenario.plugin_files import Trust
 
 LEAST = 16
 """Shadow federations at least."""
@@ -68,7 +68,7 @@ def likelihood(
     reader.file(SCENARIO)
     path = reader.path / SCENARIO
     scenario = Scenario.load(path, trust=Trust(trust_plugins))
-    known = plugin_files.executed_digests() | named_code.accepted_marks()
+    known = plugin_files.executed_digests() | checks.accepted_marks()
     trust = Trust(digests=known)  # the other processes execute the same files, and no others
     model = np.load(reader.file("model.npy"))
     streams, learning = Streams(scenario.seed), scenario.learning

@@ -7,9 +7,19 @@ from typing import Any
 
 from simfl.core.certificate_words import OF_ONE_RUN, ONLY_SUMS, basis_lines, said_of, unlike_sentences
 from simfl.core.column_files import read_columns
-from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column, unknown
+from simfl.core.columns import (
+    FORMS,
+    ROUND_COLUMNS,
+    ROUNDING,
+    SUMMARY_COLUMNS,
+    TARGET_COLUMNS,
+    Column,
+    Form,
+    heading,
+    mean_text,
+    unknown,
+)
 from simfl.core.json_data import JsonObject
-from simfl.core.number_text import FORMS, ROUNDING, Form, heading, mean_text
 from simfl.experiments.compare.intervals import FEWEST_PAIRS, NORMAL_FROM, holm, least
 from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds

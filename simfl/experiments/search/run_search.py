@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS
-from simfl.core.errors import ScenarioError, SimflError
+from simfl.core.errors import ScenarioError, SimflError, amount
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import is_foreign
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link
-from simfl.core.wording import amount
 from simfl.experiments.compare.run_numbers import measures
 from simfl.experiments.search.objectives import EMPTY, Trial, best, csv_bytes, nearest
 from simfl.experiments.search.preparation import Search

@@ -1,7 +1,7 @@
 """What a search chooses from: ``training.learning_rate=0.01..0.3 selection.k=4..20:4 selection=random,partition``.
 
 ``first..last`` is a range of numbers, ``log:first..last`` one of their logarithms, ``first..last:step`` has steps.
-Several values (:mod:`simfl.scenario.separators`) are categories; one alone is fixed.
+Several values (:mod:`simfl.scenario.overrides`) are categories; one alone is fixed.
 """
 
 import math

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from simfl.core.errors import MissingError, SimflError
-from simfl.core.http.hosts import check_scheduler
+from simfl.core.http.bounded_server import check_scheduler
 from simfl.experiments.sweep.processes import once
 from simfl.experiments.sweep.task import Task, note_failure
 from simfl.experiments.sweep.worker_process import DEATHS, Slot, Stopped

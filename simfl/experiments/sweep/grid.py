@@ -1,6 +1,6 @@
 """What a sweep varies: ``selection=random,batch_partition:T=3,mode=fair training.rounds=10,20``.
 
-Values are separated as :mod:`simfl.scenario.separators` says. A range of numbers stands for its values:
+Values are separated as :mod:`simfl.scenario.overrides` says. A range of numbers stands for its values:
 ``0:0.5:0.1`` for 0, 0.1, ..., 0.5 and ``log:0.001:1:4`` for 0.001, 0.01, 0.1, 1. Axes are independent, unless they are
 zipped: then they have equally many values, and take the first together, the second together, and so on. The axis
 ``case`` has named cases as values, each of which stands for several overrides, and tables show it under its name:
@@ -21,8 +21,7 @@ from math import inf, log10
 import numpy as np
 
 from simfl.core.errors import SimflError, suggestion
-from simfl.scenario.overrides import spaced_override
-from simfl.scenario.separators import split_values
+from simfl.scenario.overrides import spaced_override, split_values
 
 MOST_VALUES = 10_000
 """Values of one range."""

@@ -6,8 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from simfl.core.errors import SimflError
-from simfl.core.wording import amount
+from simfl.core.errors import SimflError, amount
 from simfl.experiments.sweep.task import Task
 from simfl.experiments.sweep.worker_process import NoWorker, Slot, Stopped
 

@@ -38,8 +38,7 @@ from simfl.experiments.sweep.grid import (
 from simfl.experiments.sweep.plan import Given, Plan
 from simfl.scenario.builtin import FOLDER, SUFFIXES, find
 from simfl.scenario.yaml.places import InvalidScenario, Problem, dotted_key
-from simfl.scenario.yaml.reader import Document, read
-from simfl.scenario.yaml.text import MAX_BYTES, decode
+from simfl.scenario.yaml.reader import MAX_BYTES, Document, decode, read
 
 KEYS = ("name", "file", "scenario", "keys", "zip", "cases", "replications", "plugins", "runs", "digest")
 ONLY_SWEEPS = {"keys", "cases", "zip", "file", "scenario"}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from simfl.core.errors import BusyError, IntegrityError, ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
-from simfl.core.registration.plugin_errors import plugin_failure
+from simfl.core.registration.family_index import plugin_failure
 from simfl.core.storage.disk import file_lock
 from simfl.experiments.sweep.stop_rule import PrunedError, StopRule
 from simfl.experiments.sweep.task import Task, clear_failure

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from simfl.core.children import SAFE, safe_path
 from simfl.core.errors import SimflError
-from simfl.core.http.hosts import check_scheduler
+from simfl.core.http.bounded_server import check_scheduler
 from simfl.core.scenario_view import RuntimeOptions
 from simfl.core.version import RESULTS
 from simfl.learning.backends.base import Backend, Engine, TrainingTask
@@ -57,6 +57,13 @@ training and ask for it again, page by page; and every process looks at its own 
 
 VERSIONS = {"simfl": RESULTS, "torch": torch.__version__, "numpy": np.__version__}
 """What decides the bits; a worker must have the same."""
+
+_lock = threading.Lock()
+
+_worker_data: "dict[str, _WorkerData]" = {}
+
+_engines: dict[tuple[str, int], Engine] = {}
+"""Engines work in place: each run has one for each thread."""
 
 
 class DaskEngine:
@@ -220,11 +227,6 @@ def _close(client: Any, token: str) -> None:
 
 
 # -- inside a worker ----------------------------------------------------------------------------------
-
-_lock = threading.Lock()
-_worker_data: "dict[str, _WorkerData]" = {}
-_engines: dict[tuple[str, int], Engine] = {}
-"""Engines work in place: each run has one for each thread."""
 
 
 class _WorkerData(WorkerPlugin):

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.errors import ScenarioError
-from simfl.core.remote_clients import JobRequest, RemoteClients
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import JobRequest, RemoteClients
 from simfl.learning.backends.base import BACKENDS, Backend, Engine, TrainingTask
 from simfl.learning.backends.choices import Auto
 from simfl.learning.work import Work

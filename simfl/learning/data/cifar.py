@@ -9,8 +9,7 @@ import numpy as np
 from simfl.core.errors import MissingError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.cache import load_cached
-from simfl.core.storage.data_folder import data_places, data_root
+from simfl.core.storage.data_folder import data_places, data_root, load_cached
 from simfl.core.storage.disk import cache_root
 from simfl.learning.data.base import DATA, Data, Dataset, Outline
 from simfl.learning.data.image_arrays import image_arrays

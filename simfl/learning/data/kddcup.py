@@ -10,8 +10,7 @@ from pydantic import Field
 from simfl.core.errors import MissingError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.cache import load_cached
-from simfl.core.storage.data_folder import data_places, data_root
+from simfl.core.storage.data_folder import data_places, data_root, load_cached
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.csv import read_csv
 from simfl.learning.data.image_arrays import broken, unit_rows

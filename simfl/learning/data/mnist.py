@@ -15,8 +15,7 @@ from pydantic import Field
 from simfl.core.errors import MissingError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.cache import load_cached
-from simfl.core.storage.data_folder import DataFolder, data_places, data_root
+from simfl.core.storage.data_folder import DataFolder, data_places, data_root, load_cached
 from simfl.core.storage.disk import cache_root
 from simfl.core.types import Arrays
 from simfl.learning.data.base import DATA, Data, Dataset, Outline

@@ -14,8 +14,7 @@ from pydantic import Field
 from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.cache import load_cached
-from simfl.core.storage.data_folder import DataPath
+from simfl.core.storage.data_folder import DataPath, load_cached
 from simfl.core.types import Arrays
 from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.learning.data.image_arrays import broken, check_ids, check_labels, check_tokens, image_arrays, standardise

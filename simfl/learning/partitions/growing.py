@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.errors import ScenarioError
-from simfl.core.wording import amount
+from simfl.core.errors import ScenarioError, amount
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split
 

@@ -6,9 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from simfl.core.errors import ScenarioError
+from simfl.core.errors import ScenarioError, amount
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.wording import amount
 from simfl.learning.data.base import Dataset
 from simfl.learning.objects.choice import PythonObject
 from simfl.learning.objects.global_seeds import seed_generators

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.one_thread import one_thread
+from simfl.core.processor import one_thread
 from simfl.privacy.ledger.coalitions import Errors, Floats, Information, greedy, groups, pairs, smaller_than_hidden
 from simfl.privacy.ledger.ledger_scope import COLLUDERS
 from simfl.privacy.multiround.basis import Basis, basis

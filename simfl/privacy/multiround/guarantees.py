@@ -10,11 +10,10 @@ from pydantic import Field
 
 from simfl.core.columns import COLLUDER_COLUMNS, Column
 from simfl.core.coverage import changing_lengths, told_by_compression
-from simfl.core.registration.plugin_data import SINCE_LATER
-from simfl.core.scenario_view import ScenarioView, changing_weights, summands
-from simfl.core.tolerance import surely_tolerated, tolerance_problem
+from simfl.core.errors import amount
+from simfl.core.registration.protocol import SINCE_LATER
+from simfl.core.scenario_view import ScenarioView, changing_weights, summands, surely_tolerated, tolerance_problem
 from simfl.core.types import SERVER
-from simfl.core.wording import amount
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
 from simfl.privacy.certify.observer_view import ObserverView

@@ -8,8 +8,7 @@ from threading import Lock
 from typing import Any
 
 from simfl.core.errors import SimflError
-from simfl.core.http.bounded_server import BoundedServer, listening
-from simfl.core.http.connections import DEFAULT_LIMITS, ConnectionLimits
+from simfl.core.http.bounded_server import DEFAULT_LIMITS, BoundedServer, ConnectionLimits, listening
 from simfl.core.http.handler import BoundedHandler, Query, RequestError
 from simfl.core.json_data import JsonObject
 from simfl.report.live.terminal import CAPTION

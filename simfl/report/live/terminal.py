@@ -5,9 +5,8 @@ from email.utils import formatdate
 from typing import Any
 
 from simfl.core.certificate_words import IF_ONLY_SUMS, RECONSTRUCTABLE
-from simfl.core.errors import printable
+from simfl.core.errors import amount, printable
 from simfl.core.json_data import JsonObject
-from simfl.core.wording import amount
 from simfl.report.live.watched_folder import WatchedFolder
 
 EVERY_S = 1.0

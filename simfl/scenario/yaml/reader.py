@@ -6,14 +6,14 @@ merge keys, duplicate keys, keys that are not text, aliases of a value inside it
 infinity and not-a-number, and characters that YAML does not allow.
 """
 
+import math
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
 from simfl.scenario.yaml.places import KeyPath, Place, Places, Problem, dotted_key, shown
-from simfl.scenario.yaml.scalars import scalar
-from simfl.scenario.yaml.text import FORBIDDEN, MAX_BYTES, in_words, tab_before
 
 MAX_DEPTH = 64
 MAX_ALIASES = 100
@@ -24,6 +24,59 @@ Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 _REFUSED = object()
 """Stands for a key that was refused: what belongs to it is read, checked and dropped."""
+
+Scalar = None | bool | int | float | str
+
+LARGEST = 2**63 - 1
+"""No integer of a scenario is larger in magnitude: all of them fit numpy's int64."""
+
+_NULL = {"", "~", "null", "Null", "NULL"}
+
+_BOOL = {word: word.lower() == "true" for word in ("true", "True", "TRUE", "false", "False", "FALSE")}
+
+_INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+
+_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+
+_LONGEST_NUMBER = 400
+
+MAX_BYTES = 1_000_000
+
+FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""A character that YAML does not allow."""
+
+INDENTED = "this line is indented like nothing above it: keys of one mapping begin in one column"
+
+DEEPER = (
+    "no key may stand here: the line is indented deeper than its neighbours, no space follows the ':' of a line above, "
+    "or text that holds ': ' needs quotes"
+)
+
+BRACKET = "a ',' or the closing ']' is missing before this"
+
+BRACE = "a ',' or the closing '}' is missing before this"
+
+IN_WORDS = (
+    ("did not find expected key", "flow mapping", BRACE),
+    ("did not find expected key", "", INDENTED),
+    ("expected <block end>", "", INDENTED),
+    ("<document start>", "", INDENTED),
+    ("did not find expected '-' indicator", "", INDENTED),
+    ("mapping values are not allowed", "", DEEPER),
+    ("could not find expected ':'", "", "a ':' is missing after the key (on this line or the one before)"),
+    ("sequence entries are not allowed", "", "a list begins on a new line with '- ', or stands in [brackets]"),
+    ("expected ',' or ']'", "", BRACKET),
+    ("expected ',' or '}'", "", BRACE),
+    ("unexpected end of stream", "quoted scalar", "a quote is opened and not closed"),
+    ("tab character", "", "a tab indents this line"),
+    ("cannot start any token", "", "a value cannot begin with this character; write it in quotes"),
+    ("expected node content", "", "a value is missing before this"),
+    ("expected the node content", "", "a value is missing before this"),
+    ("unknown escape character", "", "a backslash in double quotes begins an escape; write two, or use single quotes"),
+)
+"""A parser's complaint and its context, and what they mean to who wrote the text; both of PyYAML's parsers are here."""
 
 
 @dataclass
@@ -282,3 +335,65 @@ def _unshare(value: object) -> Any:
     if isinstance(value, dict):
         return {key: _unshare(item) for key, item in value.items()}
     return [_unshare(item) for item in value] if isinstance(value, list) else value
+
+
+def scalar(text: str) -> Scalar:
+    """The value of an unquoted scalar.
+
+    Raises:
+        ValueError: infinity, not-a-number, or a number too large; the message says so.
+    """
+    if text in _NULL:
+        return None
+    if text in _BOOL:
+        return _BOOL[text]
+    if _INT.fullmatch(text):
+        return _integer(text)
+    if _FLOAT.fullmatch(text):
+        if len(text) > _LONGEST_NUMBER:
+            raise ValueError(f"a number of {len(text)} characters is too long")
+        value = float(text)
+        if math.isinf(value):
+            raise ValueError("the number is too large; the largest is 1.7e308")
+        return value
+    if _NOT_FINITE.fullmatch(text):
+        raise ValueError("infinity and not-a-number are not allowed; a finite number is needed")
+    return text
+
+
+def _integer(text: str) -> int:
+    base = {"0o": 8, "0x": 16}.get(text[:2], 10)
+    digits = text.lstrip("+-0ox") or "0"
+    value = int(text, base) if len(digits) <= 22 and len(text) <= _LONGEST_NUMBER else LARGEST + 1
+    if abs(value) > LARGEST:
+        raise ValueError(f"the integer is too large; the largest is {LARGEST}")
+    return value
+
+
+def in_words(problem: str, context: str) -> str:
+    """What is wrong with the YAML, without the words of parsers where it is a common mistake."""
+    for complaint, where, words in IN_WORDS:
+        if complaint in problem and where in context:
+            return words
+    return " ".join(part for part in (context, problem) if part)
+
+
+def decode(data: bytes) -> str:
+    """The text of a UTF-8 file.
+
+    Raises:
+        ValueError: too long or not UTF-8.
+    """
+    if len(data) > MAX_BYTES:
+        raise ValueError(f"the file is larger than {MAX_BYTES:,} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ValueError(f"line {line} is not UTF-8 text (byte 0x{data[error.start]:02x})") from None
+
+
+def tab_before(text: str, line: int, column: int) -> bool:
+    """Whether a tab stands in the line (from 0) up to the column (from 0)."""
+    lines = text.split("\n")
+    return line < len(lines) and "\t" in lines[line][: column + 1]

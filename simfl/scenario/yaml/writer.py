@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import yaml
 
-from simfl.core.registration.plugin_data import plain
-from simfl.scenario.yaml.scalars import scalar
+from simfl.core.registration.protocol import plain
+from simfl.scenario.yaml.reader import scalar
 
 LINE_BREAKS = set("\r\x85\u2028\u2029")
 """What YAML 1.1 takes for line breaks besides the newline."""

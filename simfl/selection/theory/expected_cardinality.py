@@ -6,12 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simfl.core.coverage import beside_sums, sent, unstated_weights
+from simfl.core.coverage import beside_sums, follows_policy, sent, unstated_weights
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
-from simfl.core.server_promises import follows_policy
-from simfl.core.tolerance import can_lose_clients
+from simfl.core.scenario_view import ScenarioView, can_lose_clients
 from simfl.selection.base import CanBeAsked, resolved_policy
 from simfl.selection.theory.families import Family
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from math import isqrt
 
-from simfl.core.wording import amount, there_are
+from simfl.core.errors import amount, there_are
 
 Problem = tuple[str, str]
 """(field, message)."""

@@ -19,10 +19,10 @@ from pydantic import Field
 
 from simfl.core.certificate_words import SAMPLED_EPSILON
 from simfl.core.columns import Column
+from simfl.core.coverage import follows_policy
 from simfl.core.errors import MissingError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.server_promises import follows_policy
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.dp.accountants.zero_out import Delta, departure_cautions, large_delta_cautions, no_noise_cautions
 from simfl.privacy.dp.losses import loss_factors, losses

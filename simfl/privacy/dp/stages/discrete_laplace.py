@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
-from simfl.core.tolerance import tolerance_problem
+from simfl.core.scenario_view import ScenarioView, tolerance_problem
 from simfl.core.types import Arrays, Job
 from simfl.privacy.certify.clip import clip_norms, participants, same_weights
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded

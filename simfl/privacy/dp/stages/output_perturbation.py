@@ -23,11 +23,10 @@ from pydantic import Field
 
 from simfl.core.certificate_words import SAMPLE_EPSILON
 from simfl.core.columns import Column
+from simfl.core.errors import amount
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView, no_sample_bound
-from simfl.core.tolerance import can_lose_clients
+from simfl.core.scenario_view import ScenarioView, can_lose_clients, no_sample_bound
 from simfl.core.types import Arrays, Job
-from simfl.core.wording import amount
 from simfl.privacy.certify.clip import changed_by_others, weights_differ
 from simfl.privacy.certify.maps import Noised
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
