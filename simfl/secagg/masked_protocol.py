@@ -122,7 +122,7 @@ class MaskedProtocol(Protocol):
 
     def _field_overflow(self, setting: ScenarioView, most: int) -> list[tuple[str, str]]:
         """Updates without room in the field however few samples clients hold."""
-        units = np.zeros((most, 1), dtype=np.int32)
+        units = np.broadcast_to(np.int32(0), (most, 1))  # only counted, however many they are said to be
         cohort = Cohort(0, units, 1, setting.clients, float(own_weights(setting, 1)[0]))
         if self.no_room(cohort) is None:
             return []

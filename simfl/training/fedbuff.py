@@ -34,7 +34,7 @@ class FedBuff(SgdRule):
         None
     )
     buffer: Annotated[
-        int | None, Field(ge=1, description="client updates in an aggregation, K; null = the selection's k")
+        int | None, Field(ge=1, le=10**9, description="client updates in an aggregation, K; null = the selection's k")
     ] = None
     staleness: Annotated[Any, STALENESS, Field(description="how much an update of staleness τ counts, s(τ)")] = (
         ConstantStaleness()

@@ -54,3 +54,12 @@ def test_no_share_is_proposed_for_a_whole_number(override):
     with pytest.raises(InvalidScenario) as caught:
         Scenario.parse(TEXT, "mine", [override])
     assert "write" not in str(caught.value)
+
+
+@pytest.mark.parametrize("protocol", ["secagg", "lightsecagg", "basecagg"])
+@pytest.mark.parametrize("buffer", [10**6, 10**9, 10**12, 10**18])
+def test_a_buffer_of_any_size_is_refused_without_memory_for_it(protocol, buffer):
+    """Numbers that size an array are looked at before there is one."""
+    rule = f"{{name: fedbuff, rounds: 3, weighting: equal, concurrency: 8, buffer: {buffer}}}"
+    with pytest.raises(InvalidScenario, match=r"training\.buffer"):
+        Scenario.parse(f"clients: 8\nselection: {{name: random, k: 4}}\ntraining: {rule}\nsecagg: {protocol}\n")

@@ -110,10 +110,14 @@ def _proportional(made: np.ndarray, sent: np.ndarray) -> bool:
     there = np.flatnonzero((made != 0) & (sent != 0))
     if not there.size:
         return False
-    there = there[np.unique(made[there], return_index=True)[1]]  # equal numbers give equal ratios of a few levels
-    ratios = sent[there] / made[there]
-    _, counts = np.unique(np.float32([f"{ratio:.3e}" for ratio in ratios]), return_counts=True)
-    return bool(counts.max() > max(3, 0.05 * len(ratios)))
+    there = there[np.unique(_digits(made[there]), return_index=True)[1]]  # equal ones give equal ratios of a few levels
+    _, counts = np.unique(_digits(sent[there] / made[there]), return_counts=True)
+    return bool(counts.max() > max(3, 0.05 * len(there)))
+
+
+def _digits(numbers: np.ndarray) -> np.ndarray:
+    """Four of each."""
+    return np.float32([f"{number:.3e}" for number in numbers])
 
 
 def unequal_bytes(scenario: Scenario, folder: Path, tape: Tape, rows: list[dict[str, str]]) -> list[str]:

@@ -163,11 +163,11 @@ class Components(Generic[R_co]):
 
     def upload_bytes(self, update_bytes: Any) -> Any:
         """Size on the wire of updates that the learner makes of so many bytes, a number or (n,)."""
-        return self.whole_bytes(self.compressed_bytes(update_bytes))
+        return self.whole_bytes(self.compressed_bytes(update_bytes)) + self.score_bytes
 
     def whole_bytes(self, update_bytes: Any) -> Any:
-        """The same of updates, or whole models, that are not compressed any more."""
-        return self.protocol.upload_bytes(update_bytes + self._grown_bytes, self.elements) + self.score_bytes
+        """The same of updates, or whole models, that are not compressed any more, without what is told beside them."""
+        return self.protocol.upload_bytes(update_bytes + self._grown_bytes, self.elements)
 
     def clear_bytes(self, update_bytes: Any) -> Any:
         """What :meth:`upload_bytes` would be without a protocol."""
