@@ -257,8 +257,8 @@ def _audit(
 def hidden(basis: Basis, budget: Budget) -> NDArray[np.float64] | None:
     """R_ii of the projector R onto the null space of the sums, (N,): the expected relative squared error of client i.
 
-    No lower bound: updates that point the same way are recovered better (:mod:`simfl.attacks.linear`). For updates of
-    equal length that are orthogonal to each other, without noise (arXiv 2106.03328, Appendix G); its
+    No lower bound: updates that point the same way are recovered better (:mod:`simfl.attacks.least_squares`). For
+    updates of equal length that are orthogonal to each other, without noise (arXiv 2106.03328, Appendix G); its
     mean is 1 - rank / N. 0 = recovered exactly, 1 = nothing is known. None if it is beyond the budget.
     """
     rank, size, label = len(basis.rounds), basis.size, basis.classes.label

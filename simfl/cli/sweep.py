@@ -25,7 +25,7 @@ from simfl.cli.shared import (
     write_asked_latex,
 )
 from simfl.core.errors import SimflError, amount, printable
-from simfl.experiments.runner import Shard
+from simfl.experiments.shard import Shard
 
 FAILED_MEMBERS = 3
 SHOWN_FAILURES = 10

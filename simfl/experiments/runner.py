@@ -9,38 +9,16 @@ The scripts of results/ use it, and a script of one's own may:
 
 import argparse
 import json
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import pandas
 
+from simfl.experiments.shard import Shard
 from simfl.results.file_names import is_finished
 from simfl.runs.run import run
 from simfl.scenario import Scenario
-
-
-class Shard(NamedTuple):
-    """The share of a study or sweep that one process runs: every ``of``-th run from the ``number``-th on, from 1."""
-
-    number: int
-    of: int
-
-    @classmethod
-    def parse(cls, text: str) -> "Shard":
-        """``"2/3"``: the second third; a type of argparse.
-
-        Raises:
-            argparse.ArgumentTypeError: it is none of 1/n to n/n.
-        """
-        number, _, of = text.partition("/")
-        if not (number.isdecimal() and of.isdecimal()):
-            raise ArgumentTypeError(f"'{text}' is not of the form I/N, e.g. 2/3")
-        if not 1 <= int(number) <= int(of):
-            raise ArgumentTypeError(f"shard {text}: the shards of {of} are 1/{of} to {of}/{of}")
-        return cls(int(number), int(of))
-
 
 Key = TypeVar("Key", bound=Hashable)
 

@@ -38,8 +38,7 @@ OTHERS = {
     "runs.accounting": "facts of the run itself, checked by TableWriter.finish",
     "runs.simulation": "participation, just checked against the checkpoint's mark",
     "results.perfetto": "events just written or checked",
-    "core.storage.cache": "decoded data, with digests of their own",
-    "core.storage.data_folder": "data files of users",
+    "core.storage.data_folder": "data files of users; decoded data, with digests of their own",
     "core.registration.packages": "installed packages",
     "remote.client": "bytes of the server",
     "remote.job_times": "its own log of real times, which is in no digest",
@@ -52,9 +51,9 @@ OTHERS = {
     "report.html_page": "templates",
     "report.live.page_server": "templates",
     "audit.page": "templates",
-    "audit.records": "logs of users",
+    "audit.reading": "logs of users",
     "audit.delimited": "logs of users",
-    "audit.matrices": "logs of users",
+    "audit.log": "logs of users",
     "experiments.attack.replay": "paths that ResultsFolder has checked",
     "results.export.tensorboard": "a path that ResultsFolder has checked",
     "experiments.sweep.plugin_pickling": "Python objects, by the SHA-256 in the task",
@@ -65,7 +64,7 @@ OTHERS = {
     "runs.run": "scenario.yaml, checked by ResultsFolder.check before",
     "experiments.sweep.worker": "its own log",
     "forecasting.forecast_page": "templates",
-    "forecasting.times": "logs of users, and a path that ResultsFolder has checked",
+    "forecasting.past": "logs of users, and a path that ResultsFolder has checked",
     "forecasting.parts": "its own parts, which have the check sums of ZIP files",
 }
 """Modules that open files, and why that is none of a results tree that nobody has checked."""
@@ -101,7 +100,7 @@ def test_nobody_opens_a_results_file_but_through_the_reader_that_checks():
 READING = {
     "results/folder.py",
     "results/sealed_files.py",
-    "core/storage/cache.py",
+    "core/storage/data_folder.py",
     "runs/run.py",
     "learning/capacity.py",
 }

@@ -53,15 +53,15 @@ class UserPartition:
         if len(parts) != clients:
             near = f"; the nearest valid value of clients is {len(parts)}" if parts else ""
             raise ScenarioError(
-                "", f"{self.name} has {amount(len(parts), 'part')} for {amount(clients, 'client')}{near}"
+                "partition", f"{self.name} has {amount(len(parts), 'part')} for {amount(clients, 'client')}{near}"
             )
         for client, part in enumerate(parts):
             if len(part) and not (0 <= part.min() and part.max() < samples):
                 wrong = int(part.min() if part.min() < 0 else part.max())
                 reach = f"positions of training samples reach from 0 to {samples - 1}"
-                raise ScenarioError("", f"{self.name} gives client {client} the sample {wrong}; {reach}")
+                raise ScenarioError("partition", f"{self.name} gives client {client} the sample {wrong}; {reach}")
             if len(np.unique(part)) < len(part):
-                raise ScenarioError("", f"{self.name} gives client {client} a sample twice")
+                raise ScenarioError("partition", f"{self.name} gives client {client} a sample twice")
         return Split.of(parts)
 
     def _call(
@@ -73,7 +73,7 @@ class UserPartition:
                 parts = read_partition(function(data.y_train.copy(), clients, rng))
         except Exception as error:  # somebody else's code may raise anything
             why = " ".join(str(error).split())
-            raise ScenarioError("", f"{call} raises {type(error).__name__}: {why}") from error
+            raise ScenarioError("partition", f"{call} raises {type(error).__name__}: {why}") from error
         if callable(parts):
-            raise ScenarioError("", f"{call} returns a function; {NEEDED}")
+            raise ScenarioError("partition", f"{call} returns a function; {NEEDED}")
         return parts
