@@ -17,7 +17,6 @@ from simfl.core.types import SERVER, Job
 from simfl.privacy.certify.chain import Beside
 from simfl.privacy.certify.maps import Facts
 from simfl.privacy.certify.observer_view import ObserverView
-from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import Members, Stage
 
 
@@ -160,4 +159,6 @@ def history_of_log(stage: Stage, matrix: Any, dimension: int, alone: Any = None)
 
 def noise_multiplier(epsilon: float, delta: float, participations: float) -> float:
     """The standard deviation over the clip norm with which so many sums, each with noise of its own, cost epsilon."""
+    from simfl.privacy.dp.mechanisms import gaussian
+
     return sqrt(participations) / gaussian.mu(epsilon, delta)
