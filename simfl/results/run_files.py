@@ -261,16 +261,17 @@ def read_rows(table: Path, rounds: int | None = None) -> Iterator[RoundRow]:
 def _cell_number(cell: object) -> float | None:
     """A cell's number, whole ones as int."""
     text = "" if cell is None else str(cell)
-    if not text:
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
+    return _number(text) if text else None
 
 
 MESSAGES = ("round", "sum", "answers", "clients", "flags")
-"""Columns of messages.csv; ``sum``: 1 = there is one; ``answers`` after the upload, of whomever was asked."""
+"""Columns of messages.csv: whom the server heard in each session, where that is more than that each update is in its
+sum. ``sum``: 1 = there is one; ``answers`` after the upload, of whomever was asked.
+
+A row a session, with its clients in the order of the protocol, and of each a digit (hexadecimal) of ``flags``: 1 = its
+masks may be in others' messages, 2 = its update was sent, 4 = it is one of those that the sum is, or was to be, of, 8 =
+it answered after the upload. One digit is of all. Updates that were in no session have rows of their own.
+"""
 
 UNCOUNTED = "?"
 """Stands for the flags where a server of a plugin does not say what becomes of each update."""

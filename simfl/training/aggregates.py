@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,9 +115,9 @@ class _Trimmed:
     weighted = False
     sum_only = False
 
-    if TYPE_CHECKING:
-
-        def _left_out(self, n: int) -> int: ...
+    @abstractmethod
+    def _left_out(self, n: int) -> int:
+        """Of n updates, at each end."""
 
     def combine(
         self,

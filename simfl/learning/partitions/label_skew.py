@@ -29,11 +29,7 @@ class LabelSkew:
     disjoint = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
-        pools = by_class(data, rng)
-        present = np.flatnonzero([len(pool) for pool in pools])
-        if self.classes > len(present):
-            raise ScenarioError("classes", f"is {self.classes}; the data have {len(present)} classes")
-        main_classes = assign_classes(present, clients, self.classes, rng)
+        pools, main_classes = _deal_classes(data, clients, self.classes, rng)
         sizes = equal_sizes(len(data.y_train), clients)
         left = np.array([len(pool) for pool in pools])
         counts = np.zeros((len(pools), clients), dtype=np.int64)
@@ -48,6 +44,17 @@ class LabelSkew:
                 left -= take
         owners = np.concatenate([np.repeat(np.arange(clients), count) for count in counts])
         return Split.by_owner(np.concatenate(pools), owners, clients)
+
+
+def _deal_classes(
+    data: Dataset, clients: int, classes: int, rng: np.random.Generator
+) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+    """The samples of each class, shuffled, and the classes of each client, (clients, classes)."""
+    pools = by_class(data, rng)
+    present = np.flatnonzero([len(pool) for pool in pools])
+    if classes > len(present):
+        raise ScenarioError("classes", f"is {classes}; the data have {len(present)} classes")
+    return pools, assign_classes(present, clients, classes, rng)
 
 
 def _take(
@@ -74,14 +81,10 @@ class FewClasses:
     disjoint = True
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
-        pools = by_class(data, rng)
-        present = np.flatnonzero([len(pool) for pool in pools])
-        if self.classes > len(present):
-            raise ScenarioError("classes", f"is {self.classes}; the data have {len(present)} classes")
-        rows = assign_classes(present, clients, self.classes, rng)
+        pools, rows = _deal_classes(data, clients, self.classes, rng)
         holders = np.bincount(rows.ravel(), minlength=len(pools))
-        if short := [label for label in present if holders[label] * self.samples > len(pools[label])]:
-            most = min(len(pools[label]) // holders[label] for label in present if holders[label])
+        if short := [label for label in range(len(pools)) if holders[label] * self.samples > len(pools[label])]:
+            most = min(len(pools[label]) // holders[label] for label in range(len(pools)) if holders[label])
             raise ScenarioError(
                 "samples",
                 f"is {self.samples} for each of {holders[short[0]]} clients that hold a class of "
