@@ -101,7 +101,7 @@ def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
 def told_by_compression(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     """What compressed updates tell beside their sum.
 
-    No sum covers it. Noise does (:mod:`simfl.core.coverage` refuses what it would not): it is in the update
+    No sum covers it. Noise does (:func:`compression_problems` refuses what it would not): it is in the update
     before that is compressed, or the server, which alone sees single updates, is not whom it protects against.
     """
     return setting.compression.exposes(setting) if sent_by_algorithm(setting) else ()

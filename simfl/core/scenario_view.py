@@ -299,6 +299,8 @@ def no_sample_bound(setting: ScenarioView) -> str | None:
 def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int:
     """Clients who with the server learn no single update from the protocol, whoever they are, where nobody fails.
 
+    With more of them the server knows masks, and single updates are open to it, whatever the sums are: no certificate
+    against so many clients holds.
     0 where the protocol promises nothing, or nothing of so small a sum; -1 where it shows updates.
 
     Args:

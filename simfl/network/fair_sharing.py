@@ -180,7 +180,13 @@ def _one_by_one_waits_s(begins_s: Floats, ends_s: Floats, share: Floats) -> Floa
 
 
 class LevelLink:
-    """A link on which messages come and go.
+    """A link on which messages of any shares come and go, their begins known: O(log n) a step.
+
+    At every moment there is a level: messages with a smaller share of the link than that are free, which means that
+    they have all of their share, and each of the others is held and has the level. All held messages have sent equally
+    much since any moment at which they were all held. So a held message ends when what each has ``sent`` reaches a
+    number that is known when it becomes held, a free one at a time that is known when it becomes free, and both kinds
+    wait in a heap. Where the level passes the share of a message, that changes heaps.
 
     Args:
         begins_s: when each message begins, ascending, (n,).

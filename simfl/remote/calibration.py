@@ -295,10 +295,17 @@ def calibrate_shared(
 ) -> Calibration:
     """Fits a profile to each client's jobs, with its own line alone.
 
+    Where clients share the server's link, a client's downloads and uploads last longer than its own line makes them,
+    and its profile would be that of a slower line. The log says when each message was under way. With the link's
+    bandwidth, and lines for all clients, fair sharing says how long each message was held up
+    (:func:`simfl.network.fair_sharing.waits_s`, as in a simulation). Taking that off gives other lines, for which it
+    is computed again, until the lines stay: a fixed point, from the lines that the log seems to show when nothing is
+    shared.
+
     Args:
         rows: all jobs of a time, with the durations that clients reported; who is left out here held nobody up.
         server: the bandwidth of its link; a direction that is unlimited keeps its durations.
-        confidence, silent: as for :func:`simfl.remote.calibration.calibrate`.
+        confidence, silent: as for :func:`calibrate`.
 
     Raises:
         SimflError: as there.

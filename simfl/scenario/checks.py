@@ -132,8 +132,9 @@ def _with_note(scenario: S, note: str) -> S:
 
 
 def refuse_untrusted(scenario: "Scenario", trust: Trust) -> list[tuple[KeyPath, str]]:
-    """What may not be executed, found before anything is.
+    """What may not be executed, found before anything is: modules that a scenario names as ``module:attribute``.
 
+    A module is known by its path and the content of its file: what it imports from its own folder belongs to it.
     What may be is noted as executed, where the user has named the scenario.
     """
     named = [part for part in python_objects(scenario.learning) if not part.handed_in and ":" in part.object]

@@ -73,7 +73,13 @@ def is_foreign(cls: type) -> bool:
 
 
 def codes(classes: Iterable[type]) -> dict[str, str]:
-    """:func:`code_of` some foreign plugins, by their full names."""
+    """:func:`code_of` some foreign plugins, by their full names: results of other code are other results.
+
+    simfl's own plugins count by :data:`simfl.core.version.RESULTS`, those of plugin files by the files' content. Those
+    of an installed package (or of any importable module) count by the content of the module that defines them. Those
+    of a notebook, an interactive session or a script count by their bytecode, with the functions, classes and plain
+    values of the same module that they use; other versions of Python have other bytecode.
+    """
     return {f"{cls.__module__}.{cls.__qualname__}": code_of(cls) for cls in classes}
 
 

@@ -229,6 +229,10 @@ def _has(data: object, key: object) -> bool:
 def split_values(text: str) -> list[str]:
     """The values of a key, each as ``simfl run`` takes it, fields separated by commas.
 
+    One rule for ``run``, ``sweep``, ``compare`` and ``search``, in a shell, in files, in Python. A comma separates
+    values, but not inside brackets and quotes. The fields of a plugin follow its name and a colon; what reads
+    ``field=value`` behind such a plugin is another field of it, not a value. A semicolon separates fields, too.
+
     >>> split_values("random,batch_partition:T=4;mode=fair,[1, 2]")
     ['random', 'batch_partition:T=4,mode=fair', '[1, 2]']
     """

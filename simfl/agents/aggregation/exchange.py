@@ -7,7 +7,7 @@ an exchange is computed when it begins, as arrays over its clients, and the serv
 The order of things: :func:`work` (or a protocol's session) makes a request; :func:`sample_delays` draws, for all of its
 clients, the way down, the work and the way up; :func:`exchange` adds these up and decides when the server goes on. That
 is the earliest of: the last answer, the answer that completes the quorum, the deadline and, where a failure aborts the
-round, the first failure that the server hears of. :mod:`simfl.agents.aggregation.exchange` does this phase by phase
+round, the first failure that the server hears of. :func:`run_session` does this phase by phase
 for a protocol: who answered in time is sent to the session, whose next request begins when the phase has ended.
 
 Invariants:

@@ -96,7 +96,10 @@ def undone() -> Iterator[Callable[[], None]]:
 
 
 def plugin_failure(error: BaseException) -> str | None:
-    """``plugin selection 'mine' failed: file:line: Type: message``, or None where only simfl's own code was at work."""
+    """``plugin selection 'mine' failed: file:line: Type: message``, or None where only simfl's own code was at work.
+
+    It is a plugin's, if its file is on the way to where the error was raised.
+    """
     files = {frame.filename for frame in extract_tb(error.__traceback__)}
     lacking = _file(type(error.obj)) if isinstance(error, AttributeError) and error.obj is not None else ""
     files.add(lacking)

@@ -137,7 +137,10 @@ def bypass_cache() -> Iterator[None]:
 
 
 def load_cached(recipe: str, sources: Sequence[Path], decode: Callable[[], Arrays]) -> Arrays:
-    """The arrays that ``decode`` makes of the source files, decoded at most once.
+    """The arrays that ``decode`` makes of the source files, decoded at most once: one folder of .npy files each.
+
+    They are mapped into memory, so that the processes of a sweep share one copy. ``complete`` names them with their
+    SHA-256; an entry is believed only where all of them match.
 
     Args:
         recipe: name and version of the decoding; part of the key.

@@ -72,6 +72,8 @@ OF_UPDATES = {"train_loss", "measured_recovered", "measured_error", "diverged_ro
 class Together(NamedTuple):
     """The epsilons of all runs of a search together, by zero-out adjacency over all of them.
 
+    Who picks the best has seen all of them.
+
     Attributes:
         runs: how many were begun.
         delta: of the epsilons, the smallest of any run; None where no run has an accountant zero_out.

@@ -34,6 +34,7 @@ Point = list[float | None]
 class RoundsTail:
     """The table of a run's folder, finished (``rounds.csv``) or not (``rounds.csv.part``, as far as its seals reach).
 
+    It grows while it is looked at: nothing is read twice, and only a curve's points are kept.
     What is no finite number counts as empty; ``diverged`` is the first row with a loss that is not finite.
     """
 

@@ -338,7 +338,8 @@ def _unshare(value: object) -> Any:
 
 
 def scalar(text: str) -> Scalar:
-    """The value of an unquoted scalar.
+    """The value of an unquoted scalar, by the YAML 1.2 core schema: ``1e-3`` is a number, ``no`` and ``12:30`` are
+    text, ``012`` is 12.
 
     Raises:
         ValueError: infinity, not-a-number, or a number too large; the message says so.
