@@ -1,18 +1,21 @@
 """The clock: agents wait, and are called when something reaches them; nothing else moves simulated time.
 
-The only module that knows SimPy. Events at equal times happen in the order in which they were scheduled,
-those of a later phase after all others.
+The only module that knows SimPy, through its public interface. Events at equal times happen in the order in which they
+were scheduled, those of a later phase after all others.
 """
 
 import gc
 from collections.abc import Callable, Generator
-from heapq import heappush
 from typing import Any, TypeVar
 
 import simpy
 from simpy.events import NORMAL
 
 from simfl.core.errors import SimflError
+
+DOWN_ENDS, UP_BEGINS, UP_ENDS, ARRIVALS, PHASE_ENDS, SESSION_ENDS, DEADLINES, REFILL = -3, -2, -1, 0, 0.25, 0.5, 1, 2
+"""Phases of an instant: shared links down end what ends on them, answers enter the links up, these end what ends on
+them; what arrives is told; then phases of protocols end, whole sessions, and what waits for answers; new work comes last."""
 
 RARELY = 200_000
 """Objects between two searches for cyclic garbage: what agents leave behind is freed without one, and looking through
@@ -29,30 +32,43 @@ class StallError(SimflError):
     exit_code = 1
 
 
-class _Call:
-    """An event of SimPy's queue that is nothing but a call to make; a third of an ``Event`` in time and memory."""
+class _At(float):
+    """A simulated time as the delay of SimPy's ``schedule``, which adds it to the present: ``now + (t - now)`` need not
+    be ``t`` in floating point."""
 
-    __slots__ = ("action", "callbacks", "value")
+    __slots__ = ()
+
+    def __radd__(self, now: float) -> float:
+        return +self
+
+
+class _Call(simpy.Event):
+    """An event that is nothing but a call to make; a third of another event in time and memory."""
+
+    __slots__ = ("action", "argument")
 
     _ok = True
 
-    def __init__(self, action: Callable[[Any], Any], value: object) -> None:
-        self.action, self.value = action, value
+    def __init__(self, action: Callable[[Any], Any], argument: object) -> None:
+        self.action, self.argument = action, argument
         self.callbacks = _MAKE
 
 
-def _make(call: _Call) -> None:
-    call.action(call.value)
+def _make(call: Any) -> None:
+    call.action(call.argument)
 
 
-_MAKE = (_make,)
+_MAKE = [_make]
+"""SimPy reads an event's callbacks when it happens, and changes none."""
+
+SERIAL = 2.0**-44
+"""What a serial number adds to a phase: the first 10^13 of a phase come before the next, and are exact."""
 
 
 class World:
     """Simulated time and agent processes.
 
-    Times are absolute: ``now + (t - now)`` need not be ``t`` in floating point, and a resumed run must meet every
-    pending event at exactly the time an undisturbed run does.
+    Times are absolute: a resumed run must meet every pending event at exactly the time an undisturbed run does.
 
     Args:
         start_s: simulated time at which the world starts, seconds (not 0 after a resume).
@@ -85,12 +101,7 @@ class World:
         return simpy.Timeout(self._env, seconds)
 
     def at(
-        self,
-        time_s: float,
-        action: Callable[[Any], Any],
-        value: object = None,
-        phase: int = 0,
-        order: int | None = None,
+        self, time_s: float, action: Callable[[Any], Any], value: object = None, phase: float = 0, serial: int = 0
     ) -> None:
         """Calls ``action(value)`` at simulated time ``time_s``, not before now.
 
@@ -100,18 +111,14 @@ class World:
             value: with what.
             phase: 0 = in the order of the calls for that instant; later phases wait until nothing of an earlier
                 one is left to happen at that instant.
-            order: a number of its own, which takes the place of the order of the calls among those that have one.
+            serial: orders the calls of a phase; those of one serial number come in the order of the calls.
         """
-        env = self._env
-        queue: list[Any] = env._queue
-        number = next(env._eid) if order is None else order - 0.5  # which is no other's
-        heappush(queue, (time_s, NORMAL + phase, number, _Call(action, value)))
+        self._env.schedule(_Call(action, value), NORMAL + phase + serial * SERIAL, _At(time_s))  # type: ignore[arg-type]
 
     @property
     def settled(self) -> bool:
         """Whether nothing more will happen at this instant, as far as is known."""
-        queue = self._env._queue
-        return not queue or queue[0][0] > self._env._now
+        return self._env.peek() > self._env.now
 
     def run(self, until: simpy.Process) -> Any:
         """Runs until the process ends and returns its value.

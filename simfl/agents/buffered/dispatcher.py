@@ -14,13 +14,10 @@ from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.policy_queries import PolicyQueries
 from simfl.agents.buffered.async_job import AsyncJob, Unit, load_jobs, save_jobs, schedule
 from simfl.agents.buffered.live_session import SharedWork
-from simfl.agents.world import World
+from simfl.agents.world import DEADLINES, REFILL, SESSION_ENDS, World
 from simfl.core.types import Arrays, JobId, prefix_arrays, under
 from simfl.secagg.sessions import PreparedUnits, SessionFailure
 from simfl.training.base import BufferedRule
-
-DEADLINES, REFILL = 1, 2
-"""Phases of an instant: what arrives comes first, then deadlines, then new work is given out."""
 
 
 class Dispatcher:
@@ -168,7 +165,7 @@ class Dispatcher:
 
     def _await(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
         if session.exchanges:
-            self.world.at(session.ends_s, self._ready, (unit, session))
+            self.world.at(session.ends_s, self._ready, (unit, session), SESSION_ENDS, unit.serial)
         else:
             self._launch(unit, session)
 

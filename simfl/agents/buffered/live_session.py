@@ -2,7 +2,7 @@
 
 What :func:`simfl.agents.aggregation.exchange.run_session` computes at once happens here message by message;
 requests, draws and rules are the same. A phase ends when all answers that come have arrived, or the quorum, or at the
-deadline, and always after all that arrives at that instant. A session under way is stored as the clients' times of the
+deadline, after all that arrives at that instant. A session under way is stored as the clients' times of the
 phases that have ended and the trips of the one that goes on; everything else is drawn again.
 """
 
@@ -24,15 +24,12 @@ from simfl.agents.aggregation.exchange import (
 )
 from simfl.agents.buffered.async_job import AsyncJob, Unit
 from simfl.agents.buffered.shared_trips import SharedTrips, Trip
-from simfl.agents.world import World
+from simfl.agents.world import PHASE_ENDS, SESSION_ENDS, World
 from simfl.core.rng import Address
 from simfl.core.types import Arrays, prefix_arrays, under
 from simfl.network.links import PathLinks
 from simfl.secagg.sessions import PhaseRequest, R, Session, SessionResult
 from simfl.training.base import BufferedRule, Rule
-
-PHASE_ENDS = 1
-"""Phase of an instant: after all that arrives."""
 
 TRIP = ("download_s", "reply_s", "arrives_s", "serial", "stage", "responded")
 """Columns of a stored trip of the phase that goes on."""
@@ -137,7 +134,7 @@ class LiveSession:
         ends_s = now_s + (self.result.compute_s if isinstance(self.result, SessionResult) else 0.0)
         whole = CompletedSession(self.name, ends_s, self.result, self.exchanges)
         if not self.reported and self.exchanges:
-            self.world.at(ends_s, self.ended, whole, 0, self.order)
+            self.world.at(ends_s, self.ended, whole, SESSION_ENDS, self.order)
         elif not self.reported:
             self.ended(whole)
         return None

@@ -8,8 +8,8 @@ depends on single arrivals, so that a job has events of its own, unlike in a syn
 The order of things for a job: the policy selects its unit, which waits for slots; the protocol prepares the unit; the
 model goes out; the answer arrives, or the end of the connection, or the deadline passes; when all members of the unit
 have delivered it enters the buffer; the protocol recovers the sum of a full buffer; the jobs are trained and
-aggregated. At one instant arrivals come first, then deadlines, then new work is given out, so that a step that is taken
-now is in the model that goes out now.
+aggregated. At one instant arrivals come first, then ends of sessions, then deadlines, then new work is given out, so
+that a step that is taken now is in the model that goes out now.
 
 Invariants: a job ends exactly once, as one row of jobs.csv. A client holds a slot until it has answered or is no longer
 waited for, and cannot be selected again before the fate of its unit is decided. Units are in the buffer whole (unless
@@ -38,7 +38,7 @@ from simfl.agents.buffered.async_job import AsyncJob, Unit, records
 from simfl.agents.buffered.block_server import BlockServer, takes_blocks
 from simfl.agents.buffered.dispatcher import Dispatcher
 from simfl.agents.servers import SERVERS, Server
-from simfl.agents.world import Process
+from simfl.agents.world import SESSION_ENDS, Process
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Arrays, Job, prefix_arrays, under
 from simfl.metrics.participation import Tally
@@ -189,7 +189,8 @@ class BufferedServer(Server[BufferedRule]):
         session = run_session(self.parts, protocol_session, number, self.world.now, "recover")
         if session.exchanges:
             self.dispatcher.recovering = True
-            self.world.at(session.ends_s, self._end_recovery, (units, session))
+            serial = self.dispatcher.next_serial()
+            self.world.at(session.ends_s, self._end_recovery, (units, session), SESSION_ENDS, serial)
         else:
             self._sum(units, session)
 

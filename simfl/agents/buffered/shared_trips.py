@@ -18,15 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents.world import World
+from simfl.agents.world import DOWN_ENDS, UP_BEGINS, UP_ENDS, World
 from simfl.core.types import Arrays
 from simfl.network.fair_link import EqualLink, FairLink, UnequalLink
 from simfl.network.fair_network import FairNetwork
 from simfl.network.link_network import LinkNetwork, LinkPart, parts_of
 from simfl.network.links import PathLinks, SharedLink
-
-DOWN_ENDS, UP_BEGINS, UP_ENDS = -3, -2, -1
-"""Phases of an instant, before those of what arrives."""
 
 NOT_BEGUN, ON_LINK_DOWN, AT_WORK, ON_LINK_UP, ARRIVES, OVER = range(6)
 """How far a trip is. ``AT_WORK`` until its answer is on the link up; ``ARRIVES`` if nothing holds it up any more."""
