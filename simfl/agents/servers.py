@@ -10,20 +10,24 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import Log, RoundAccounts
 from simfl.agents.aggregation.components import Components, R_co, RoundResult
-from simfl.agents.aggregation.exchange import CompletedSession, run_session
+from simfl.agents.aggregation.exchange import CompletedSession, Exchange, exchange, run_session, sample_delays
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.pipeline import AggregationResult
 from simfl.agents.aggregation.policy_queries import MAX_EMPTY_ATTEMPTS, stall_error
+from simfl.agents.gathering import Gathering
+from simfl.agents.live_session import LiveSession
+from simfl.agents.trips import Trips
 from simfl.agents.world import Process, World
 from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import Plugin, is_foreign
 from simfl.core.registration.registry import Registry
+from simfl.core.rng import Address
 from simfl.core.types import Arrays, Job, Units, Updates, View, prefix_arrays, under
 from simfl.core.validation import checked_type
 from simfl.devices.base import checked_available
 from simfl.metrics.participation import Tally
-from simfl.secagg.sessions import R, Session, SessionResult
+from simfl.secagg.sessions import PhaseRequest, R, Session, SessionResult
 from simfl.secagg.transcript import Transcript
 from simfl.selection.asking import ask as ask_policy
 from simfl.training.base import Rule
@@ -67,6 +71,7 @@ class Server(Plugin, ABC, Generic[R_co]):
     def __post_init__(self) -> None:
         self.global_model = GlobalModelState(self.parts)
         self.accounts, self.numbers, self.at_end = RoundAccounts(self.log), set[int](), False
+        self.trips, self.serial = Trips(self.world, None, self.parts.client_process), 0
         self.start()
 
     @classmethod
@@ -120,15 +125,48 @@ class Server(Plugin, ABC, Generic[R_co]):
             clients = clients[learner.counts(clients, t) > 0]
         return bool(self.parts.policy.admits(self.shown_view, np.sort(clients)))
 
+    def gather(
+        self, request: PhaseRequest, number: int, stream: str = "", until_failure: bool = False
+    ) -> Process[Exchange]:
+        """Sends each of a cohort a request and waits for the answers.
+
+        Args:
+            request: what is asked of whom, and how long it is waited for.
+            number: of the round; with the clients, the address of the draws.
+            stream: tells exchanges at one address apart.
+            until_failure: the first failure that is heard of ends it.
+        """
+        parts, world = self.parts, self.world
+        delays = sample_delays(parts, request, Address(number, request.to, parts.clients), stream)
+        if parts.client_process is None:
+            done = exchange(request, delays, world.now, until_failure)
+            yield world.until(done.ends_s)
+            return done
+        ended = world.event()
+        Gathering(self.trips, request, delays, world.now, ended.succeed, until_failure).start(self.next_serial)
+        return (yield ended)
+
     def run_session(
         self, session: Session[R], selection_id: int, name: str, units: int | None = None
     ) -> Process[CompletedSession[R]]:
         """Has the clients answer a protocol's session, perhaps for so many units, and waits for its end."""
-        completed = run_session(self.parts, session, selection_id, self.world.now, name, units)
-        if completed.exchanges:
-            yield self.world.until(completed.ends_s)
+        parts, world = self.parts, self.world
+        if parts.client_process is None:
+            completed = run_session(parts, session, selection_id, world.now, name, units)
+            if completed.exchanges:
+                yield world.until(completed.ends_s)
+        else:
+            ended, serials = world.event(), self.next_serial
+            about = session, selection_id, name, self.next_serial()
+            LiveSession(parts, self.trips, serials, *about, ended.succeed, units).start()
+            completed = yield ended
         self.accounts.add_session(completed, self.global_model.version)
         return completed
+
+    def next_serial(self) -> int:
+        """A number for the next thing that is set going."""
+        self.serial += 1
+        return self.serial
 
     def aggregate(
         self,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import RoundResult
-from simfl.agents.aggregation.exchange import ASK, exchange, message, sample_delays, work
+from simfl.agents.aggregation.exchange import ASK, message, work
 from simfl.agents.servers import SERVERS, RoundServer, jobs_in_sum
 from simfl.agents.world import Process
 from simfl.core.columns import LATE, REFUSED
@@ -59,14 +59,11 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             raise PluginError("learning", f"{why}; list a 'model' and a 'score' in the client algorithm's `sends`")
         where = Address(-1, everybody, parts.clients)
         request = work(parts, everybody, where, alone.sizes)._replace(up_bytes=parts.whole_bytes(alone.sizes.up_bytes))
-        training = exchange(request, sample_delays(parts, request, where), self.world.now)
-        yield self.world.until(training.ends_s)
+        training = yield from self.gather(request, -1)
         self.accounts.add_exchange(training)
         responded = everybody[training.responded]
-        where = Address(-1, responded, parts.clients)
         request = PhaseRequest("choose", responded, training.bytes_up, SCORE_BYTES * len(responded))
-        choice = exchange(request, sample_delays(parts, request, where, "/choose"), self.world.now)
-        yield self.world.until(choice.ends_s)
+        choice = yield from self.gather(request, -1, "/choose")
         self.accounts.add_exchange(choice)
         if (best := alone.best(training.responded)) is not None:
             self.global_model.begin_with(alone.start_from(best))
@@ -126,8 +123,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             training_s * FORWARD_PASS,
             deadline_s=parts.rule.deadline_s,
         )
-        asking = exchange(request, sample_delays(parts, request, where, f"/{ASK}"), self.world.now)
-        yield self.world.until(asking.ends_s)
+        asking = yield from self.gather(request, t, f"/{ASK}")
         self.accounts.add_exchange(asking)
         self.accounts.costs.clear_bytes += asking.bytes_down + asking.bytes_up
         self.accounts.phases.append(asking.phase(t))
@@ -206,9 +202,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             quorum=rule.quorum_clients(units.size),
             unit=units.shape[1],
         )
-        delays = sample_delays(parts, request, where)
-        work_done = exchange(request, delays, self.world.now, until_failure=rule.on_failure == "abort")
-        yield self.world.until(work_done.ends_s)
+        work_done = yield from self.gather(request, t, until_failure=rule.on_failure == "abort")
         self.accounts.add_exchange(work_done, job_ids(t, clients))
         durations_s = work_done.arrives_s - work_done.begins_s
         self.global_model.records.add_durations(clients[work_done.responded], durations_s[work_done.responded])

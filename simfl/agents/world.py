@@ -13,9 +13,10 @@ from simpy.events import NORMAL
 
 from simfl.core.errors import SimflError
 
-DOWN_ENDS, UP_BEGINS, UP_ENDS, ARRIVALS, PHASE_ENDS, SESSION_ENDS, DEADLINES, REFILL = -3, -2, -1, 0, 0.25, 0.5, 1, 2
-"""Phases of an instant: shared links down end what ends on them, answers enter the links up, these end what ends on
-them; what arrives is told; then phases of protocols end, whole sessions, and what waits for answers; new work comes last."""
+DOWN_ENDS, UP_BEGINS, UP_ENDS, ARRIVALS, PHASE_ENDS, SESSION_ENDS, DEADLINES, REFILL = range(1, 9)
+"""Phases of an instant. First agents go on; then shared links down end what ends on them, answers enter the links up,
+and these end what ends on them; what arrives is told; then end phases of protocols, whole sessions, and the time that
+answers have; new work is given out last."""
 
 RARELY = 200_000
 """Objects between two searches for cyclic garbage: what agents leave behind is freed without one, and looking through
@@ -58,11 +59,28 @@ def _make(call: Any) -> None:
     call.action(call.argument)
 
 
-_MAKE = [_make]
+_MAKE: list[Callable[[simpy.Event], None]] = [_make]
 """SimPy reads an event's callbacks when it happens, and changes none."""
+
+
+class _Moment(simpy.Event):
+    """An event at a time."""
+
+    _ok = True
+
+    def __init__(self, env: simpy.Environment, value: object) -> None:
+        self.env, self.callbacks, self._value = env, [], value
+
 
 SERIAL = 2.0**-44
 """What a serial number adds to a phase: the first 10^13 of a phase come before the next, and are exact."""
+
+
+def _until_stopped(process: Process[T]) -> Process[T | None]:
+    try:
+        return (yield from process)
+    except simpy.Interrupt:
+        return None
 
 
 class World:
@@ -84,17 +102,22 @@ class World:
 
     def spawn(self, process: Process[Any]) -> simpy.Process:
         """Starts an agent's process."""
-        return simpy.Process(self._env, process)
+        return simpy.Process(self._env, _until_stopped(process))
 
     def event(self) -> simpy.Event:
         """An event to wait for that an agent makes happen with ``succeed(value)``."""
         return self._env.event()
 
-    def until(self, time_s: float) -> simpy.Event:
-        """An event at simulated time ``time_s``, not before now."""
-        event = self._env.event()
-        self.at(time_s, event.succeed)
+    def until(self, time_s: float, value: object = None) -> simpy.Event:
+        """An event at simulated time ``time_s``, not before now, with this value."""
+        event = _Moment(self._env, value)
+        self._env.schedule(event, NORMAL, _At(time_s))
         return event
+
+    def stop(self, process: simpy.Process) -> None:
+        """Ends a process, unless it has ended."""
+        if process.is_alive:
+            process.interrupt()
 
     def wait(self, seconds: float) -> simpy.Event:
         """An event ``seconds`` from now."""

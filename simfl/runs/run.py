@@ -86,6 +86,7 @@ def build(scenario: Scenario) -> Components[Rule]:
         counts_change=scenario.learning.counts_change,
         recovery_budget=scenario.privacy.recovery_budget,
         weight_decay=scenario.training.weight_decay if scenario.secagg.certificate else 0.0,
+        agents=scenario.agents,
     )
 
 

@@ -32,6 +32,7 @@ def digest_of(scenario: "Scenario") -> str:
     """The digest of a scenario, see :attr:`simfl.scenario.model.Scenario.digest`."""
     known = {name: scenario.origins[dotted_key(path)] for path, name in data_files.names(scenario)}
     data = plain(data_files.rename_files(scenario, lambda name, mark: known[name] if mark == DATA_PATH else ""))
+    data.get("agents", {}).pop("engine", None)  # how clients are computed changes no result
     data["code"] = codes(foreign_plugins(scenario))
     data["results"] = RESULTS
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
 from simfl.attacks import OBSERVERS
+from simfl.clients.agents import Agents
 from simfl.compression import COMPRESSIONS
 from simfl.core import coverage
 from simfl.core.errors import ScenarioError
@@ -126,6 +127,9 @@ class Scenario:
     metrics: Annotated[
         tuple[Annotated[Any, METRICS], ...], Field(description="what else is measured after every round and at the end")
     ] = ()
+    agents: Annotated[Agents, Field(description="what clients do on the clock")] = field(
+        default_factory=Agents, metadata=SINCE_LATER
+    )
     plugins: Annotated[
         tuple[PluginPath, ...], Field(description="Python files that register plugins, beside the scenario file")
     ] = ()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.attacks.base import Observer, ServerView
+from simfl.clients.agents import Agents, ClientAgent
 from simfl.compression.base import Compression, NoCompression
 from simfl.core.coverage import compression_place
 from simfl.core.json_data import JsonObject
@@ -44,6 +45,7 @@ class Components(Generic[R_co]):
         counts_change: a client's number of samples may depend on the version of the model that it trains on.
         recovery_budget: operations that measuring what is recovered of updates may take; 0 = it is not measured.
         weight_decay: the L2 penalty of the clients' losses.
+        agents: what the clients do on the clock, and whether as processes.
     """
 
     clients: int
@@ -65,6 +67,17 @@ class Components(Generic[R_co]):
     counts_change: bool = False
     recovery_budget: int = 0
     weight_decay: float = 0.0
+    agents: Agents = Agents()
+
+    @property
+    def client_process(self) -> ClientAgent | None:
+        """What every client does as a process; None = clients are entries of arrays."""
+        return self.agents.client if self.agents.engine == "processes" else None
+
+    @property
+    def message_by_message(self) -> bool:
+        """Whether single messages are followed on the clock: clients are processes, or messages share links."""
+        return self.client_process is not None or self.sharing is not None
 
     @property
     def jobs_vary(self) -> bool:

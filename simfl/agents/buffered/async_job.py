@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.accounts import Log
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import computation, message, sample_delays, work
-from simfl.agents.buffered.shared_trips import Trip
+from simfl.agents.trips import Trip
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Arrays, Job
 from simfl.learning.base import Sizes

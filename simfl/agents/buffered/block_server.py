@@ -305,7 +305,7 @@ def takes_blocks(parts: Components[Any], traced: bool) -> bool:
     """Whether nothing depends on single events between two aggregations; ``traced``: they are written down."""
     protocol, rule = parts.protocol, parts.rule
     whole = protocol.sums_whoever_comes and not protocol.phases
-    known_before = parts.sharing is None and rule.deadline_s is None and not parts.jobs_vary
+    known_before = not parts.message_by_message and rule.deadline_s is None and not parts.jobs_vary
     return whole and known_before and parts.policy.unit_size == 1 and "seconds" not in parts.policy.reads and not traced
 
 

@@ -13,7 +13,8 @@ from simfl.agents.aggregation.exchange import CompletedSession, run_session
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.policy_queries import PolicyQueries
 from simfl.agents.buffered.async_job import AsyncJob, Unit, load_jobs, save_jobs, schedule
-from simfl.agents.buffered.live_session import SharedWork
+from simfl.agents.buffered.live_work import LiveWork
+from simfl.agents.trips import Trips
 from simfl.agents.world import DEADLINES, REFILL, SESSION_ENDS, World
 from simfl.core.types import Arrays, JobId, prefix_arrays, under
 from simfl.secagg.sessions import PreparedUnits, SessionFailure
@@ -59,7 +60,8 @@ class Dispatcher:
         self.queue: deque[list[AsyncJob]] = deque()
         self.queries = PolicyQueries(parts, accounts.log)
         self.serial = 0
-        self.shared = None if parts.sharing is None else SharedWork(parts, parts.sharing, world, self.next_serial)
+        self.trips = Trips(world, parts.sharing, parts.client_process)
+        self.live_work = LiveWork(parts, self.trips, self.next_serial) if parts.message_by_message else None
         self.retry_at = 0.0
         self.refilling = self.stopped = self.recovering = False
 
@@ -76,8 +78,8 @@ class Dispatcher:
         self.busy[task.job.client] = False
         if task.unit.departed:
             self.global_model.release(task.job.version)
-        if self.shared is not None:
-            self.shared.forget(task.unit)
+        if self.live_work is not None:
+            self.live_work.forget(task.unit)
         task.unit = None  # which would otherwise wait for the collector of cycles
 
     def refill_soon(self) -> None:
@@ -138,15 +140,15 @@ class Dispatcher:
                 task.unit = unit
             if phases:
                 unit.serial = self.next_serial()
-                if self.shared is None:
+                if self.live_work is None:
                     self._await(unit, self._prepare(unit))
                 else:
-                    self.shared.prepare(unit, self._on_preparation).start()
+                    self.live_work.prepare(unit, self._on_preparation).start()
             else:
                 self._depart(unit)
 
     def _on_preparation(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
-        """A unit's session has ended, over a shared link."""
+        """A unit's session has ended, message by message."""
         if session.exchanges:
             self._ready((unit, session))
         else:
@@ -187,8 +189,8 @@ class Dispatcher:
 
     def _depart(self, unit: Unit) -> None:
         """The models leave the server."""
-        world, version, deadline_s = self.world, self.global_model.version, self.parts.rule.deadline_s
-        unit.departed, now, costs = True, world.now, self.accounts.costs
+        version, deadline_s = self.global_model.version, self.parts.rule.deadline_s
+        unit.departed, now, costs = True, self.world.now, self.accounts.costs
         if self.parts.jobs_vary:
             self._replan(unit, version)
         for task in unit.members:
@@ -196,20 +198,16 @@ class Dispatcher:
             task.depart(version, now, self.serial)
             costs.bytes_down += task.down_bytes
             costs.clear_bytes += task.down_bytes
-            if self.shared is None:
-                world.at(task.arrives_s, self.answered, task)
-            else:
-                task.answered = self.answered
-                self.shared.trips.depart(task)
+            task.answered = self.answered
+            self.trips.depart(task)
             if deadline_s is not None:
                 self._set_deadline(task, deadline_s)
         self.global_model.hold(version, len(unit.members))
 
     def cancel(self, task: AsyncJob) -> None:
-        """Nobody waits for a job's answer any more; what it had of a shared link is free."""
+        """Nobody waits for a job's answer any more; its client stops, and what it had of a shared link is free."""
         task.cancelled = True
-        if self.shared is not None:
-            self.shared.trips.cancel(task)
+        self.trips.cancel(task)
 
     def _replan(self, unit: Unit, version: int) -> None:
         """Sizes, samples and passes may depend on the version, which is known only now; the draws stay the same."""
@@ -220,12 +218,10 @@ class Dispatcher:
             task.down_bytes, task.up_bytes = fresh.down_bytes, fresh.up_bytes
 
     def _set_deadline(self, task: AsyncJob, deadline_s: float) -> None:
-        """Unless links are shared, durations are known when a job starts, so that only late ones need an alarm."""
+        """Where durations are known when a job starts, only late ones need an alarm."""
         ends_s = task.job.started_at + deadline_s
-        if self.shared is not None:
+        if self.live_work is not None or task.arrives_s > ends_s:
             self.world.at(ends_s, self.late, task, DEADLINES, task.serial)
-        elif task.arrives_s > ends_s:
-            self.world.at(ends_s, self.late, task, phase=DEADLINES)
 
     # -- checkpoints ---------------------------------------------------------------------------------
 
@@ -237,7 +233,7 @@ class Dispatcher:
             "queue": np.array([job.id for job in queued], dtype=np.int64),
             **prefix_arrays("task", save_jobs(self.live.values())),
             **prefix_arrays("queries", self.queries.state()),
-            **(self.shared.state(self.live.values()) if self.shared is not None else {}),
+            **({} if self._shared_work is None else self._shared_work.state(self.live.values())),
         }
 
     def restore(self, state: Arrays) -> None:
@@ -255,12 +251,17 @@ class Dispatcher:
             self.busy[task.job.client] = True
             if task.unit.departed:
                 self.global_model.hold(task.job.version)
-        if self.shared is None:
+        if self._shared_work is None:
             self._resume(tasks)
             return
-        for task in self.shared.restore(state, tasks, self.answered, self._on_preparation):
+        for task in self._shared_work.restore(state, tasks, self.answered, self._on_preparation):
             if (deadline_s := self.parts.rule.deadline_s) is not None:
                 self._set_deadline(task, deadline_s)
+
+    @property
+    def _shared_work(self) -> LiveWork | None:
+        """What is stored message by message: where none are shared, all that is under way follows from its draws."""
+        return None if self.parts.sharing is None else self.live_work
 
     def _resume(self, tasks: list[AsyncJob]) -> None:
         """Takes up everything that was going on, in the order in which it was set going."""
@@ -282,6 +283,7 @@ class Dispatcher:
             if isinstance(each, Unit):
                 self._await(each, sessions[each])
             else:
-                self.world.at(each.arrives_s, self.answered, each)
+                each.answered = self.answered
+                self.trips.resume(each)
                 if deadline_s is not None:
                     self._set_deadline(each, deadline_s)

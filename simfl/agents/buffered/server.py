@@ -182,9 +182,9 @@ class BufferedServer(Server[BufferedRule]):
         everybody, secrets = np.ones(cohort.units.shape, dtype=bool), [unit.secret for unit in units]
         protocol_session = self.parts.protocol.recover(cohort, everybody, secrets, self.parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
-        if self.dispatcher.shared is not None and self.parts.protocol.phases:
+        if self.dispatcher.live_work is not None and self.parts.protocol.phases:
             self.dispatcher.recovering = True
-            self.dispatcher.shared.recover(protocol_session, number, lambda whole: self._on_recovery(units, whole))
+            self.dispatcher.live_work.recover(protocol_session, number, lambda whole: self._on_recovery(units, whole))
             return
         session = run_session(self.parts, protocol_session, number, self.world.now, "recover")
         if session.exchanges:
@@ -195,7 +195,7 @@ class BufferedServer(Server[BufferedRule]):
             self._sum(units, session)
 
     def _on_recovery(self, units: list[Unit], completed: CompletedSession[SessionResult | SessionFailure]) -> None:
-        """A sum's session has ended, over a shared link."""
+        """A sum's session has ended, message by message."""
         if completed.exchanges:
             self._end_recovery((units, completed))
         else:

@@ -1,13 +1,15 @@
-"""Requests and answers on shared links, on the clock: they arrive later while others share them.
+"""Trips: a request to a client, its work and the answer, on the clock.
 
-Where nothing is shared, a job's whole trip is known when it departs. Here a request is on the link down until that says
-that it has ended; the work, and the way of what a message is not on the link for, take what was drawn; the answer is on
-the link up from then on. Who dies in its work sends no bytes. Who is cancelled leaves the link at once. Where a message
-crosses several links, it is on all of them together; links that no message crosses together are followed one by one.
+Where nothing is shared and clients are not processes, a whole trip is known when it departs, and is one event. Where
+messages share links, a request is on the link down until that says that it has ended; the work, and the way of what a
+message is not on the link for, take what was drawn; the answer is on the link up from then on. Who dies in its work
+sends no bytes. Who is cancelled leaves the link at once. Where a message crosses several links, it is on all of them
+together; links that no message crosses together are followed one by one. Where clients are processes, one starts when
+the request has arrived, and what it sends is the answer.
 
-At one instant the links down end first what ends on them, then answers enter the links up, then these end what ends on
-them, then what has arrived is told, in the order in which the trips began. So a resumed run meets all events in the
-order of an undisturbed one. State are the links and how far each trip is.
+What happens at one instant has an order (:data:`simfl.agents.world.ARRIVALS`), and what arrives then is told in the
+order in which the trips began. So a resumed run meets all events in the order of an undisturbed one. State are the
+links and how far each trip is.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents.world import DOWN_ENDS, UP_BEGINS, UP_ENDS, World
+from simfl.agents.client_node import ClientNode
+from simfl.agents.world import ARRIVALS, DOWN_ENDS, UP_BEGINS, UP_ENDS, World
+from simfl.clients.agents import ClientAgent
 from simfl.core.types import Arrays
 from simfl.network.fair_link import EqualLink, FairLink, UnequalLink
 from simfl.network.fair_network import FairNetwork
@@ -26,7 +30,8 @@ from simfl.network.link_network import LinkNetwork, LinkPart, parts_of
 from simfl.network.links import PathLinks, SharedLink
 
 NOT_BEGUN, ON_LINK_DOWN, AT_WORK, ON_LINK_UP, ARRIVES, OVER = range(6)
-"""How far a trip is. ``AT_WORK`` until its answer is on the link up; ``ARRIVES`` if nothing holds it up any more."""
+"""How far a trip is. ``AT_WORK`` from when the request is on no link until the answer is on the link up, or on its way
+if that shares none; ``ARRIVES`` if nothing holds it up any more."""
 
 
 class Trip(ABC):
@@ -39,11 +44,13 @@ class Trip(ABC):
         down_bytes, up_bytes: sizes of request and answer.
         arrives_s: when the answer arrives, if nothing (more) holds it up and nobody cancels it.
         serial: orders what has been set going, for answers that arrive at the same time.
-        stage: how far it is, on a shared link.
+        stage: how far it is.
+        process: the client's, while it is at work.
     """
 
     __slots__ = (
         "download_s", "compute_s", "reply_s", "lives", "down_bytes", "up_bytes", "arrives_s", "serial", "stage",
+        "process",
     )  # fmt: skip
 
     def __init__(
@@ -54,6 +61,7 @@ class Trip(ABC):
         self.arrives_s = 0.0
         self.serial = 0
         self.stage = NOT_BEGUN
+        self.process: Any = None
 
     @property
     @abstractmethod
@@ -160,19 +168,20 @@ def _way(part: LinkPart, s_per_byte: NDArray[np.float64], phase: int) -> _Way:
     return _OneLink(SharedLink(part.bytes_per_s[0], lines), phase)
 
 
-class SharedTrips:
+class Trips:
     """All trips under way.
 
     Args:
-        links: of which messages share some.
         world: the clock.
+        links: of which messages share some; None = they share none.
+        agent: what a client at work does; None = clients are no processes, and do what the standard agent does.
     """
 
-    def __init__(self, links: PathLinks, world: World) -> None:
-        assert links.shared is not None
-        self.world = world
-        self.down = _Direction(links.shared.down, DOWN_ENDS)
-        self.up = _Direction(links.shared.up, UP_ENDS)
+    def __init__(self, world: World, links: PathLinks | None, agent: ClientAgent | None) -> None:
+        self.world, self.agent = world, agent
+        shared = None if links is None else links.shared
+        self.down = _Direction(None if shared is None else shared.down, DOWN_ENDS)
+        self.up = _Direction(None if shared is None else shared.up, UP_ENDS)
 
     def depart(self, trip: Trip) -> None:
         """The request leaves the server now."""
@@ -187,6 +196,8 @@ class SharedTrips:
     def cancel(self, trip: Trip) -> None:
         """Nobody waits for it any more. Its durations become what they would at least have been."""
         stage, trip.stage = trip.stage, OVER
+        if trip.process is not None:
+            self.world.stop(trip.process)
         way = (self.down if stage == ON_LINK_DOWN else self.up).way(trip.client)
         if stage not in (ON_LINK_DOWN, ON_LINK_UP) or way is None:
             return
@@ -201,16 +212,28 @@ class SharedTrips:
     # -- what happens -------------------------------------------------------------------------------
 
     def _on_download(self, trip: Trip) -> None:
-        """The request is on no link any more: the rest of its way and the work are known."""
-        computed_s = trip.begins_s + trip.download_s + trip.compute_s
+        """The request is on no link any more: when it has arrived is known, and of a standard client all the rest."""
+        trip.stage = AT_WORK
+        received_s = trip.begins_s + trip.download_s
+        if self.agent is None:
+            self.send(trip, received_s + trip.compute_s)
+        else:
+            self.world.at(received_s, self._receive, trip)
+
+    def _receive(self, trip: Trip) -> None:
+        """The client has the request, and begins to work."""
+        if trip.stage == AT_WORK and self.agent is not None:
+            trip.process = self.world.spawn(self.agent.run(ClientNode(self, trip)))
+
+    def send(self, trip: Trip, computed_s: float) -> None:
+        """The answer, or the end of the connection of who has died, leaves the client."""
         trip.arrives_s = computed_s + trip.reply_s
         way = self.up.way(trip.client)
         if way is None or not trip.up_bytes:
             self._arrives(trip)
-            return
-        trip.stage = AT_WORK
-        begins_s = max(computed_s, trip.arrives_s - trip.up_bytes * way.s_per_byte(trip.client))
-        self.world.at(begins_s, self._answer, trip, UP_BEGINS, trip.serial)
+        else:
+            begins_s = max(computed_s, trip.arrives_s - trip.up_bytes * way.s_per_byte(trip.client))
+            self.world.at(begins_s, self._answer, trip, UP_BEGINS, trip.serial)
 
     def _answer(self, trip: Trip) -> None:
         """The answer enters the link."""
@@ -223,7 +246,7 @@ class SharedTrips:
 
     def _arrives(self, trip: Trip) -> None:
         trip.stage = ARRIVES
-        self.world.at(trip.arrives_s, self._on_arrival, trip, 0, trip.serial)
+        self.world.at(trip.arrives_s, self._on_arrival, trip, ARRIVALS, trip.serial)
 
     def _on_arrival(self, trip: Trip) -> None:
         if trip.stage == ARRIVES:
@@ -261,7 +284,7 @@ class SharedTrips:
             self._on_arrival(arrived[0])
             return
         for trip in arrived:
-            self.world.at(trip.arrives_s, self._on_arrival, trip, 0, trip.serial)
+            self.world.at(trip.arrives_s, self._on_arrival, trip, ARRIVALS, trip.serial)
 
     # -- checkpoints ---------------------------------------------------------------------------------
 
@@ -282,6 +305,17 @@ class SharedTrips:
             self._watch(way)
         for trip in trips:
             if trip.stage == AT_WORK:
-                self._on_download(trip)
+                self.resume(trip)
             elif trip.stage == ARRIVES:
-                self.world.at(trip.arrives_s, self._on_arrival, trip, 0, trip.serial)
+                self.world.at(trip.arrives_s, self._on_arrival, trip, ARRIVALS, trip.serial)
+
+    def resume(self, trip: Trip) -> None:
+        """Sets a trip going again that is on no link, from when it began and its durations."""
+        received_s, now_s = trip.begins_s + trip.download_s, self.world.now
+        if self.agent is None or received_s > now_s:
+            self._on_download(trip)
+        elif received_s + trip.compute_s > now_s:
+            trip.stage = AT_WORK
+            self._receive(trip)
+        else:
+            self.send(trip, received_s + trip.compute_s)

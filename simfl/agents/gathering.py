@@ -1,0 +1,137 @@
+"""A request to each of a cohort and the wait for its answers, message by message on the clock.
+
+What :func:`simfl.agents.aggregation.exchange.exchange` computes at once happens here; requests, draws and rules are the
+same. It ends when all answers that come have arrived, or the quorum, or at the deadline, or at the first failure that
+is heard of where that was asked; and always after all that arrives at that instant.
+"""
+
+from collections.abc import Callable
+from math import nextafter
+from typing import Any
+
+import numpy as np
+
+from simfl.agents.aggregation.exchange import Delays, Exchange
+from simfl.agents.trips import Trip, Trips
+from simfl.agents.world import PHASE_ENDS
+from simfl.secagg.sessions import PhaseRequest
+
+
+class CohortTrip(Trip):
+    """The trip of one client of a cohort.
+
+    Attributes:
+        responded: the answer, or the end of the connection, has arrived.
+    """
+
+    __slots__ = ("gathering", "place", "responded")
+
+    def __init__(self, gathering: "Gathering", place: int, *durations_and_sizes: Any) -> None:
+        super().__init__(*durations_and_sizes)
+        self.gathering, self.place, self.responded = gathering, place, False
+
+    @property
+    def client(self) -> int:
+        """Who is asked."""
+        return self.gathering.clients[self.place]
+
+    @property
+    def begins_s(self) -> float:
+        """When the requests left."""
+        return self.gathering.begins_s
+
+    def on_arrival(self) -> None:
+        self.responded = True
+        self.gathering.on_response(self)
+
+
+class Gathering:
+    """The wait for a cohort.
+
+    Args:
+        trips: which move its messages.
+        request: what is asked of whom.
+        delays: drawn for it.
+        begins_s: when the requests leave, simulated seconds.
+        ended: called at the end.
+        until_failure: it ends at the first failure that is heard of.
+
+    Attributes:
+        under_way: the cohort's trips.
+    """
+
+    def __init__(
+        self,
+        trips: Trips,
+        request: PhaseRequest,
+        delays: Delays,
+        begins_s: float,
+        ended: Callable[[Exchange], object],
+        until_failure: bool = False,
+    ) -> None:
+        self.trips, self.world, self.request, self.delays, self.begins_s = trips, trips.world, request, delays, begins_s
+        self.ended, self.until_failure = ended, until_failure
+        self.closing = self.closed = False
+        self.clients: list[int] = request.to.tolist()
+        rows = zip(*(column.tolist() for column in delays[:6]), strict=True)
+        self.under_way = [CohortTrip(self, place, *row) for place, row in enumerate(rows)]
+
+    def start(self, serials: Callable[[], int]) -> None:
+        """Sends the requests; ``serials`` gives the next number that orders what is set going."""
+        for trip in self.under_way:
+            trip.serial = serials()
+        for trip in self.under_way:
+            self.trips.depart(trip)
+        self.wait()
+
+    def wait(self) -> None:
+        """Until it ends."""
+        request = self.request
+        if request.deadline_s is not None:
+            self.world.at(self.begins_s + request.deadline_s, self._close, None, PHASE_ENDS)
+        self.silent = sum(not trip.responded for trip in self.under_way)
+        self.answers = [0] * -(-len(self.under_way) // request.unit)
+        self.complete = 0
+        for trip in self.under_way:
+            if trip.responded:
+                self._count(trip)
+        self._look(any(trip.responded and not trip.lives for trip in self.under_way))
+
+    def on_response(self, trip: CohortTrip) -> None:
+        """Somebody has answered: perhaps it ends when all that arrives at this instant has arrived."""
+        self.silent -= 1
+        self._count(trip)
+        self._look(not trip.lives)
+
+    def _count(self, trip: CohortTrip) -> None:
+        unit = self.request.unit
+        self.answers[trip.place // unit] += trip.lives
+        self.complete += trip.lives and self.answers[trip.place // unit] == unit
+
+    def _look(self, failure: bool) -> None:
+        quorum, unit = self.request.quorum, self.request.unit
+        enough = quorum is not None and self.complete * unit >= quorum
+        if not self.closing and (not self.silent or enough or (failure and self.until_failure)):
+            self.closing = True
+            self.world.at(self.world.now, self._close, None, PHASE_ENDS)
+
+    def _close(self, _: object) -> None:
+        """It ends; nobody waits for those who have not answered."""
+        if self.closed:
+            return
+        self.closed, now, trips = True, self.world.now, self.under_way
+        for trip in trips:
+            if not trip.responded:
+                self.trips.cancel(trip)
+        received = [self.begins_s + trip.download_s for trip in trips]
+        computed = [at_s + trip.compute_s for at_s, trip in zip(received, trips, strict=True)]
+        arrives = [
+            trip.arrives_s if trip.responded else max(done_s + trip.reply_s, nextafter(now, np.inf))
+            for trip, done_s in zip(trips, computed, strict=True)
+        ]
+        received_s, computed_s, arrives_s = np.array([received, computed, arrives], dtype=np.float64)
+        responded = np.array([trip.responded and trip.lives for trip in trips], dtype=bool)
+        self.under_way = []
+        self.ended(
+            Exchange(self.request, self.begins_s, received_s, computed_s, arrives_s, self.delays, now, responded)
+        )
