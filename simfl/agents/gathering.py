@@ -73,7 +73,7 @@ class Gathering:
         self.ended, self.until_failure = ended, until_failure
         self.closing = self.closed = False
         self.clients: list[int] = request.to.tolist()
-        rows = zip(*(column.tolist() for column in delays[:6]), strict=True)
+        rows = zip(*(column.tolist() for column in delays[:7]), strict=True)
         self.under_way = [CohortTrip(self, place, *row) for place, row in enumerate(rows)]
 
     def start(self, serials: Callable[[], int]) -> None:
@@ -125,8 +125,9 @@ class Gathering:
                 self.trips.cancel(trip)
         received = [self.begins_s + trip.download_s for trip in trips]
         computed = [at_s + trip.compute_s for at_s, trip in zip(received, trips, strict=True)]
+        later_s = nextafter(now, np.inf)
         arrives = [
-            trip.arrives_s if trip.responded else max(done_s + trip.reply_s, nextafter(now, np.inf))
+            trip.arrives_s if trip.responded else max(done_s + trip.reply_s, 0.0 if trip.lost else later_s)
             for trip, done_s in zip(trips, computed, strict=True)
         ]
         received_s, computed_s, arrives_s = np.array([received, computed, arrives], dtype=np.float64)

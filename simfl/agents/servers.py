@@ -18,7 +18,7 @@ from simfl.agents.gathering import Gathering
 from simfl.agents.live_session import LiveSession
 from simfl.agents.trips import Trips
 from simfl.agents.world import Process, World
-from simfl.core.errors import PluginError
+from simfl.core.errors import PluginError, ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import Plugin, is_foreign
 from simfl.core.registration.registry import Registry
@@ -58,10 +58,13 @@ class Server(Plugin, ABC, Generic[R_co]):
         counts_unsummed: it notes of every update that is sent what becomes of it, gives every session a number of its
             own, asks clients for nothing else, and who is summed, and when it ends, follows from no update. A server
             has to say so: else guarantees are 1, and epsilons infinite.
+        asks_agents: it asks clients by :meth:`gather` and :meth:`run_session` only, so that they can be processes. A
+            server has to say so: else ``agents.engine: processes`` is refused.
     """
 
     follows_policy: ClassVar[bool] = False
     counts_unsummed: ClassVar[bool] = False
+    asks_agents: ClassVar[bool] = False
 
     parts: Components[R_co]
     world: World
@@ -71,7 +74,7 @@ class Server(Plugin, ABC, Generic[R_co]):
     def __post_init__(self) -> None:
         self.global_model = GlobalModelState(self.parts)
         self.accounts, self.numbers, self.at_end = RoundAccounts(self.log), set[int](), False
-        self.trips, self.serial = Trips(self.world, None, self.parts.client_process), 0
+        self.trips, self.serial = Trips(self.world, self.parts.sharing, self.parts.client_process), 0
         self.start()
 
     @classmethod
@@ -138,7 +141,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         """
         parts, world = self.parts, self.world
         delays = sample_delays(parts, request, Address(number, request.to, parts.clients), stream)
-        if parts.client_process is None:
+        if not parts.message_by_message:
             done = exchange(request, delays, world.now, until_failure)
             yield world.until(done.ends_s)
             return done
@@ -151,7 +154,7 @@ class Server(Plugin, ABC, Generic[R_co]):
     ) -> Process[CompletedSession[R]]:
         """Has the clients answer a protocol's session, perhaps for so many units, and waits for its end."""
         parts, world = self.parts, self.world
-        if parts.client_process is None:
+        if not parts.message_by_message:
             completed = run_session(parts, session, selection_id, world.now, name, units)
             if completed.exchanges:
                 yield world.until(completed.ends_s)
@@ -398,7 +401,9 @@ def jobs_in_sum(jobs: list[Job], session: SessionResult, units: Units) -> list[J
     return sorted((jobs[i] for i in np.flatnonzero(summed)), key=lambda job: job.client)
 
 
-SERVERS = Registry[Server[Rule]]("server", promises=("counts_unsummed", "follows_policy"), protocol=Server)
+SERVERS = Registry[Server[Rule]](
+    "server", promises=("asks_agents", "counts_unsummed", "follows_policy"), protocol=Server
+)
 
 
 def server_of(rule: Rule) -> type[Server[Any]]:
@@ -423,5 +428,11 @@ def make_server(
 
     Raises:
         PluginError: there is none of the name that the rule gives.
+        ScenarioError: clients are to be processes, or messages may be lost, and the server does not ask by messages.
     """
-    return server_of(parts.rule).class_for(parts, log)(parts, world, on_round, log)
+    server = server_of(parts.rule)
+    key = "network.loss" if parts.loss else "agents.engine"
+    if (parts.client_process is not None or parts.loss) and not server.asks_agents:
+        why = f"server '{server.name}' does not say asks_agents = True: it may ask clients otherwise than by gather"
+        raise ScenarioError(key, f"{why}; leave it out")
+    return server.class_for(parts, log)(parts, world, on_round, log)

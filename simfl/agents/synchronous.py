@@ -35,8 +35,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
     Args: as for :class:`simfl.agents.servers.RoundServer`.
     """
 
-    counts_unsummed = True
-    follows_policy = True
+    asks_agents = counts_unsummed = follows_policy = True
 
     def start(self) -> None:
         """Nobody holds the model."""
@@ -231,8 +230,9 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             waits = flows.waits_s(np.full(len(cohort), now))
             delays, ends_s = delays + waits, now + float((flows.alone_s + waits).max())
         if self.log is not None:
-            for client, size, delay in zip(cohort.tolist(), sizes.tolist(), delays.tolist()):
-                self.log(message("announcement", SERVER, client, size, now, now + delay))
+            lost = parts.are_lost("down/announcement", Address(t, cohort, parts.clients))
+            for client, size, delay, is_lost in zip(cohort.tolist(), sizes.tolist(), delays.tolist(), lost.tolist()):
+                self.log(message("announcement", SERVER, client, size, now, now + delay, is_lost))
         self.accounts.costs.bytes_down += int(sizes.sum())
         self.accounts.costs.clear_bytes += int(sizes.sum())
         if ends_s > now:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents.aggregation.exchange import REQUEST
 from simfl.agents.client_node import ClientNode
 from simfl.agents.world import ARRIVALS, DOWN_ENDS, UP_BEGINS, UP_ENDS, World
 from simfl.clients.agents import ClientAgent
@@ -42,6 +43,7 @@ class Trip(ABC):
             shared link, until it is known how long they really took.
         lives: False if the client dies during the computation; the answer is then the end of its connection.
         down_bytes, up_bytes: sizes of request and answer.
+        lost: what of it is lost on its way, as in :class:`simfl.agents.aggregation.exchange.Delays`.
         arrives_s: when the answer arrives, if nothing (more) holds it up and nobody cancels it.
         serial: orders what has been set going, for answers that arrive at the same time.
         stage: how far it is.
@@ -49,15 +51,22 @@ class Trip(ABC):
     """
 
     __slots__ = (
-        "download_s", "compute_s", "reply_s", "lives", "down_bytes", "up_bytes", "arrives_s", "serial", "stage",
+        "download_s", "compute_s", "reply_s", "lives", "down_bytes", "up_bytes", "lost", "arrives_s", "serial", "stage",
         "process",
     )  # fmt: skip
 
     def __init__(
-        self, download_s: float, compute_s: float, reply_s: float, lives: bool, down_bytes: int, up_bytes: int
+        self,
+        download_s: float,
+        compute_s: float,
+        reply_s: float,
+        lives: bool,
+        down_bytes: int,
+        up_bytes: int,
+        lost: int,
     ) -> None:
         self.download_s, self.compute_s, self.reply_s, self.lives = download_s, compute_s, reply_s, lives
-        self.down_bytes, self.up_bytes = down_bytes, up_bytes
+        self.down_bytes, self.up_bytes, self.lost = down_bytes, up_bytes, lost
         self.arrives_s = 0.0
         self.serial = 0
         self.stage = NOT_BEGUN
@@ -215,6 +224,8 @@ class Trips:
         """The request is on no link any more: when it has arrived is known, and of a standard client all the rest."""
         trip.stage = AT_WORK
         received_s = trip.begins_s + trip.download_s
+        if trip.lost == REQUEST:
+            return
         if self.agent is None:
             self.send(trip, received_s + trip.compute_s)
         else:
@@ -249,7 +260,7 @@ class Trips:
         self.world.at(trip.arrives_s, self._on_arrival, trip, ARRIVALS, trip.serial)
 
     def _on_arrival(self, trip: Trip) -> None:
-        if trip.stage == ARRIVES:
+        if trip.stage == ARRIVES and not trip.lost:
             trip.stage = OVER
             trip.on_arrival()
 
@@ -312,7 +323,7 @@ class Trips:
     def resume(self, trip: Trip) -> None:
         """Sets a trip going again that is on no link, from when it began and its durations."""
         received_s, now_s = trip.begins_s + trip.download_s, self.world.now
-        if self.agent is None or received_s > now_s:
+        if self.agent is None or received_s > now_s or trip.lost == REQUEST:
             self._on_download(trip)
         elif received_s + trip.compute_s > now_s:
             trip.stage = AT_WORK

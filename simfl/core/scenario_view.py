@@ -9,6 +9,9 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simfl.core.errors import amount
 from simfl.core.rng import Streams
 from simfl.core.types import RemoteClients
@@ -162,10 +165,14 @@ class ChosenNetwork(Protocol):
 
     Attributes:
         independent: whether certainly no message takes longer because others are on their way.
+        loss: probability that a message is lost.
     """
 
     @property
     def independent(self) -> bool: ...
+
+    @property
+    def loss(self) -> float: ...
 
     def build(self, setting: "ScenarioView", streams: Streams) -> "Links":
         """The links; their ``names`` are the clients' names, or None."""
@@ -327,11 +334,22 @@ def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:
     return tolerated if setting.secagg.assumes or not can_lose_clients(setting) else min(tolerated, 0)
 
 
+def never_fails(setting: ScenarioView) -> bool:
+    """Whether certainly no client fails, at work or in a phase, and no message is lost."""
+    return setting.devices.failure.never and not setting.network.loss
+
+
+def failure_rates(setting: ScenarioView) -> NDArray[np.float64] | None:
+    """Probability that each client fails at work, float64 (clients,), independently of all else; None = unknown, also
+    where messages may be lost."""
+    return None if setting.network.loss else setting.devices.failure.rates(setting, Streams(setting.seed))
+
+
 def can_lose_clients(setting: ScenarioView) -> bool:
     """Whether a client may be silent in an aggregation: it fails, is too late, or is not waited for."""
     losses, protocol = setting.training.losses, setting.secagg
     late = losses is not None and (losses.quorum or losses.deadline_s is not None)
-    return late or protocol.deadline_s is not None or not setting.devices.failure.never
+    return late or protocol.deadline_s is not None or not never_fails(setting)
 
 
 def tolerance_problem(setting: ScenarioView, colluders: int) -> str:

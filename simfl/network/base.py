@@ -74,9 +74,11 @@ class Network(Plugin, Protocol):
 
     Attributes:
         independent: whether certainly no message takes longer because others are on their way.
+        loss: probability that a message is lost, each by itself.
     """
 
     independent: bool = False
+    loss: float = 0.0
 
     @abstractmethod
     def build(self, setting: ScenarioView, streams: Streams) -> Links:

@@ -19,7 +19,7 @@ from simfl.core.storage.data_folder import DataPath, csv_rows, data_file
 from simfl.core.types import Name
 from simfl.network.base import NETWORKS
 from simfl.network.csv_file import read_table
-from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
+from simfl.network.links import NARROWEST, Jitter, Loss, PathLinks, Paths, seconds_per_byte
 from simfl.network.shared_edges import (
     NodePlaces,
     ServerField,
@@ -172,6 +172,7 @@ class Cities:
         PerClient | None, Field(description="bytes per second of a client's line: a number, list or distribution")
     ] = None
     jitter_s: Jitter = None
+    loss: Loss = field(default=0.0, metadata=SINCE_LATER)
     measured_jitter: Annotated[
         bool, Field(description="latencies vary by the measured deviation around their means; needs measured")
     ] = False

@@ -13,7 +13,7 @@ from simfl.core.storage.data_folder import DataPath
 from simfl.core.types import Name
 from simfl.network.base import NETWORKS
 from simfl.network.csv_file import Attributes, read_csv, read_xml
-from simfl.network.links import Jitter, PathLinks
+from simfl.network.links import Jitter, Loss, PathLinks
 from simfl.network.shared_edges import (
     NodePlaces,
     ServerField,
@@ -54,6 +54,7 @@ class NetworkFile:
         Field(description="attribute or column that holds bytes per second; null = bandwidth_bytes_per_s, if any"),
     ] = None
     jitter_s: Jitter = None
+    loss: Loss = field(default=0.0, metadata=SINCE_LATER)
     shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 
     example = {"path": "links.csv", "server": "s", "placement": "random"}

@@ -14,7 +14,7 @@ from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.network.base import NETWORKS
-from simfl.network.links import NARROWEST, Jitter, PathLinks, seconds_per_byte
+from simfl.network.links import NARROWEST, Jitter, Loss, PathLinks, seconds_per_byte
 from simfl.network.shared_edges import (
     NodePlaces,
     ServerLink,
@@ -38,6 +38,7 @@ class Generated(ABC):
     ] = None
     server_at: Annotated[int, Field(ge=0, description="client at whose node the server stands")] = 0
     jitter_s: Jitter = None
+    loss: Loss = field(default=0.0, metadata=SINCE_LATER)
     server: Annotated[ServerLink, Field(description="the server's own link, which all its messages share")] = field(
         default=ServerLink(), metadata=SINCE_LATER
     )

@@ -11,7 +11,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Name
 from simfl.network.base import NETWORKS
-from simfl.network.links import NARROWEST, Jitter, PathLinks
+from simfl.network.links import NARROWEST, Jitter, Loss, PathLinks
 from simfl.network.shared_edges import (
     NodePlaces,
     ServerField,
@@ -62,6 +62,7 @@ class Graph:
         bool, Field(description="whether links go one way; else each serves the other way too, unless that is listed")
     ] = False
     jitter_s: Jitter = None
+    loss: Loss = field(default=0.0, metadata=SINCE_LATER)
     shared: SharedField = field(default_factory=dict, metadata=SINCE_LATER)
 
     example = {"edges": [["server", "a", 1], ["a", "b", 2], ["b", "c", 4]], "placement": "random"}

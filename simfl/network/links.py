@@ -16,6 +16,10 @@ from simfl.network.link_network import Codes, LinkNetwork, NetworkFlows, flows_o
 
 Jitter = Annotated[DistributionField | None, Field(description="seconds added to each message; null = no jitter")]
 
+Loss = Annotated[
+    float, Field(ge=0, lt=1, description="probability that a message is lost, each by itself; deadlines tell of it")
+]
+
 NARROWEST = 1e-9
 """The least bandwidth in bytes per second: delays stay finite."""
 

@@ -13,7 +13,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Name
 from simfl.network.base import NETWORKS
-from simfl.network.links import NARROWEST, Jitter, PathLinks, Paths, seconds_per_byte
+from simfl.network.links import NARROWEST, Jitter, Loss, PathLinks, Paths, seconds_per_byte
 from simfl.network.shared_edges import ServerLink, share_server, shares_nothing
 
 
@@ -33,6 +33,7 @@ class Star:
         PerClient | None, Field(description="bytes per second from client to server; null = bandwidth_bytes_per_s")
     ] = None
     jitter_s: Jitter = None
+    loss: Loss = field(default=0.0, metadata=SINCE_LATER)
     names: Annotated[tuple[Name, ...] | None, Field(description="a name for each client; null = numbers")] = None
     server: Annotated[ServerLink, Field(description="the server's own link, which all messages share")] = field(
         default=ServerLink(), metadata=SINCE_LATER

@@ -87,6 +87,7 @@ def build(scenario: Scenario) -> Components[Rule]:
         recovery_budget=scenario.privacy.recovery_budget,
         weight_decay=scenario.training.weight_decay if scenario.secagg.certificate else 0.0,
         agents=scenario.agents,
+        loss=scenario.network.loss,
     )
 
 

@@ -11,6 +11,7 @@ from simfl.core import coverage
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import default_of, is_plugin
 from simfl.core.rng import Streams
+from simfl.core.scenario_view import has_buffer
 from simfl.core.storage.data_folder import data_places
 from simfl.devices import AVAILABILITY, COMPUTATION, Devices
 from simfl.devices.profiles import read_profiles
@@ -42,6 +43,7 @@ def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
         *resolution.check_all(scenario),
         *_missing_files(scenario),
         *_plugins_not_named(scenario),
+        *_agents_unheard(scenario),
         *column_owners.problems(scenario),
         *((algorithm_key(scenario), f"{algorithm} {message}") for message in coverage.coverage_problems(scenario)),
         *((("compression",), f"{compression} {message}") for message in coverage.compression_problems(scenario)),
@@ -71,6 +73,23 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
         cls = type(plugin)
         if is_plugin(plugin) and plugin_files.is_plugin_file(cls) and plugin_files.file_of(cls) not in named:
             yield path, f"'{cls.name}' is of a plugin file that this scenario does not name under plugins"
+
+
+def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
+    """Agents of clients, and losses of their messages, where no server asks or waits for them."""
+    rule, loss = scenario.training, scenario.network.loss
+    if rule.many_aggregators:
+        why = f"training '{rule.name}' has no server that asks clients"
+        if scenario.agents.engine == "processes":
+            yield ("agents", "engine"), f"{why}; use auto or arrays"
+        if loss:
+            yield ("network", "loss"), f"{why}, and would wait for what is lost for ever; leave it out"
+    elif loss:
+        deadline_s = rule.deadline_s if has_buffer(rule) else None if rule.losses is None else rule.losses.deadline_s
+        if deadline_s is None:
+            yield ("network", "loss"), "only a deadline tells that an update is lost; give training.deadline_s"
+        if scenario.secagg.phases and scenario.secagg.deadline_s is None:
+            yield ("network", "loss"), "only a deadline tells that an answer is lost; give secagg.deadline_s"
 
 
 def fill_in(scenario: "Scenario") -> tuple[Devices, list[tuple[KeyPath, str]]]:

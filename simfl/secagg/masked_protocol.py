@@ -15,7 +15,7 @@ from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SUMMABLE
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView, summands
+from simfl.core.scenario_view import ScenarioView, failure_rates, summands
 from simfl.core.types import Aggregate
 from simfl.secagg.base import Protocol
 from simfl.secagg.crypto.field import Elements, Q, to_signed
@@ -149,7 +149,7 @@ class MaskedProtocol(Protocol):
 
     def _fragile(self, setting: ScenarioView, most: int) -> list[str]:
         """Sums that the scenario's failures, or those whom a quorum does not wait for, will often break."""
-        rates, unit = setting.devices.failure.rates(setting, Streams(setting.seed)), setting.selection.unit_size
+        rates, unit = failure_rates(setting), setting.selection.unit_size
         cohort = Cohort(0, np.zeros((max(1, most // unit), unit), dtype=np.int32), 1, setting.clients)
         dropouts = self.known(cohort).get("dropouts", 0)
         quorum = setting.training.quorum_clients(most)

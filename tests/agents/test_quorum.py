@@ -66,7 +66,7 @@ def test_an_exchange_is_what_single_arrivals_say(seed):
     lives, quorum = rng.random(n) < 0.8, int(rng.integers(1, n + 2))
     deadline = [None, 3.0, 6.0][seed % 3]
     zero = np.zeros(n)
-    delays = Delays(zero, zero, arrives, lives, zero.astype(int), np.where(lives, BYTES, 0))
+    delays = Delays(zero, zero, arrives, lives, zero.astype(int), np.where(lives, BYTES, 0), zero.astype(int))
     request = PhaseRequest("work", np.arange(n, dtype=np.int32), quorum=quorum, deadline_s=deadline, unit=unit)
     one = exchange(request, delays, 0.0)
     ends, answered, late = by_steps(arrives.tolist(), lives.tolist(), unit, quorum, deadline)

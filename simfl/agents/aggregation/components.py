@@ -15,7 +15,7 @@ from simfl.compression.base import Compression, NoCompression
 from simfl.core.coverage import compression_place
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES, VALUE_BYTES
-from simfl.core.rng import Streams
+from simfl.core.rng import Address, Streams
 from simfl.core.types import CLEAR_FIELDS, Job, Units
 from simfl.devices.base import Available, Computing, Failing
 from simfl.learning.base import Learner
@@ -46,6 +46,7 @@ class Components(Generic[R_co]):
         recovery_budget: operations that measuring what is recovered of updates may take; 0 = it is not measured.
         weight_decay: the L2 penalty of the clients' losses.
         agents: what the clients do on the clock, and whether as processes.
+        loss: probability that a message is lost.
     """
 
     clients: int
@@ -68,6 +69,7 @@ class Components(Generic[R_co]):
     recovery_budget: int = 0
     weight_decay: float = 0.0
     agents: Agents = Agents()
+    loss: float = 0.0
 
     @property
     def client_process(self) -> ClientAgent | None:
@@ -78,6 +80,12 @@ class Components(Generic[R_co]):
     def message_by_message(self) -> bool:
         """Whether single messages are followed on the clock: clients are processes, or messages share links."""
         return self.client_process is not None or self.sharing is not None
+
+    def are_lost(self, way: str, where: Address) -> NDArray[np.bool_]:
+        """Which messages are lost, bool (n,); ``way`` is "up" or "down" and what tells those at one address apart."""
+        if not self.loss:
+            return np.zeros(len(where.index), dtype=bool)
+        return self.streams.at(f"loss/{way}", where, lambda rng, size: rng.random(size)) < self.loss
 
     @property
     def jobs_vary(self) -> bool:

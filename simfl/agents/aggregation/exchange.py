@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
+from simfl.core.errors import ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Address
 from simfl.core.types import SERVER
@@ -56,6 +57,9 @@ ASK = "ask"
 MESSAGES = {WORK: ("model", "update")}
 """What request and answer are called in traces; those of a protocol's phase by the phase's name."""
 
+REQUEST, ANSWER = 1, 2
+"""What of a trip is lost on its way."""
+
 Floats = NDArray[np.float64]
 
 RESULTS = {"prepare": PreparedUnits, "recover": SessionResult}
@@ -69,6 +73,7 @@ class Delays(NamedTuple):
         down_s, compute_s, up_s: seconds, (n,).
         lives: False where the client dies in its work; its answer is then the end of its connection, of 0 bytes.
         down_bytes, up_bytes: sizes of request and answer, int64 (n,).
+        lost: :data:`REQUEST` or :data:`ANSWER` where that is lost on its way, and else 0, int64 (n,).
         down, up: requests and answers as the links see them that they share; None = they share none. The seconds above
             are those of messages that are alone on them.
     """
@@ -79,6 +84,7 @@ class Delays(NamedTuple):
     lives: NDArray[np.bool_]
     down_bytes: NDArray[np.int64]
     up_bytes: NDArray[np.int64]
+    lost: NDArray[np.int64]
     down: Flows | NetworkFlows | None = None
     up: Flows | NetworkFlows | None = None
 
@@ -104,10 +110,23 @@ def sample_delays(parts: Components[Rule], request: PhaseRequest, where: Address
         up_bytes = np.where(lives, up_bytes, 0)
     down = checked_delays_s(parts.links.down_s(clients, request.down_bytes, where, stream), n, parts.links)
     down_bytes = np.broadcast_to(np.asarray(request.down_bytes, dtype=np.int64), n)
-    delays = Delays(down, compute, up, lives, down_bytes, up_bytes)
+    delays = Delays(down, compute, up, lives, down_bytes, up_bytes, sample_losses(parts, request, where, stream))
     if (links := parts.sharing) is None:
         return delays
     return delays._replace(down=links.down_flows(clients, down_bytes), up=links.up_flows(clients, up_bytes))
+
+
+def sample_losses(parts: Components[Rule], request: PhaseRequest, where: Address, stream: str) -> NDArray[np.int64]:
+    """What of each trip is lost, as :attr:`Delays.lost`.
+
+    Raises:
+        ScenarioError: the answers are waited for without a deadline, so that nobody would ever tell that one is lost.
+    """
+    if parts.loss and request.deadline_s is None:
+        why = f"messages may be lost, and answers of '{request.kind}' are waited for without a deadline"
+        raise ScenarioError("network.loss", f"{why}; give training.deadline_s, and secagg.deadline_s, or set it to 0")
+    lost = np.where(parts.are_lost("up" + stream, where), ANSWER, 0)
+    return np.where(parts.are_lost("down" + stream, where), REQUEST, lost)  # who has no request does not answer
 
 
 def work(
@@ -137,7 +156,7 @@ class Exchange:
         request: what was asked.
         begins_s: when the requests left, simulated seconds.
         received_s, computed_s, arrives_s: when each client had its request, had done its work, and when its answer
-            (or the end of its connection) reaches the server, (n,).
+            (or the end of its connection) reaches the server, (n,); of what is lost, when it would.
         delays: of the cohort.
         ends_s: when the server goes on.
         responded: bool (n,): whose answer had arrived then.
@@ -170,12 +189,12 @@ class Exchange:
     @property
     def sent(self) -> NDArray[np.bool_]:
         """Whose answer was sent before the server went on, bool (n,), also if it had not arrived then."""
-        return self.delays.lives & (self.computed_s <= self.ends_s)
+        return self.delays.lives & (self.computed_s <= self.ends_s) & (self.delays.lost != REQUEST)
 
     @property
     def late(self) -> NDArray[np.bool_]:
         """Of whom nothing had been heard when the quorum had answered, bool (n,); they are not waited for."""
-        return (self.arrives_s > self.ends_s) & self.has_quorum
+        return ((self.arrives_s > self.ends_s) | (self.delays.lost > 0)) & self.has_quorum
 
     @property
     def failed(self) -> int:
@@ -195,25 +214,29 @@ class Exchange:
         request, answer = MESSAGES.get(self.request.kind, (f"{self.request.kind} request", self.request.kind))
         records: list[tuple[float, JsonObject]] = []
         names = range(len(self.request.to)) if jobs is None else jobs.tolist()
-        columns = (self.request.to, self.received_s, self.computed_s, self.arrives_s, *self.delays[3:6])
+        columns = (self.request.to, self.received_s, self.computed_s, self.arrives_s, *self.delays[3:7])
         rows = zip(*(column.tolist() for column in columns), names)
-        for client, received, computed, arrives, lives, down, up, job in rows:
-            records.append((self.begins_s, message(request, SERVER, client, down, self.begins_s, received)))
-            if self.request.kind == WORK and (received < self.ends_s or computed <= self.ends_s):  # work of no time too
+        for client, received, computed, arrives, lives, down, up, lost, job in rows:
+            sent = message(request, SERVER, client, down, self.begins_s, received, lost == REQUEST)
+            records.append((self.begins_s, sent))
+            works = lost != REQUEST and (received < self.ends_s or computed <= self.ends_s)  # work of no time too
+            if self.request.kind == WORK and works:
                 end, completed = (computed, lives) if computed <= self.ends_s else (self.ends_s, False)
                 records.append((end, computation(job, client, received, end, completed)))
-            if computed <= self.ends_s:
+            if computed <= self.ends_s and lost != REQUEST:
                 kind = answer if lives else "failure"
-                records.append((computed, message(kind, client, SERVER, up, computed, arrives)))
-            if arrives > self.ends_s:
+                records.append((computed, message(kind, client, SERVER, up, computed, arrives, lost == ANSWER)))
+            if arrives > self.ends_s or lost:
                 records.append((self.ends_s, {"event": "cancel", "time_s": self.ends_s, "client": client}))
         return (record for _, record in sorted(records, key=lambda timed: timed[0]))
 
 
-def message(kind: str, sender: int, to: int, size_bytes: int, sent_s: float, arrives_s: float) -> JsonObject:
-    """A message as a record of events.jsonl."""
-    return {"event": "message", "kind": kind, "from": sender, "to": to, "bytes": size_bytes, "sent_s": sent_s,
-            "arrives_s": arrives_s}  # fmt: skip
+def message(
+    kind: str, sender: int, to: int, size_bytes: int, sent_s: float, arrives_s: float, lost: bool = False
+) -> JsonObject:
+    """A message as a record of events.jsonl; one that is lost says so, and when it would have arrived."""
+    record: JsonObject = {"event": "message", "kind": kind, "from": sender, "to": to, "bytes": size_bytes}
+    return record | {"sent_s": sent_s, "arrives_s": arrives_s} | ({"lost": True} if lost else {})
 
 
 def computation(job: int, client: int, start_s: float, end_s: float, completed: bool | None) -> JsonObject:
@@ -236,14 +259,15 @@ def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failu
     if delays.up is not None:  # what is on the link last begins so long before it would arrive alone
         up_s = up_s + delays.up.waits_s(np.maximum(computed, computed + up_s - delays.up.alone_s))
     arrives = computed + up_s
-    ends = float(arrives.max(initial=begins_s))
+    heard = arrives if not delays.lost.any() else np.where(delays.lost > 0, np.inf, arrives)
+    ends = float(heard.max(initial=begins_s))
     if request.quorum is not None:
-        ends = min(ends, _quorum_s(np.where(delays.lives, arrives, np.inf), request.quorum, request.unit, begins_s))
+        ends = min(ends, _quorum_s(np.where(delays.lives, heard, np.inf), request.quorum, request.unit, begins_s))
     if request.deadline_s is not None:
         ends = min(ends, begins_s + request.deadline_s)
     if until_failure:
-        ends = min(ends, float(arrives[~delays.lives].min(initial=ends)))
-    return Exchange(request, begins_s, received, computed, arrives, delays, ends, delays.lives & (arrives <= ends))
+        ends = min(ends, float(heard[~delays.lives].min(initial=ends)))
+    return Exchange(request, begins_s, received, computed, arrives, delays, ends, delays.lives & (heard <= ends))
 
 
 def quorum_reached(responded: NDArray[np.bool_], request: PhaseRequest) -> bool:

@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import Log
 from simfl.agents.aggregation.components import Components
-from simfl.agents.aggregation.exchange import computation, message, sample_delays, work
+from simfl.agents.aggregation.exchange import ANSWER, REQUEST, computation, message, sample_delays, work
 from simfl.agents.trips import Trip
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Arrays, Job
 from simfl.learning.base import Sizes
-from simfl.training.base import Rule
+from simfl.training.base import BufferedRule
 
 TIMES = ("started_s", "download_s", "compute_s", "reply_s", "arrives_s", "ended_s", "unit_started_s")
 
 NUMBERS = (
-    "job", "client", "version", "lives", "down_bytes", "up_bytes", "serial", "received_version", "unit", "prepares",
-    "departed",
+    "job", "client", "version", "lives", "down_bytes", "up_bytes", "lost", "serial", "received_version", "unit",
+    "prepares", "departed",
 )  # fmt: skip
 
 
@@ -39,10 +39,8 @@ class AsyncJob(Trip):
 
     __slots__ = ("job", "answered", "cancelled", "unit", "ended_s", "received_version")
 
-    def __init__(
-        self, job: Job, download_s: float, compute_s: float, reply_s: float, lives: bool, down_bytes: int, up_bytes: int
-    ) -> None:
-        super().__init__(download_s, compute_s, reply_s, lives, down_bytes, up_bytes)
+    def __init__(self, job: Job, *durations_and_sizes: Any) -> None:
+        super().__init__(*durations_and_sizes)
         self.job = job
         self.answered: Callable[[AsyncJob], None] | None = None
         self.cancelled = False
@@ -63,7 +61,8 @@ class AsyncJob(Trip):
     def has_sent(self, now_s: float) -> bool:
         """Whether its update has left the client by now; over a shared link perhaps a little later."""
         departed = self.unit is not None and self.unit.departed
-        return departed and self.lives and self.begins_s + self.download_s + self.compute_s <= now_s
+        sends = departed and self.lives and self.lost != REQUEST
+        return sends and self.begins_s + self.download_s + self.compute_s <= now_s
 
     def on_arrival(self) -> None:
         if self.answered is not None:
@@ -77,7 +76,12 @@ class AsyncJob(Trip):
 
 
 def schedule(
-    parts: Components[Rule], selection_id: int, version: int, clients: NDArray[np.int32], now_s: float, sized: bool
+    parts: Components[BufferedRule],
+    selection_id: int,
+    version: int,
+    clients: NDArray[np.int32],
+    now_s: float,
+    sized: bool,
 ) -> list[AsyncJob]:
     """Draws the whole trip of a cohort at once.
 
@@ -92,8 +96,9 @@ def schedule(
     where, learner = Address(selection_id, clients, parts.clients), parts.learner
     jobs = [Job.of(selection_id, client, version, now_s) for client in clients.tolist()]
     sizes = learner.sizes(jobs) if sized or not learner.sizes_vary else Sizes(learner.model_bytes, learner.model_bytes)
-    delays = sample_delays(parts, work(parts, clients, where, sizes, version), where)
-    columns = (column.tolist() for column in delays[:6])
+    request = work(parts, clients, where, sizes, version)._replace(deadline_s=parts.rule.deadline_s)
+    delays = sample_delays(parts, request, where)
+    columns = (column.tolist() for column in delays[:7])
     return [AsyncJob(job, *trip) for job, *trip in zip(jobs, *columns, strict=True)]
 
 
@@ -102,11 +107,13 @@ def records(task: AsyncJob, until_s: float, log: Log, open_end: bool = False) ->
     job = task.job
     received = job.started_at + task.download_s
     computed = received + task.compute_s
-    log(message("model", SERVER, job.client, task.down_bytes, job.started_at, received))
+    log(message("model", SERVER, job.client, task.down_bytes, job.started_at, received, task.lost == REQUEST))
+    if task.lost == REQUEST:
+        return
     if computed <= until_s:
         log(computation(job.id, job.client, received, computed, task.lives))
         kind = "update" if task.lives else "failure"
-        log(message(kind, job.client, SERVER, task.up_bytes, computed, task.arrives_s))
+        log(message(kind, job.client, SERVER, task.up_bytes, computed, task.arrives_s, task.lost == ANSWER))
     elif received < until_s:
         log(computation(job.id, job.client, received, until_s, None if open_end else False))
 
@@ -143,8 +150,8 @@ def save_jobs(tasks: Collection[AsyncJob]) -> Arrays:
         job, unit = each.job, each.unit
         times.append((job.started_at, each.download_s, each.compute_s, each.reply_s, each.arrives_s, each.ended_s,
                       unit.started_s))  # fmt: skip
-        numbers.append((job.id, job.client, job.version, each.lives, each.down_bytes, each.up_bytes, each.serial,
-                        each.received_version,
+        numbers.append((job.id, job.client, job.version, each.lives, each.down_bytes, each.up_bytes, each.lost,
+                        each.serial, each.received_version,
                         units.setdefault(id(unit), len(units)), unit.serial, unit.departed))  # fmt: skip
     return {
         "times": np.array(times, dtype=np.float64).reshape(-1, len(TIMES)),
@@ -158,8 +165,8 @@ def load_jobs(state: Arrays) -> list[AsyncJob]:
     units: dict[int, Unit] = {}
     for times, numbers in zip(state["times"].tolist(), state["numbers"].tolist(), strict=True):
         started, down, compute, reply, arrives, ended, unit_started = times
-        job, client, version, lives, down_bytes, up_bytes, serial, received, place, prepares, departed = numbers
-        task = AsyncJob(Job(job, client, version, started), down, compute, reply, bool(lives), down_bytes, up_bytes)
+        job, client, version, lives, *sizes, serial, received, place, prepares, departed = numbers
+        task = AsyncJob(Job(job, client, version, started), down, compute, reply, bool(lives), *sizes)
         task.arrives_s, task.serial, task.ended_s, task.received_version = arrives, serial, ended, received
         tasks.append(task)
         if place in units:

@@ -59,7 +59,7 @@ class BufferedServer(Server[BufferedRule]):
     Args: as for :class:`simfl.agents.servers.Server`.
     """
 
-    counts_unsummed = follows_policy = True
+    asks_agents = counts_unsummed = follows_policy = True
 
     @classmethod
     def class_for(cls, parts: Components[Any], log: Log | None) -> type[Server[Any]]:
@@ -129,7 +129,8 @@ class BufferedServer(Server[BufferedRule]):
             records(task, now, self.log)
             where = Address(job.selection, np.array([job.client]), self.parts.clients)
             delay = float(self.parts.links.down_s(where.index, 0, where, "/cancel")[0])
-            self.log(message("cancel", SERVER, job.client, 0, now, now + delay))
+            lost = bool(self.parts.are_lost("down/cancel", where)[0])
+            self.log(message("cancel", SERVER, job.client, 0, now, now + delay, lost))
             self.note("cancel", job=job.id, client=job.client)
 
     def _forfeit(self, culprit: AsyncJob, outcome: str) -> None:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from simfl.core.coverage import beside_sums, follows_policy, sent, unstated_weights
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView, can_lose_clients
+from simfl.core.scenario_view import ScenarioView, can_lose_clients, failure_rates, never_fails
 from simfl.selection.base import CanBeAsked, resolved_policy
 from simfl.selection.theory.families import Family
 
@@ -76,7 +76,7 @@ def _aggregated_cardinality(
     ``here`` is the probability that the client in each place of the family, ``order``, is available.
     """
     losses = setting.training.losses
-    rates = setting.devices.failure.rates(setting, Streams(setting.seed))
+    rates = failure_rates(setting)
     if losses is None or losses.quorum or rates is None:  # who is fast decides
         return None
     independent = family.independent or losses.on_failure == "abort"
@@ -173,7 +173,7 @@ def _never_loses_anybody(setting: ScenarioView) -> bool:
     if losses is None or losses.quorum or setting.training.algorithm.follows_data:
         return False
     on_time = losses.deadline_s is None and setting.secagg.deadline_s is None
-    return losses.on_failure == "abort" or (on_time and setting.devices.failure.never)
+    return losses.on_failure == "abort" or (on_time and never_fails(setting))
 
 
 def _least_class(family: Family) -> int:

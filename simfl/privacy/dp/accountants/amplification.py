@@ -22,7 +22,7 @@ from simfl.core.columns import Column
 from simfl.core.coverage import follows_policy
 from simfl.core.errors import MissingError
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, failure_rates, never_fails
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.dp.accountants.zero_out import Delta, departure_cautions, large_delta_cautions, no_noise_cautions
 from simfl.privacy.dp.losses import loss_factors, losses
@@ -215,14 +215,14 @@ def _unlike_coins(setting: ScenarioView, instead: str) -> Iterable[str]:
         yield f"secagg: {setting.secagg.name} fails as a whole where too few come; set secagg to plain"
     if not devices.availability.timeless:
         yield f"simulated time, which tells who took part, may decide who is available; {instead}"
-    if devices.failure.rates(setting, Streams(setting.seed)) is None:
+    if failure_rates(setting) is None:
         yield f"clients do not certainly fail independently of one another; {instead}"
 
 
 def _unlike_sets(setting: ScenarioView, instead: str) -> Iterable[str]:
     """Why the sums of a policy that draws k clients are not those of samples of k."""
     rule, devices, streams = setting.training, setting.devices, Streams(setting.seed)
-    dropout, failing = devices.availability.build(setting, streams).dropout, devices.failure.rates(setting, streams)
+    dropout, failing = devices.availability.build(setting, streams).dropout, failure_rates(setting)
     if dropout is None or failing is None or np.max(dropout) > 0 or np.max(failing) > 0:
         yield f"that needs all clients to be available and none to fail; {instead}"
     if rule.losses is not None and rule.losses.deadline_s is not None:
@@ -231,7 +231,7 @@ def _unlike_sets(setting: ScenarioView, instead: str) -> Iterable[str]:
         yield "that needs all selected clients in the sum; set training.quorum to null"
     if setting.secagg.phases and setting.secagg.deadline_s is not None:
         yield "that needs all selected clients in the sum; set secagg.deadline_s to null"
-    if setting.secagg.phases and failing is not None and not np.any(failing > 0) and not devices.failure.never:
+    if setting.secagg.phases and failing is not None and not np.any(failing > 0) and not never_fails(setting):
         yield "that needs nobody to fail in the phases of secagg; set devices.failure to none"
     if rule.fixed_denominator is None and not setting.learning.everybody_holds_samples:
         yield "clients without samples are in no sum, and its size tells of them; set training.denominator to expected"
