@@ -32,10 +32,10 @@ class ClientAgent(Plugin, Protocol):
         """What it does; it yields what the node's methods give, and gets their values."""
 
 
-AGENTS = Registry[ClientAgent]("agents", protocol=ClientAgent)
+CLIENT_AGENTS = Registry[ClientAgent]("agents", protocol=ClientAgent)
 
 
-@AGENTS("standard")
+@CLIENT_AGENTS("standard")
 @dataclass(frozen=True)
 class Standard:
     """Receives the model, trains it, and sends the update."""
@@ -53,8 +53,8 @@ class Agents:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    client: Annotated[Annotated[Any, AGENTS], Field(description="what every client does with a request")] = field(
-        default_factory=lambda: AGENTS.of("standard")
+    client: Annotated[Annotated[Any, CLIENT_AGENTS], Field(description="what every client does with a request")] = (
+        field(default_factory=lambda: CLIENT_AGENTS.of("standard"))
     )
     engine: Annotated[
         Literal["auto", "processes", "arrays"],

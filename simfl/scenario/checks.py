@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from simfl.clients.agents import Standard
 from simfl.core import coverage
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import default_of, is_plugin
@@ -78,6 +79,8 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
 def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
     """Agents of clients, and losses of their messages, where no server asks or waits for them."""
     rule, loss = scenario.training, scenario.network.loss
+    if type(scenario.agents.client) is not Standard:
+        yield ("agents", "client"), "agents of a plugin are not run yet; use standard"
     if rule.many_aggregators:
         why = f"training '{rule.name}' has no server that asks clients"
         if scenario.agents.engine == "processes":

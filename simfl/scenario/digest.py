@@ -11,7 +11,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 from simfl.core.errors import ScenarioError
-from simfl.core.registration.protocol import is_plugin, plain
+from simfl.core.registration.protocol import is_plugin
 from simfl.core.storage.data_folder import DATA_PATH
 from simfl.core.version import RESULTS
 from simfl.scenario import data_files, resolution
@@ -31,8 +31,8 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes)
 def digest_of(scenario: "Scenario") -> str:
     """The digest of a scenario, see :attr:`simfl.scenario.model.Scenario.digest`."""
     known = {name: scenario.origins[dotted_key(path)] for path, name in data_files.names(scenario)}
-    data = plain(data_files.rename_files(scenario, lambda name, mark: known[name] if mark == DATA_PATH else ""))
-    data.get("agents", {}).pop("engine", None)  # how clients are computed changes no result
+    named = data_files.rename_files(scenario, lambda name, mark: known[name] if mark == DATA_PATH else "")
+    data = named.plain()
     data["code"] = codes(foreign_plugins(scenario))
     data["results"] = RESULTS
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)

@@ -291,6 +291,8 @@ class Scenario:
     def plain(self, folder: Path | None = None) -> JsonObject:
         """The scenario as plain data, all defaults and automatic fields filled in.
 
+        Without ``agents.engine``: how clients are computed changes no result.
+
         Args:
             folder: where the data will be read from; relative data files are named as seen from there.
         """
@@ -298,7 +300,7 @@ class Scenario:
         scenario = self
         if folder is not None:
             scenario = data_files.rename_files(self, lambda name, mark: data_files.seen_from(name, home, folder))
-        data: JsonObject = plain(scenario)
+        data: JsonObject = plain(replace(scenario, agents=Agents(scenario.agents.client)))
         return data
 
     def to_yaml(self, folder: Path | None = None) -> str:
