@@ -90,7 +90,7 @@ class Gathering:
         if request.deadline_s is not None:
             self.world.at(self.begins_s + request.deadline_s, self._close, None, PHASE_ENDS)
         self.silent = sum(not trip.responded for trip in self.under_way)
-        self.answers = [0] * -(-len(self.under_way) // request.unit)
+        self.answer_counts = [0] * -(-len(self.under_way) // request.unit)
         self.complete = 0
         for trip in self.under_way:
             if trip.responded:
@@ -105,8 +105,8 @@ class Gathering:
 
     def _count(self, trip: CohortTrip) -> None:
         unit = self.request.unit
-        self.answers[trip.place // unit] += trip.lives
-        self.complete += trip.lives and self.answers[trip.place // unit] == unit
+        self.answer_counts[trip.place // unit] += trip.lives
+        self.complete += trip.lives and self.answer_counts[trip.place // unit] == unit
 
     def _look(self, failure: bool) -> None:
         quorum, unit = self.request.quorum, self.request.unit
@@ -127,7 +127,7 @@ class Gathering:
         computed = [at_s + trip.compute_s for at_s, trip in zip(received, trips, strict=True)]
         later_s = nextafter(now, np.inf)
         arrives = [
-            trip.arrives_s if trip.responded else max(done_s + trip.reply_s, 0.0 if trip.lost else later_s)
+            trip.arrives_s if trip.responded else max(done_s + trip.reply_s, 0.0 if trip.loss else later_s)
             for trip, done_s in zip(trips, computed, strict=True)
         ]
         received_s, computed_s, arrives_s = np.array([received, computed, arrives], dtype=np.float64)

@@ -1,7 +1,7 @@
 """The family of servers: what every server has and does, and the registry by whose names rules choose one."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic
 
@@ -12,7 +12,6 @@ from simfl.agents.aggregation.accounts import Log, RoundAccounts
 from simfl.agents.aggregation.components import Components, R_co, RoundResult
 from simfl.agents.aggregation.exchange import CompletedSession, Exchange, exchange, run_session, sample_delays
 from simfl.agents.aggregation.global_model import GlobalModelState
-from simfl.agents.aggregation.pipeline import AggregationResult
 from simfl.agents.aggregation.policy_queries import MAX_EMPTY_ATTEMPTS, stall_error
 from simfl.agents.gathering import Gathering
 from simfl.agents.live_session import LiveSession
@@ -23,7 +22,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import Plugin, is_foreign
 from simfl.core.registration.registry import Registry
 from simfl.core.rng import Address
-from simfl.core.types import Arrays, Job, Units, Updates, View, prefix_arrays, under
+from simfl.core.types import Arrays, Job, Units, View, prefix_arrays, under
 from simfl.core.validation import checked_type
 from simfl.devices.base import checked_available
 from simfl.metrics.participation import Tally
@@ -141,7 +140,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         """
         parts, world = self.parts, self.world
         delays = sample_delays(parts, request, Address(number, request.to, parts.clients), stream)
-        if not parts.message_by_message:
+        if parts.client_process is None:
             done = exchange(request, delays, world.now, until_failure)
             yield world.until(done.ends_s)
             return done
@@ -154,7 +153,7 @@ class Server(Plugin, ABC, Generic[R_co]):
     ) -> Process[CompletedSession[R]]:
         """Has the clients answer a protocol's session, perhaps for so many units, and waits for its end."""
         parts, world = self.parts, self.world
-        if not parts.message_by_message:
+        if parts.client_process is None:
             completed = run_session(parts, session, selection_id, world.now, name, units)
             if completed.exchanges:
                 yield world.until(completed.ends_s)
@@ -298,103 +297,6 @@ class RoundServer(Server[R_co]):
         """Round ``t``, which ends with :meth:`aggregate`."""
 
 
-@dataclass(eq=False)
-class OwnModelsServer(RoundServer[R_co]):
-    """Clients train their own models; :meth:`aggregate_neighbours` ends a round.
-
-    The global model, which is measured and stored, is the mean of the clients'. A server of this kind says in
-    :meth:`simfl.agents.servers.RoundServer.round` who sends to whom, and how long that takes. Its rule says
-    :attr:`simfl.training.base.Rule.own_models`: what works on the one aggregate of a round (protocols, noise stages,
-    attacks, a server optimiser with a state) is refused beside it.
-
-    Attributes:
-        models: the clients' current models, float32 (clients, d).
-    """
-
-    def start(self) -> None:
-        """Everybody begins with the same model.
-
-        Raises:
-            PluginError: the rule does not say ``own_models``, by which scenarios are checked, or ``many_aggregators``.
-        """
-        rule = self.parts.rule
-        if not (rule.own_models and rule.many_aggregators):
-            raise PluginError(
-                f"training '{rule.name}'",
-                f"its server '{self.name}' has a model in every client; the rule must say "
-                "own_models = many_aggregators = True",
-            )
-        self.models = np.tile(self.parts.learner.initial(), (self.parts.clients, 1))
-
-    @property
-    def model(self) -> NDArray[np.float32]:
-        """The mean of the clients' models, float32 (d,)."""
-        mean: NDArray[np.float32] = self.models.mean(axis=0, dtype=np.float32)
-        return mean
-
-    def jobs(self, t: int) -> list[Job]:
-        """A job for every client in round ``t``, on its own model, which the learner holds as number -1 - client."""
-        for client, model in enumerate(self.models):
-            self.parts.learner.put(-1 - client, model)
-        return [Job.of(t, client, t, self.world.now, own_model=-1 - client) for client in range(self.parts.clients)]
-
-    def aggregate_neighbours(self, jobs: list[Job], neighbours: Mapping[int, Sequence[int]]) -> RoundResult:
-        """Trains everybody's job; each client then takes a step to the average of its own and its neighbours' models.
-
-        Args:
-            jobs: of all clients, as :meth:`jobs` gives them.
-            neighbours: ascending, the clients whose models each client averages, itself among them. A client that is
-                left out, or has an empty list, keeps the model with which it began the round.
-
-        Raises:
-            PluginError: they are not ascending.
-        """
-        pipeline, t = self.global_model.pipeline, self.global_model.version
-        trained = pipeline.train(jobs)
-        results: dict[int, AggregationResult] = {}
-        for client, group in neighbours.items():
-            if list(group) != sorted(set(group)):
-                raise PluginError(
-                    f"server '{self.name}'", f"the neighbours of client {client} must be ascending, not {list(group)}"
-                )
-            models = self.models[group] + trained.deltas[group]
-            moves = Updates(models - self.models[client], trained.examples[group], trained.loss[group])
-            fresh, everybody = np.zeros(len(group), dtype=np.int64), SessionResult(np.ones(1, dtype=bool))
-            result = pipeline.sum(t, [jobs[i] for i in group], moves, fresh, self.models[client], everybody)
-            if result is not None:  # somebody among them holds samples
-                results[client] = result
-        for client, result in results.items():
-            self.models[client], _ = self.parts.rule.step(self.models[client], result.server_update, {})
-        for job in jobs:
-            self.parts.learner.drop(job.start)
-        return self._end_round(t, results, trained.mean_loss)
-
-    def _end_round(self, t: int, results: Mapping[int, AggregationResult], loss: float | None) -> RoundResult:
-        totals = [result.total for result in results.values()]
-        clients = np.concatenate([np.empty(0, np.int32), *(total.clients for total in totals)])
-        weights = np.concatenate([np.empty(0), *(total.weights for total in totals)])
-        who = np.repeat(np.array(list(results), dtype=np.int32), [len(total.clients) for total in totals])
-        self.global_model.replace(self.model)
-        row, last = self.global_model.progress.end_round(
-            np.unique(clients), self.world.now, self.accounts.costs.row(), train_loss=loss, model_changed=True
-        )
-        self.parts.learner.drop(t)
-        self.note("round_end", round=t, cardinality=self.tally.latest)
-        self.at_end = last
-        return self.report(RoundResult(t, clients, weights, row, last, aggregators=who, phases=self.accounts.phases))
-
-    # -- checkpoints -----------------------------------------------------------------------------
-
-    def state(self) -> Arrays:
-        """Besides: the clients' models."""
-        return super().state() | {"models": self.models}
-
-    def restore(self, state: Arrays, tally: Tally) -> None:
-        """Goes back to a :meth:`state`."""
-        super().restore(state, tally)
-        self.models = np.array(state["models"])
-
-
 def jobs_in_sum(jobs: list[Job], session: SessionResult, units: Units) -> list[Job]:
     """The jobs of the units that a protocol has summed, by client."""
     summed = np.repeat(session.kept_units, units.size // len(session.kept_units))
@@ -435,4 +337,7 @@ def make_server(
     if (parts.client_process is not None or parts.loss) and not server.asks_agents:
         why = f"server '{server.name}' does not say asks_agents = True: it may ask clients otherwise than by gather"
         raise ScenarioError(key, f"{why}; leave it out")
+    if parts.client_process is not None and parts.sharing is not None and not parts.rule.asynchronous:
+        why = "rounds of processes over shared links do not have the same last bits yet"
+        raise ScenarioError("agents.engine", f"{why}; use auto or arrays")
     return server.class_for(parts, log)(parts, world, on_round, log)

@@ -230,8 +230,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             waits = flows.waits_s(np.full(len(cohort), now))
             delays, ends_s = delays + waits, now + float((flows.alone_s + waits).max())
         if self.log is not None:
-            lost = parts.are_lost("down/announcement", Address(t, cohort, parts.clients))
-            for client, size, delay, is_lost in zip(cohort.tolist(), sizes.tolist(), delays.tolist(), lost.tolist()):
+            losses = parts.are_lost("down/announcement", Address(t, cohort, parts.clients))
+            for client, size, delay, is_lost in zip(cohort.tolist(), sizes.tolist(), delays.tolist(), losses.tolist()):
                 self.log(message("announcement", SERVER, client, size, now, now + delay, is_lost))
         self.accounts.costs.bytes_down += int(sizes.sum())
         self.accounts.costs.clear_bytes += int(sizes.sum())

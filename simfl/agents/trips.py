@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.exchange import REQUEST
 from simfl.agents.client_node import ClientNode
 from simfl.agents.world import ARRIVALS, DOWN_ENDS, UP_BEGINS, UP_ENDS, World
-from simfl.clients.agents import ClientAgent
+from simfl.clients.client_agents import ClientAgent
 from simfl.core.types import Arrays
 from simfl.network.fair_link import EqualLink, FairLink, UnequalLink
 from simfl.network.fair_network import FairNetwork
@@ -43,7 +43,7 @@ class Trip(ABC):
             shared link, until it is known how long they really took.
         lives: False if the client dies during the computation; the answer is then the end of its connection.
         down_bytes, up_bytes: sizes of request and answer.
-        lost: what of it is lost on its way, as in :class:`simfl.agents.aggregation.exchange.Delays`.
+        loss: what of it is lost on its way, as in :class:`simfl.agents.aggregation.exchange.Delays`.
         arrives_s: when the answer arrives, if nothing (more) holds it up and nobody cancels it.
         serial: orders what has been set going, for answers that arrive at the same time.
         stage: how far it is.
@@ -51,7 +51,7 @@ class Trip(ABC):
     """
 
     __slots__ = (
-        "download_s", "compute_s", "reply_s", "lives", "down_bytes", "up_bytes", "lost", "arrives_s", "serial", "stage",
+        "download_s", "compute_s", "reply_s", "lives", "down_bytes", "up_bytes", "loss", "arrives_s", "serial", "stage",
         "process",
     )  # fmt: skip
 
@@ -63,10 +63,10 @@ class Trip(ABC):
         lives: bool,
         down_bytes: int,
         up_bytes: int,
-        lost: int,
+        loss: int,
     ) -> None:
         self.download_s, self.compute_s, self.reply_s, self.lives = download_s, compute_s, reply_s, lives
-        self.down_bytes, self.up_bytes, self.lost = down_bytes, up_bytes, lost
+        self.down_bytes, self.up_bytes, self.loss = down_bytes, up_bytes, loss
         self.arrives_s = 0.0
         self.serial = 0
         self.stage = NOT_BEGUN
@@ -224,7 +224,7 @@ class Trips:
         """The request is on no link any more: when it has arrived is known, and of a standard client all the rest."""
         trip.stage = AT_WORK
         received_s = trip.begins_s + trip.download_s
-        if trip.lost == REQUEST:
+        if trip.loss == REQUEST:
             return
         if self.agent is None:
             self.send(trip, received_s + trip.compute_s)
@@ -260,7 +260,7 @@ class Trips:
         self.world.at(trip.arrives_s, self._on_arrival, trip, ARRIVALS, trip.serial)
 
     def _on_arrival(self, trip: Trip) -> None:
-        if trip.stage == ARRIVES and not trip.lost:
+        if trip.stage == ARRIVES and not trip.loss:
             trip.stage = OVER
             trip.on_arrival()
 
@@ -323,7 +323,7 @@ class Trips:
     def resume(self, trip: Trip) -> None:
         """Sets a trip going again that is on no link, from when it began and its durations."""
         received_s, now_s = trip.begins_s + trip.download_s, self.world.now
-        if self.agent is None or received_s > now_s or trip.lost == REQUEST:
+        if self.agent is None or received_s > now_s or trip.loss == REQUEST:
             self._on_download(trip)
         elif received_s + trip.compute_s > now_s:
             trip.stage = AT_WORK

@@ -5,7 +5,8 @@ from simfl.agents.aggregation.components import Components, RoundCosts, RoundRes
 from simfl.agents.aggregation.exchange import Delays, computation, exchange, message, sample_delays, work
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult
-from simfl.agents.servers import SERVERS, OwnModelsServer, RoundServer, Server
+from simfl.agents.own_models import OwnModelsServer
+from simfl.agents.servers import SERVERS, RoundServer, Server
 from simfl.agents.synchronous import SynchronousServer
 from simfl.agents.world import World
 from simfl.metrics.participation import Tally

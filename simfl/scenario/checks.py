@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from simfl.clients.agents import Standard
+from simfl.clients.client_agents import Standard
 from simfl.core import coverage
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import default_of, is_plugin

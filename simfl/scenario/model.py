@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
 from simfl.attacks import OBSERVERS
-from simfl.clients.agents import Agents
+from simfl.clients.client_agents import Agents
 from simfl.compression import COMPRESSIONS
 from simfl.core import coverage
 from simfl.core.errors import ScenarioError

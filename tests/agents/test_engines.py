@@ -51,10 +51,10 @@ def drawn(number: int) -> tuple[str, list[str]]:
         lossy = ["network.loss=0.15", "training.deadline_s=8"] + ["secagg.deadline_s=2"] * ("three_phases" in text)
         for overrides in (lossy, [])[int(rng.random() < 0.5) :]:
             try:
-                Scenario.parse(text, "random", [*overrides, "agents.engine=processes"], PLUGINS)
+                made = Scenario.parse(text, "random", [*overrides, "agents.engine=processes"], PLUGINS)
             except InvalidScenario:
                 continue
-            if "arrivals" not in text:
+            if made.training.server != "drawn" and (made.network.independent or made.training.asynchronous):
                 return text, overrides
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.attacks.base import Observer, ServerView
-from simfl.clients.agents import Agents, ClientAgent
+from simfl.clients.client_agents import Agents, ClientAgent
 from simfl.compression.base import Compression, NoCompression
 from simfl.core.coverage import compression_place
 from simfl.core.json_data import JsonObject

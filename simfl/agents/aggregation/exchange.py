@@ -73,7 +73,7 @@ class Delays(NamedTuple):
         down_s, compute_s, up_s: seconds, (n,).
         lives: False where the client dies in its work; its answer is then the end of its connection, of 0 bytes.
         down_bytes, up_bytes: sizes of request and answer, int64 (n,).
-        lost: :data:`REQUEST` or :data:`ANSWER` where that is lost on its way, and else 0, int64 (n,).
+        losses: :data:`REQUEST` or :data:`ANSWER` where that is lost on its way, and else 0, int64 (n,).
         down, up: requests and answers as the links see them that they share; None = they share none. The seconds above
             are those of messages that are alone on them.
     """
@@ -84,7 +84,7 @@ class Delays(NamedTuple):
     lives: NDArray[np.bool_]
     down_bytes: NDArray[np.int64]
     up_bytes: NDArray[np.int64]
-    lost: NDArray[np.int64]
+    losses: NDArray[np.int64]
     down: Flows | NetworkFlows | None = None
     up: Flows | NetworkFlows | None = None
 
@@ -117,7 +117,7 @@ def sample_delays(parts: Components[Rule], request: PhaseRequest, where: Address
 
 
 def sample_losses(parts: Components[Rule], request: PhaseRequest, where: Address, stream: str) -> NDArray[np.int64]:
-    """What of each trip is lost, as :attr:`Delays.lost`.
+    """What of each trip is lost, as :attr:`Delays.losses`.
 
     Raises:
         ScenarioError: the answers are waited for without a deadline, so that nobody would ever tell that one is lost.
@@ -125,8 +125,8 @@ def sample_losses(parts: Components[Rule], request: PhaseRequest, where: Address
     if parts.loss and request.deadline_s is None:
         why = f"messages may be lost, and answers of '{request.kind}' are waited for without a deadline"
         raise ScenarioError("network.loss", f"{why}; give training.deadline_s, and secagg.deadline_s, or set it to 0")
-    lost = np.where(parts.are_lost("up" + stream, where), ANSWER, 0)
-    return np.where(parts.are_lost("down" + stream, where), REQUEST, lost)  # who has no request does not answer
+    losses = np.where(parts.are_lost("up" + stream, where), ANSWER, 0)
+    return np.where(parts.are_lost("down" + stream, where), REQUEST, losses)  # who has no request does not answer
 
 
 def work(
@@ -189,12 +189,12 @@ class Exchange:
     @property
     def sent(self) -> NDArray[np.bool_]:
         """Whose answer was sent before the server went on, bool (n,), also if it had not arrived then."""
-        return self.delays.lives & (self.computed_s <= self.ends_s) & (self.delays.lost != REQUEST)
+        return self.delays.lives & (self.computed_s <= self.ends_s) & (self.delays.losses != REQUEST)
 
     @property
     def late(self) -> NDArray[np.bool_]:
         """Of whom nothing had been heard when the quorum had answered, bool (n,); they are not waited for."""
-        return ((self.arrives_s > self.ends_s) | (self.delays.lost > 0)) & self.has_quorum
+        return ((self.arrives_s > self.ends_s) | (self.delays.losses > 0)) & self.has_quorum
 
     @property
     def failed(self) -> int:
@@ -216,27 +216,27 @@ class Exchange:
         names = range(len(self.request.to)) if jobs is None else jobs.tolist()
         columns = (self.request.to, self.received_s, self.computed_s, self.arrives_s, *self.delays[3:7])
         rows = zip(*(column.tolist() for column in columns), names)
-        for client, received, computed, arrives, lives, down, up, lost, job in rows:
-            sent = message(request, SERVER, client, down, self.begins_s, received, lost == REQUEST)
+        for client, received, computed, arrives, lives, down, up, loss, job in rows:
+            sent = message(request, SERVER, client, down, self.begins_s, received, loss == REQUEST)
             records.append((self.begins_s, sent))
-            works = lost != REQUEST and (received < self.ends_s or computed <= self.ends_s)  # work of no time too
+            works = loss != REQUEST and (received < self.ends_s or computed <= self.ends_s)  # work of no time too
             if self.request.kind == WORK and works:
                 end, completed = (computed, lives) if computed <= self.ends_s else (self.ends_s, False)
                 records.append((end, computation(job, client, received, end, completed)))
-            if computed <= self.ends_s and lost != REQUEST:
+            if computed <= self.ends_s and loss != REQUEST:
                 kind = answer if lives else "failure"
-                records.append((computed, message(kind, client, SERVER, up, computed, arrives, lost == ANSWER)))
-            if arrives > self.ends_s or lost:
+                records.append((computed, message(kind, client, SERVER, up, computed, arrives, loss == ANSWER)))
+            if arrives > self.ends_s or loss:
                 records.append((self.ends_s, {"event": "cancel", "time_s": self.ends_s, "client": client}))
         return (record for _, record in sorted(records, key=lambda timed: timed[0]))
 
 
 def message(
-    kind: str, sender: int, to: int, size_bytes: int, sent_s: float, arrives_s: float, lost: bool = False
+    kind: str, sender: int, to: int, size_bytes: int, sent_s: float, arrives_s: float, is_lost: bool = False
 ) -> JsonObject:
     """A message as a record of events.jsonl; one that is lost says so, and when it would have arrived."""
     record: JsonObject = {"event": "message", "kind": kind, "from": sender, "to": to, "bytes": size_bytes}
-    return record | {"sent_s": sent_s, "arrives_s": arrives_s} | ({"lost": True} if lost else {})
+    return record | {"sent_s": sent_s, "arrives_s": arrives_s} | ({"lost": True} if is_lost else {})
 
 
 def computation(job: int, client: int, start_s: float, end_s: float, completed: bool | None) -> JsonObject:
@@ -259,15 +259,15 @@ def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failu
     if delays.up is not None:  # what is on the link last begins so long before it would arrive alone
         up_s = up_s + delays.up.waits_s(np.maximum(computed, computed + up_s - delays.up.alone_s))
     arrives = computed + up_s
-    heard = arrives if not delays.lost.any() else np.where(delays.lost > 0, np.inf, arrives)
-    ends = float(heard.max(initial=begins_s))
+    reaches_s = arrives if not delays.losses.any() else np.where(delays.losses > 0, np.inf, arrives)
+    ends = float(reaches_s.max(initial=begins_s))
     if request.quorum is not None:
-        ends = min(ends, _quorum_s(np.where(delays.lives, heard, np.inf), request.quorum, request.unit, begins_s))
+        ends = min(ends, _quorum_s(np.where(delays.lives, reaches_s, np.inf), request.quorum, request.unit, begins_s))
     if request.deadline_s is not None:
         ends = min(ends, begins_s + request.deadline_s)
     if until_failure:
-        ends = min(ends, float(heard[~delays.lives].min(initial=ends)))
-    return Exchange(request, begins_s, received, computed, arrives, delays, ends, delays.lives & (heard <= ends))
+        ends = min(ends, float(reaches_s[~delays.lives].min(initial=ends)))
+    return Exchange(request, begins_s, received, computed, arrives, delays, ends, delays.lives & (reaches_s <= ends))
 
 
 def quorum_reached(responded: NDArray[np.bool_], request: PhaseRequest) -> bool:

@@ -19,7 +19,7 @@ from simfl.training.base import BufferedRule
 TIMES = ("started_s", "download_s", "compute_s", "reply_s", "arrives_s", "ended_s", "unit_started_s")
 
 NUMBERS = (
-    "job", "client", "version", "lives", "down_bytes", "up_bytes", "lost", "serial", "received_version", "unit",
+    "job", "client", "version", "lives", "down_bytes", "up_bytes", "loss", "serial", "received_version", "unit",
     "prepares", "departed",
 )  # fmt: skip
 
@@ -61,7 +61,7 @@ class AsyncJob(Trip):
     def has_sent(self, now_s: float) -> bool:
         """Whether its update has left the client by now; over a shared link perhaps a little later."""
         departed = self.unit is not None and self.unit.departed
-        sends = departed and self.lives and self.lost != REQUEST
+        sends = departed and self.lives and self.loss != REQUEST
         return sends and self.begins_s + self.download_s + self.compute_s <= now_s
 
     def on_arrival(self) -> None:
@@ -107,13 +107,13 @@ def records(task: AsyncJob, until_s: float, log: Log, open_end: bool = False) ->
     job = task.job
     received = job.started_at + task.download_s
     computed = received + task.compute_s
-    log(message("model", SERVER, job.client, task.down_bytes, job.started_at, received, task.lost == REQUEST))
-    if task.lost == REQUEST:
+    log(message("model", SERVER, job.client, task.down_bytes, job.started_at, received, task.loss == REQUEST))
+    if task.loss == REQUEST:
         return
     if computed <= until_s:
         log(computation(job.id, job.client, received, computed, task.lives))
         kind = "update" if task.lives else "failure"
-        log(message(kind, job.client, SERVER, task.up_bytes, computed, task.arrives_s, task.lost == ANSWER))
+        log(message(kind, job.client, SERVER, task.up_bytes, computed, task.arrives_s, task.loss == ANSWER))
     elif received < until_s:
         log(computation(job.id, job.client, received, until_s, None if open_end else False))
 
@@ -150,7 +150,7 @@ def save_jobs(tasks: Collection[AsyncJob]) -> Arrays:
         job, unit = each.job, each.unit
         times.append((job.started_at, each.download_s, each.compute_s, each.reply_s, each.arrives_s, each.ended_s,
                       unit.started_s))  # fmt: skip
-        numbers.append((job.id, job.client, job.version, each.lives, each.down_bytes, each.up_bytes, each.lost,
+        numbers.append((job.id, job.client, job.version, each.lives, each.down_bytes, each.up_bytes, each.loss,
                         each.serial, each.received_version,
                         units.setdefault(id(unit), len(units)), unit.serial, unit.departed))  # fmt: skip
     return {

@@ -220,7 +220,7 @@ class Dispatcher:
     def _set_deadline(self, task: AsyncJob, deadline_s: float) -> None:
         """Where durations are known when a job starts, only late ones need an alarm."""
         ends_s = task.job.started_at + deadline_s
-        if self.live_work is not None or task.lost or task.arrives_s > ends_s:
+        if self.live_work is not None or task.loss or task.arrives_s > ends_s:
             self.world.at(ends_s, self.late, task, DEADLINES, task.serial)
 
     # -- checkpoints ---------------------------------------------------------------------------------

@@ -129,8 +129,8 @@ class BufferedServer(Server[BufferedRule]):
             records(task, now, self.log)
             where = Address(job.selection, np.array([job.client]), self.parts.clients)
             delay = float(self.parts.links.down_s(where.index, 0, where, "/cancel")[0])
-            lost = bool(self.parts.are_lost("down/cancel", where)[0])
-            self.log(message("cancel", SERVER, job.client, 0, now, now + delay, lost))
+            is_lost = bool(self.parts.are_lost("down/cancel", where)[0])
+            self.log(message("cancel", SERVER, job.client, 0, now, now + delay, is_lost))
             self.note("cancel", job=job.id, client=job.client)
 
     def _forfeit(self, culprit: AsyncJob, outcome: str) -> None:

@@ -17,7 +17,7 @@ class _Families(MutableMapping[str, "Registry[Plugin]"]):
     """The registries by family name. Those of a scenario come first, and are imported when they are asked for."""
 
     modules: Mapping[str, str] = {
-        "agents": "simfl.clients.agents",
+        "agents": "simfl.clients.client_agents",
         "client": "simfl.clients.base",
         "personal": "simfl.clients.base",
         "attack": "simfl.attacks.base",

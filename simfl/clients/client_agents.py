@@ -53,8 +53,8 @@ class Agents:
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
-    client: Annotated[Annotated[Any, CLIENT_AGENTS], Field(description="what every client does with a request")] = (
-        field(default_factory=lambda: CLIENT_AGENTS.of("standard"))
+    client: Annotated[Annotated[Any, CLIENT_AGENTS], Field(description="what a client does with a request")] = field(
+        default_factory=lambda: CLIENT_AGENTS.of("standard")
     )
     engine: Annotated[
         Literal["auto", "processes", "arrays"],
