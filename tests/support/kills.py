@@ -13,6 +13,7 @@ from simfl.agents.world import World
 from simfl.core.storage import disk as disk_module
 from simfl.results import checkpoint
 from simfl.results import tables as trace
+from simfl.results.file_names import BESIDE
 from simfl.runs import finalise
 from simfl.runs import run as run_module
 
@@ -147,6 +148,6 @@ def killed_after(seconds: float, play: Callable[[], object]) -> bool:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All that a run leaves, besides machine.json."""
+    """All that a run leaves, besides what is of the machine and its clock."""
     return {path.name: path.read_bytes() for path in sorted(Path(folder).iterdir())
-            if path.is_file() and path.name not in ("machine.json", ".lock")}  # fmt: skip
+            if path.is_file() and path.name not in (*BESIDE, ".lock")}  # fmt: skip
