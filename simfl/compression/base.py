@@ -70,7 +70,6 @@ class Compression(Plugin, Protocol):
     @abstractmethod
     def size_bytes(self, dimension: int) -> int:
         """Of an update of so many coordinates on the wire."""
-        ...
 
     def length(self, dimension: int) -> int:
         """Coordinates, of so many, that all clients of a round send; all others are 0 in their sum."""
@@ -88,7 +87,6 @@ class Compression(Plugin, Protocol):
     @abstractmethod
     def client(self, vectors: Vectors, jobs: tuple[Job, ...], streams: Streams) -> Vectors:
         """What the server reads of the messages of n clients, (n, d), of their vectors, finite, (n, d)."""
-        ...
 
 
 COMPRESSIONS = Registry[Compression](

@@ -119,7 +119,6 @@ class Accountant(Plugin, Protocol):
     @abstractmethod
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         """The values of its columns for every round; None = does not apply or was not evaluated."""
-        ...
 
     def clients(self, history: History) -> Mapping[str, NDArray[np.generic]]:
         """What it says of each client after the last round, by name, (clients,); a file of the run's own holds it."""

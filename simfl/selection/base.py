@@ -46,7 +46,6 @@ class CanBeAsked(Protocol):
     @abstractmethod
     def contains(self, clients: NDArray[np.integer], losses: bool) -> bool:
         """Whether its guarantee speaks of a sum of these: a row, or whole units where there are ``losses``."""
-        ...
 
 
 class Policy(Plugin, Protocol):
@@ -125,7 +124,6 @@ class Policy(Plugin, Protocol):
         Raises:
             ValueError: ``k`` is no positive multiple of ``unit_size``.
         """
-        ...
 
     def candidates(self, view: View, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Where it ``asks``: the available clients who are sent the model and asked, int32 (n,), distinct.

@@ -59,7 +59,6 @@ class AggregationRule(Plugin, Protocol):
             mask: the coordinates that each update speaks about, (n, d); None = all. A coordinate is averaged over
                 those who hold it, and is 0 where nobody does.
         """
-        ...
 
     def factor(
         self,

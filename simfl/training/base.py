@@ -140,7 +140,6 @@ class Rule(Plugin, Protocol):
     @abstractmethod
     def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:
         """Passes over its samples that a job makes, shape (n,): what its computation time is proportional to."""
-        ...
 
     @abstractmethod
     def contributions(
@@ -156,39 +155,32 @@ class Rule(Plugin, Protocol):
             downloaded: the models they began from, n of (d,).
             model: the current global model, (d,).
         """
-        ...
 
     @abstractmethod
     def row(self, staleness: NDArray[np.int64]) -> NDArray[np.number]:
         """What the participation matrix holds for updates of this staleness, shape (n,); integer 1 = counts once."""
-        ...
 
     @abstractmethod
     def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
         """The weight each update carries in the sum, shape (n,)."""
-        ...
 
     @abstractmethod
     def divisor(self, weights: NDArray[np.float64], examples: NDArray[np.int64]) -> float:
         """What the weighted sum is divided by."""
-        ...
 
     @abstractmethod
     def start(self, dimension: int) -> State:
         """The server optimiser's state before the first aggregation."""
-        ...
 
     @abstractmethod
     def step(
         self, model: NDArray[np.float32], update: NDArray[np.float32], state: State
     ) -> tuple[NDArray[np.float32], State]:
         """The next global model, float32 (d,), from the aggregate of the updates, (d,); pure."""
-        ...
 
     @abstractmethod
     def ends(self, progress: Progress) -> bool:
         """Whether the run ends with the server update that brought it so far."""
-        ...
 
     def advances(self, before: Progress, after: Progress) -> bool:
         """Whether something that can end the run has come nearer."""
@@ -272,7 +264,6 @@ class BufferedRule(Rule, Protocol):
 
     def refuses(self, staleness: int) -> bool:
         """Whether an update (of a unit) this old is not used at all."""
-        ...
 
 
 class SampledStalenessRule(BufferedRule, Protocol):

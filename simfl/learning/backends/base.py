@@ -65,7 +65,6 @@ class Engine(Protocol):
         The same works give the same bits. On a processor a work's result has the same bits whatever other works are
         in the call, ``vmap`` excepted.
         """
-        ...
 
 
 class Backend(Plugin, Protocol):
@@ -102,7 +101,6 @@ class Backend(Plugin, Protocol):
     @abstractmethod
     def build(self, task: TrainingTask) -> Engine:
         """The engine for a task."""
-        ...
 
     def without_remote_clients(self) -> "Backend":
         """The backend of the same scenario where no client is remote."""

@@ -27,15 +27,12 @@ class NetworkReplicas(Protocol):
 
     def inputs(self, x: torch.Tensor) -> torch.Tensor:
         """Samples (n, *shape) in the form in which :meth:`gradients` takes them."""
-        ...
 
     def blocks(self, flat: torch.Tensor) -> list[torch.Tensor]:
         """The blocks of k flat vectors, (k, d), copied."""
-        ...
 
     def flat(self, blocks: Sequence[torch.Tensor]) -> torch.Tensor:
         """The flat vectors (k, d) of blocks."""
-        ...
 
     def gradients(
         self, blocks: Sequence[torch.Tensor], batch: StepBatch
@@ -43,7 +40,6 @@ class NetworkReplicas(Protocol):
         """Sum of weight times cross-entropy, (k,), and its gradient for each parameter; running statistics move in
         place.
         """
-        ...
 
 
 class CohortEngine:

@@ -93,7 +93,6 @@ class Data(Plugin, Protocol):
             MissingError: its files are not there; the message says how to get them.
             ScenarioError: its files are not what they should be.
         """
-        ...
 
     def outline(self, setting: ScenarioView) -> "Outline | None":
         """What the files' headers tell, fast; None where only reading them does. ``simfl validate`` asks it.

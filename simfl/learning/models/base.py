@@ -77,7 +77,6 @@ class Model(Plugin, Protocol):
         Raises:
             ScenarioError: the model cannot take samples of this shape.
         """
-        ...
 
     def prepare(self, setting: ScenarioView) -> BuildableModel:
         """The model that can be built, where that takes something from the scenario around it; itself as a rule.

@@ -206,7 +206,6 @@ class Distributed(Stage):
     @abstractmethod
     def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
         """A client's part of the noise, int64 (d',)."""
-        ...
 
     def server(
         self, vector: NDArray[Any], members: Members, state: Arrays, streams: Streams
@@ -254,7 +253,6 @@ class Distributed(Stage):
     @abstractmethod
     def divergences(self, l1: float, l2: float, variance: float, dimension: float, honest: float) -> Floats:
         """For each of the orders; of what :meth:`facts` says, where ``honest`` clients add ``variance`` each."""
-        ...
 
 
 def sum_bits(protocol: Any) -> int | None:

@@ -33,7 +33,6 @@ class LocalNoise(Stage):
     @abstractmethod
     def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
         """The noise of a job's update, (d,)."""
-        ...
 
 
 def add_noise(
