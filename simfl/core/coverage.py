@@ -137,11 +137,6 @@ def changing_lengths(setting: ScenarioView) -> str:
     return next((f"privacy.stages: {stage.name}" for stage in (*after, *moving)), "")
 
 
-def _at_client(stage: "Stage") -> bool:
-    """Whether each client adds noise that protects its update by itself."""
-    return stage.adds_noise is not None and stage.adds_noise.where == "client"
-
-
 def keeps_short(stage: "Stage") -> bool:
     """Whether coordinates that are 0 stay 0 at the client."""
     noisy = stage.adds_noise is not None and stage.adds_noise.where != "server"
@@ -178,7 +173,8 @@ def exposing(setting: ScenarioView) -> tuple[PayloadPart, ...]:
 def forms(setting: ScenarioView) -> dict[str, str]:
     """In which form each part reaches the server: ``masked``, ``noisy`` or ``clear``, by the part's name."""
     protocol, hidden = setting.secagg, frozenset[str]()
-    noisy = frozenset[str]().union(*(stage.covers for stage in setting.privacy.stages if _at_client(stage)))
+    stages = (stage for stage in setting.privacy.stages if stage.adds_noise and stage.adds_noise.where == "client")
+    noisy = frozenset[str]().union(*(stage.covers for stage in stages))
     if noisy:  # what compression tells is of the noisy update
         noisy |= {part.kind for part in setting.compression.exposes(setting)}
     if not protocol.shows_updates:

@@ -75,13 +75,11 @@ def exposures(start: PastSpan, rows: Rows, rng: np.random.Generator) -> tuple[ND
     """
     since = np.where(start.exposed, -1, len(rows))
     growth = _Growth(start, since)
-    weights = _random_weights(rows, start, rng) if start.generic else None
+    weights: Residues | None = None
+    if start.generic:
+        weights = np.where(rows, rng.integers(1, start.p, rows.shape, dtype=np.uint64), np.uint64(0))
     ranks = growth.extend(rows, weights)
     return growth.since.astype(np.int32), ranks
-
-
-def _random_weights(rows: Rows, start: PastSpan, rng: np.random.Generator) -> Residues:
-    return np.where(rows, rng.integers(1, start.p, rows.shape, dtype=np.uint64), np.uint64(0))
 
 
 class _Growth:

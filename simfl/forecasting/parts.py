@@ -68,9 +68,8 @@ def simulate_all(
         for task, part in _simulate(plan, missing, processes, place):
             parts[task] = part
             (step or _ignore)(task.stop - task.first)
-    return [
-        _concatenate([parts[task] for task in tasks if task.policy == policy]) for policy in range(len(plan.policies))
-    ]
+    of_policy = [[parts[task] for task in tasks if task.policy == policy] for policy in range(len(plan.policies))]
+    return [Outcome(*map(np.concatenate, zip(*each, strict=True))) for each in of_policy]
 
 
 def _ignore(ready: int) -> None:
@@ -134,10 +133,6 @@ def simulate_part(plan: FuturePlan, task: PartTask) -> Outcome:
 
 def _stack(outcomes: list[Outcome]) -> Outcome:
     return Outcome(*(np.stack(part) for part in zip(*outcomes, strict=True)))
-
-
-def _concatenate(parts: list[Outcome]) -> Outcome:
-    return Outcome(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
 # -- parts on disk -----------------------------------------------------------------------------------

@@ -75,8 +75,11 @@ class SupervisedLearner:
         data = (self.augment, self.partition, self.states)
         self.runner = LocalRunner(self.engine, self.local, streams, *data, self.validation.accuracy, record.wanted)
         losses = TrainingLosses(self.predictor, self.task.x, self.task.y, self.partition, streams)
+        count = choice.evaluate.samples
+        chosen = None if count is None else streams("evaluate").permutation(len(self.data.y_test))[:count]
+        test_set = EvaluationSet(self.predictor, self.data, chosen, self.device)
         self.evaluator = SupervisedEvaluator(
-            choice.evaluate, self._test_set(), record, self.runner, self.samples, self.models, self.start, losses
+            choice.evaluate, test_set, record, self.runner, self.samples, self.models, self.start, losses
         )
 
     def _build_model(self, means: RuntimeOptions) -> None:
@@ -152,11 +155,6 @@ class SupervisedLearner:
             self.choice.bf16,
             means,
         )
-
-    def _test_set(self) -> EvaluationSet:
-        count = self.choice.evaluate.samples
-        chosen = None if count is None else self.streams("evaluate").permutation(len(self.data.y_test))[:count]
-        return EvaluationSet(self.predictor, self.data, chosen, self.device)
 
     @property
     def labels(self) -> Labels:

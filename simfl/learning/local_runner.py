@@ -181,7 +181,8 @@ class LocalRunner:
         named = self.local.algorithm
         checked_type(upload, Upload, named, "end", "a LocalResult of an Upload")
         check_declared(named, upload.kinds)
-        if not named.sends and _public(upload.update, algorithm.private).any():
+        kept = algorithm.private
+        if not named.sends and (upload.update if kept is None else upload.update[~kept]).any():
             raise PluginError(named, "declares in `sends` that nothing leaves a client, and sends an update")
 
     def _check_descent(self, upload: Upload, changes: Sequence[Vector]) -> None:
@@ -231,11 +232,6 @@ def _is_plain(each: LocalPass, local: LocalTraining) -> bool:
     shorter = local.local_steps is None and each.epochs in range(local.local_epochs + 1)
     same = each.proximal == local.algorithm.proximal and (each.epochs is None or shorter)
     return same and each.shift is None and each.mask is None and not each.distance
-
-
-def _public(update: Vector, private: NDArray[np.bool_] | None) -> Vector:
-    """The coordinates of an update, (d,), that leave its client."""
-    return update if private is None else update[~private]
 
 
 def check_declared(algorithm: ClientAlgorithm, kinds: Iterable[str]) -> None:

@@ -100,10 +100,6 @@ class Work:
         """The first step of it."""
         return replace(self, order=self.order[: self.bounds[1]], bounds=self.bounds[:2], last_pass=0)
 
-    def step_size(self, step: int) -> int:
-        """Samples of a step."""
-        return self.bounds[step + 1] - self.bounds[step]
-
 
 def work(
     job: Job,

@@ -316,7 +316,7 @@ def calibrate_shared(
         lines = np.array([fit.columns[name].value for fit in fits for name in LINE[1:]])
         if settled := len(before) > 0 and bool(np.abs(lines / before - 1).max() < CLOSE):
             break
-        waits = _waits_s(rows, fits, server)
+        waits = np.array([each.waits_s for each in _messages(rows, fits, server)])
     fitted = calibrate(_without(rows, waits, server), confidence, silent)
     behind = _behind(rows, fitted.clients, server)
     unbounded = (
@@ -385,8 +385,3 @@ def _messages(
         waits = none if limit == inf else waits_s(begins_s, alone_s, np.minimum(lines, limit) / limit)
         messages.append(_Messages(alone_s, waits))
     return messages[0], messages[1]
-
-
-def _waits_s(rows: Sequence[JobTime], fits: Sequence[ClientFit], server: ServerLink) -> Floats:
-    """By how many seconds each message was held up, (2, n)."""
-    return np.array([each.waits_s for each in _messages(rows, fits, server)])

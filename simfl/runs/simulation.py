@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +12,10 @@ import numpy as np
 
 from simfl.agents import Components, MetricRunner, RoundResult, Server, finalise_attacks, make_server
 from simfl.agents.world import World
-from simfl.attacks.base import Finding, ServerView
+from simfl.attacks.base import ServerView
 from simfl.core.columns import ROUND_COLUMNS
 from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
-from simfl.core.storage.disk import remove_folder
 from simfl.core.types import under
 from simfl.metrics.participation import Tally
 from simfl.results import checkpoint
@@ -80,7 +80,9 @@ class Simulation:
         """Runs to the end; the summary."""
         try:
             self.begins("running", self.server.tally.rounds)
-            self._tell_earlier_rounds()
+            if self.on_round is not None:  # of the rounds before the checkpoint from which the run goes on
+                for row in read_rows(self.folder / "rounds.csv.part", self.server.tally.rounds):
+                    self.on_round(row)
             self.server.world.run(self.server.world.spawn(self.server.run()))
             self.begins("finishing", self.server.tally.rounds)
             return self._finish()
@@ -199,12 +201,6 @@ class Simulation:
                 self._save_checkpoint(done.number + 1)
             raise
 
-    def _tell_earlier_rounds(self) -> None:
-        """The rounds before the checkpoint from which the run goes on."""
-        if self.on_round is not None:
-            for row in read_rows(self.folder / "rounds.csv.part", self.server.tally.rounds):
-                self.on_round(row)
-
     def _record(self, seen: ServerView) -> None:
         """What the server saw, so that it can be attacked later."""
         total, jobs = seen.total, {job.client: job for job in seen.jobs}
@@ -231,17 +227,14 @@ class Simulation:
         write_accuracies(self.folder, self.parts)
         if (remote := self.scenario.means.remote_clients) is not None:
             remote.finalise()
-        columns, attack_results = (*ROUND_COLUMNS, *plugin_columns(self.scenario)), self._attack_results()
+        columns = *ROUND_COLUMNS, *plugin_columns(self.scenario)
+        observers, state = self.parts.observers, self.server.state() if self.parts.observers else {}
+        observed = [under(f"observed/{i}", state) for i in range(len(observers))]
+        attack_results = finalise_attacks(observers, observed, self.parts.learner, self.parts.streams)
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
                          no_skill, self.parts.learner.samples, attack_results)  # fmt: skip
         remove_leftovers(self.folder)
         return summary
-
-    def _attack_results(self) -> list[Finding]:
-        """What the observers find out after the last round."""
-        observers, state = self.parts.observers, self.server.state() if self.parts.observers else {}
-        seen = [under(f"observed/{i}", state) for i in range(len(observers))]
-        return finalise_attacks(observers, seen, self.parts.learner, self.parts.streams)
 
 
 def _tables(parts: Components[Rule], row: tuple[str, ...], events: bool) -> dict[str, tuple[str, ...] | None]:
@@ -283,7 +276,7 @@ def leftovers(folder: Path) -> Iterator[Path]:
 def remove_leftovers(folder: Path) -> None:
     """Removes what only an unfinished run needs; a kill may have come before."""
     for left in list(leftovers(folder)):
-        if left.name in ("checkpoint", JOINED):
-            remove_folder(left)
+        if left.name in ("checkpoint", JOINED) and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
         else:
             left.unlink()

@@ -67,7 +67,8 @@ class GuardedSelection(Around):
     def check(self, setting: ScenarioView) -> list[Problem]:
         halves, n = self.reserve == "half", setting.clients
         problems = [(key.replace("k", "inner.k"), text) for key, text in unit_problems(self.k, self.T, n, halves)]
-        if not problems and self.rank is not None and self.rank < (least := self._reserved_rank(n)):
+        least = n * (1 + halves) // self.T - halves if not problems else 0
+        if self.rank is not None and self.rank < least:
             why = f"is {self.rank}, but the reserved family alone has rank {least}; the nearest valid value is {least}"
             problems.append(("rank", why))
         if self.notion == "weak" and self.T > LARGEST:
@@ -80,9 +81,6 @@ class GuardedSelection(Around):
         if self.inner.reads_history:
             problems.append(("inner", f"is {self.inner.name}, which looks at the rows itself; give the policy in it"))
         return [*problems, *self._unanswerable(setting)]
-
-    def _reserved_rank(self, clients: int) -> int:
-        return clients // self.T if self.reserve == "batch" else 2 * clients // self.T - 1
 
     def _unanswerable(self, setting: ScenarioView) -> list[Problem]:
         """Where a row cannot be asked for before it is summed, or is none of zeros and ones."""

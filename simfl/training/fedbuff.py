@@ -153,7 +153,11 @@ class FedBuff(SgdRule):
         """What cannot work in this scenario, with the values that would."""
         policy, clients = scenario.selection, scenario.clients
         problems = super().check(scenario)
-        problems += [*self._buffer(policy, clients), *self._pointless()]
+        problems += self._buffer(policy, clients)
+        if not (self.aggregate.weighted or isinstance(self.staleness, ConstantStaleness)):
+            name = self.aggregate.name
+            why = f"is {self.staleness.name}, but {name} counts every update once; use constant"
+            problems.append(("staleness", why))
         problems += self._one_by_one(scenario.secagg)
         return [*self._slots(policy.unit_size, clients), *problems] if self.arrivals.clocked else problems
 
@@ -186,11 +190,6 @@ class FedBuff(SgdRule):
                 "buffer",
                 f"is {size}, no multiple of the selection's unit of {unit} clients; valid are {valid}",
             )
-
-    def _pointless(self) -> Iterator[Problem]:
-        if not (self.aggregate.weighted or isinstance(self.staleness, ConstantStaleness)):
-            name = self.aggregate.name
-            yield "staleness", f"is {self.staleness.name}, but {name} counts every update once; use constant"
 
     @staticmethod
     def _one_by_one(protocol: Any) -> Iterator[Problem]:

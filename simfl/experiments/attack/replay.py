@@ -167,7 +167,10 @@ def attack(
     (observer,), streams = scenario.attacks, Streams(scenario.seed)
     learner = scenario.learning.build(scenario, streams)
     middle = int(rounds[len(rounds) // 2])
-    truth = truth_at(learner, recorded, middle)
+    learner.put(middle, recorded.model(middle))
+    holders = np.flatnonzero(learner.samples).astype(np.int32)
+    jobs = [Job.of(ATTACKS + middle, client, middle, np.nan) for client in holders.tolist()]
+    truth = TrueUpdates(holders, learner.train(jobs).deltas)
     errors, state = replay_observer(observer, recorded, truth, streams, first, stop)
     remember_training(learner, reader, scenario)
     (finding,) = finalise_attacks((observer,), (state,), learner, streams)
@@ -208,11 +211,3 @@ def replay_observer(
         return {}, state
     memory = observer.update_memory(truth, observer.init_memory(clients, dimension), streams)
     return dict(observer.error(guess, truth._replace(memory=memory))), state
-
-
-def truth_at(learner: Learner, recorded: Recorded, version: int) -> TrueUpdates:
-    """What every client with samples trains from a version of the model."""
-    learner.put(version, recorded.model(version))
-    holders = np.flatnonzero(learner.samples).astype(np.int32)
-    jobs = [Job.of(ATTACKS + version, client, version, np.nan) for client in holders.tolist()]
-    return TrueUpdates(holders, learner.train(jobs).deltas)

@@ -91,7 +91,9 @@ class CohortEngine:
                 moving = [block[:active] for block in trained]
                 for left in reversed(range(repeats)):
                     noted = plan.frame.noted[s] and not left
-                    masks = self._masks(rngs[:active], [work.step_size(s) for work in works[:active]], k)
+                    masks = self._masks(
+                        rngs[:active], [work.bounds[s + 1] - work.bounds[s] for work in works[:active]], k
+                    )
                     row, gradients = self.network.gradients(here, StepBatch(x, y, weight, noted, masks))
                     step(moving, gradients)
                     if row is not None and noted:

@@ -71,7 +71,9 @@ def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], beside: 
         for link in stage.links:
             alone = alone and link.per_client
             after = link.bound(bound, facts[k])
-            bound = _wider(bound, after) if k > i and stages[i].changes_coordinates else after
+            # of what stands beside an update, and has noise of its own, a clip of both narrows nothing for sure
+            beside_it = k > i and stages[i].changes_coordinates
+            bound = Bound(*map(np.maximum, bound, after)) if beside_it else after
         if k != i and stage.adds_noise is not None and stage.adds_noise.where != "server":
             bound = Bound()
     if noise.where == "server":
@@ -79,11 +81,6 @@ def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], beside: 
             for link in stages[k].server_links:
                 bound = link.bound(bound, facts[k])
     return bound if alone else Bound()
-
-
-def _wider(one: Bound, other: Bound) -> Bound:
-    """Of what stands beside an update, and has noise of its own, a clip of both narrows nothing for sure."""
-    return Bound(*map(np.maximum, one, other))
 
 
 def candidates(stages: Sequence["Stage"], facts: Sequence[Facts], beside: Beside) -> list[tuple[int, Bound]]:

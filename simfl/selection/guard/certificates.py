@@ -14,8 +14,8 @@ A row is refused by the first client that has no certificate. With P the project
 vector with v_i = 1, so that f(i) is at most the sum of its magnitudes: the client of the smallest such sum comes first.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -250,13 +250,9 @@ class CertificateProgramme:
         columns, rows = basis or ((highspy.HighsBasisStatus.kLower,) * self._rows.shape[1], ())
         begin = highspy.HighsBasis()
         begin.col_status = list(columns)
-        begin.row_status = [*rows, *_repeat(highspy.HighsBasisStatus.kBasic, len(self._rows) - len(rows))]
+        begin.row_status = [*rows, *repeat(highspy.HighsBasisStatus.kBasic, len(self._rows) - len(rows))]
         begin.valid = True
         return begin
-
-
-def _repeat(value: Any, times: int) -> Iterator[Any]:
-    return (value for _ in range(times))
 
 
 def _model(rows: Floats) -> "Highs":

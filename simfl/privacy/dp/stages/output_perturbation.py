@@ -234,17 +234,14 @@ class OutputPerturbation(Stage):
         return np.asarray(2 * self.radius / (self._configured_samples(jobs) * self.alpha), dtype=np.float64)
 
     def _configured_samples(self, jobs: tuple[Job, ...]) -> NDArray[np.int64]:
-        """Samples of each job's client as the keys have it, (n,)."""
-        samples = [_of(self.samples, job.client) + self.new * self._data_of(job.version) for job in jobs]
+        """Samples of each job's client as the keys have it, (n,); new ones come until a latest round."""
+        last = inf if self.rounds is None else self.rounds - 1
+        samples = [_of(self.samples, job.client) + self.new * min(job.version, last) for job in jobs]
         return np.array(samples, dtype=np.int64)
 
     def _actual_samples(self, members: Members) -> NDArray[np.int64]:
         """Samples of each job's client, (n,): as the run has them, where that is known."""
         return self._configured_samples(members.jobs) if members.examples is None else members.examples
-
-    def _data_of(self, version: int) -> int:
-        """The latest round, up to this version, that brought new samples."""
-        return version if self.rounds is None else min(version, self.rounds - 1)
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         """The epsilons of the mean: Gaussian noise adds up; of other noise the least of all clients' counts alone,
