@@ -91,8 +91,7 @@ def fedmia(client: Floats, others: Floats) -> Floats:
     """
     from scipy.stats import norm
 
-    ranks: Floats = norm.cdf((client - others.mean(axis=0)) / (others.std(axis=0, ddof=1) + 1e-30))
-    return ranks
+    return norm.cdf((client - others.mean(axis=0)) / (others.std(axis=0, ddof=1) + 1e-30))
 
 
 class MembershipRates(NamedTuple):

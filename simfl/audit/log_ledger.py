@@ -97,8 +97,7 @@ def stage_of(text: str, matrix: Any) -> Stage:
     if not stage.observer:
         noises = ", ".join(name for name, cls in STAGES.items() if cls.adds_noise)
         raise SimflError(f"--noise {text}: adds no noise; one of {noises} does")
-    by_name: Stage = stage
-    return by_name
+    return stage
 
 
 def spent(matrix: Any, noise: str, delta: float = 1e-5, dimension: int | None = None, alone: Any = None) -> Spent:

@@ -118,8 +118,7 @@ class AvailabilityFit:
 
     def mean_rates(self) -> Floats:
         """Expected rates of taking part, (M, B)."""
-        rates: Floats = np.tensordot(self.strength, self.alpha / (self.alpha + self.beta), 1)
-        return rates
+        return np.tensordot(self.strength, self.alpha / (self.alpha + self.beta), 1)
 
 
 @dataclass
@@ -139,8 +138,7 @@ def too_few(rates: Floats, need: int) -> Floats:
         shifted = counts * rate
         counts = counts - shifted
         counts[..., 1:] += shifted[..., :-1]
-    below: Floats = counts.sum(axis=-1)
-    return below
+    return counts.sum(axis=-1)
 
 
 def observe(rows: NDArray[np.bool_], seen: SeenPolicy, times_s: Floats | None) -> Observed:
@@ -156,8 +154,7 @@ def observe(rows: NDArray[np.bool_], seen: SeenPolicy, times_s: Floats | None) -
 
 def parts_of_day(times_s: Floats) -> NDArray[np.int64]:
     """The part of the day of some times, from 0."""
-    parts: NDArray[np.int64] = (times_s % DAY_S // (DAY_S / BINS)).astype(np.int64)
-    return parts
+    return (times_s % DAY_S // (DAY_S / BINS)).astype(np.int64)
 
 
 def fit(seen: Observed, model: str) -> AvailabilityFit:
@@ -294,8 +291,7 @@ def _held_out(fitted: AvailabilityFit, seen: Observed, cut: int) -> NDArray[np.f
         again = pair_rate(rates, memory, fitted.sums)
         rates = np.clip(np.where(before, again, rates * (1 - again) / (1 - rates)), 1e-4, 1 - 1e-4)
     rows = seen.took_part[cut:]
-    values: NDArray[np.float64] = np.where(rows, np.log(rates), np.log1p(-rates)).sum(axis=1)
-    return values
+    return np.where(rows, np.log(rates), np.log1p(-rates)).sum(axis=1)
 
 
 def _drift(seen: Observed, rng: np.random.Generator) -> float:

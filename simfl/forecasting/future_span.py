@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from simfl.core.prime_field import Residues, drawn_prime, modulo, times
 from simfl.forecasting.past import Past
+from simfl.privacy.multiround.roots import primes
 
 Rows = NDArray[np.bool_]
 
@@ -58,8 +59,6 @@ def past_span(past: Past, rng: np.random.Generator) -> PastSpan:
 
 def _residues(past: Past) -> tuple[Residues, int]:
     """The weights modulo a prime that holds them, drawn from the weights."""
-    from simfl.privacy.multiround.roots import primes
-
     matrix = past.reading
     values = matrix.values
     candidates = primes(list(values.numbers.roots.values()), [matrix.indptr, matrix.clients, matrix.codes])

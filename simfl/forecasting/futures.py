@@ -12,6 +12,7 @@ from simfl.forecasting.availability import AvailabilityFit, ModelChoice, choose,
 from simfl.forecasting.future_span import PastSpan, exposures, past_span, smallest_class
 from simfl.forecasting.past import Past, PastTraffic
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy, candidate, recognise
+from simfl.privacy.multiround.analysis import trace
 from simfl.selection.base import Policy
 
 Floats = NDArray[np.float64]
@@ -164,8 +165,7 @@ def one_round(plan: FuturePlan, future: int) -> NDArray[np.bool_]:
     """Who is in the first coming sum of a future, bool (N,)."""
     streams = Streams(plan.seed)
     rows, _ = _rounds(plan, _World.of(plan, streams, future), 0, streams, future)
-    first: NDArray[np.bool_] = rows[0]
-    return first
+    return rows[0]
 
 
 @dataclass
@@ -274,8 +274,6 @@ def _guarantees(plan: FuturePlan, rows: NDArray[np.bool_], exposed: NDArray[np.i
     """The semi-strong guarantee and the bounds of the weak one at the checkpoints, (3, 4)."""
     from scipy.sparse import csr_array, vstack
 
-    from simfl.privacy.multiround.analysis import trace
-
     ends = checkpoints(plan.horizon)
     values = np.full((3, CHECKPOINTS), np.nan)
     values[:, ends >= exposed.min()] = 1.0
@@ -289,5 +287,4 @@ def _guarantees(plan: FuturePlan, rows: NDArray[np.bool_], exposed: NDArray[np.i
 
 def checkpoints(horizon: int) -> NDArray[np.int64]:
     """The coming rounds after which the guarantees are computed, (4,)."""
-    ends: NDArray[np.int64] = np.maximum(np.arange(1, CHECKPOINTS + 1) * horizon // CHECKPOINTS - 1, 0)
-    return ends
+    return np.maximum(np.arange(1, CHECKPOINTS + 1) * horizon // CHECKPOINTS - 1, 0)

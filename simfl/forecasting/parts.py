@@ -19,6 +19,7 @@ import numpy as np
 
 from simfl.core.children import start_python
 from simfl.core.errors import SimflError
+from simfl.core.processor import one_thread
 from simfl.core.storage.disk import write_atomically
 from simfl.core.version import RESULTS, VERSION
 from simfl.forecasting.futures import FuturePlan, Outcome, simulate
@@ -125,8 +126,6 @@ def _start(place: "PartStore", packed: str, tasks: list[PartTask]) -> "Popen[str
 
 def simulate_part(plan: FuturePlan, task: PartTask) -> Outcome:
     """Some futures under one policy."""
-    from simfl.core.processor import one_thread
-
     with one_thread():
         return _stack([simulate(plan, task.policy, future) for future in range(task.first, task.stop)])
 

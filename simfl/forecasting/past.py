@@ -156,8 +156,7 @@ class PastTraffic(NamedTuple):
         moved = cardinality * _resample(self.client_bytes, len(cardinality), rng)
         if len(self.idle_bytes):
             moved = np.where(cardinality > 0, moved, _resample(self.idle_bytes, len(cardinality), rng))
-        total: Floats = np.cumsum(moved)
-        return total
+        return np.cumsum(moved)
 
 
 def _resample(values: Floats, count: int, rng: np.random.Generator) -> Floats:

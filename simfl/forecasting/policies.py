@@ -136,8 +136,7 @@ def scenario_policy(text: str, clients: int, keys: dict[str, object]) -> Policy:
         problems = [f"{p.key.removeprefix('selection').lstrip('.')}: {p.message}".removeprefix(": ")
                     for p in error.problems]  # fmt: skip
         raise SimflError(f"policy {text}: {'; '.join(problems)}") from None
-    policy: Policy = scenario.selection
-    return policy
+    return scenario.selection
 
 
 cached_policy_of = cache(policy_of)

@@ -181,8 +181,8 @@ class LocalRunner:
         named = self.local.algorithm
         checked_type(upload, Upload, named, "end", "a LocalResult of an Upload")
         check_declared(named, upload.kinds)
-        kept = algorithm.private
-        if not named.sends and (upload.update if kept is None else upload.update[~kept]).any():
+        private = algorithm.private
+        if not named.sends and (upload.update if private is None else upload.update[~private]).any():
             raise PluginError(named, "declares in `sends` that nothing leaves a client, and sends an update")
 
     def _check_descent(self, upload: Upload, changes: Sequence[Vector]) -> None:

@@ -59,8 +59,7 @@ class History:
 
     def open_to(self, colluders: int) -> NDArray[np.bool_]:
         """From which round on the server and so many clients may know more than sums, bool (rounds,)."""
-        opened: NDArray[np.bool_] = np.logical_or.accumulate(self.fewest_tolerated() < colluders)
-        return opened
+        return np.logical_or.accumulate(self.fewest_tolerated() < colluders)
 
     @property
     def seen(self) -> Any:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from simfl.core.certificate_words import about
 from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
+from simfl.core.version import VERSION
 from simfl.report import style
 from simfl.report.advice import Advice, advise, cautions, family_level
 from simfl.report.figures import Kind, NothingToDraw, figures
@@ -115,8 +116,6 @@ def _tables_context(study: Study) -> JsonObject:
 
 def _page_context(study: Study) -> JsonObject:
     """The scenario, and what the page itself is made of."""
-    from simfl.core.version import VERSION
-
     text = study.groups[0].first.text
     return {
         "version": VERSION,

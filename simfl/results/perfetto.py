@@ -81,8 +81,7 @@ def mean_rates(times_s: Floats, rate: Floats, edges_s: Floats) -> Floats:
     if not len(times_s):
         return np.zeros(len(edges_s) - 1)
     sent = np.append(0.0, np.cumsum(rate[:-1] * np.diff(times_s)))
-    means: Floats = np.diff(np.interp(edges_s, times_s, sent)) / np.diff(edges_s)
-    return means
+    return np.diff(np.interp(edges_s, times_s, sent)) / np.diff(edges_s)
 
 
 Span = JsonObject

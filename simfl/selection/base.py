@@ -185,7 +185,6 @@ POLICIES = Registry[Policy](
         "bernoulli",
         "fedcs",
         "guarded",
-        "half_partition",
         "oort",
         "partition",
         "power_of_choice",
@@ -193,6 +192,7 @@ POLICIES = Registry[Policy](
         "tifl",
         all="random",
         batch_partition="partition",
+        half_partition="partition",
         weighted="random",
     ),
 )

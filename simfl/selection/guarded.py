@@ -61,8 +61,7 @@ class GuardedSelection(Around):
     @cached_property
     def reserved(self) -> Policy:
         """The policy whose rows are reserved."""
-        policy: Policy = POLICIES[f"{self.reserve}_partition"](k=self.k, T=self.T, mode=self.mode)  # type: ignore[call-arg]
-        return policy
+        return POLICIES[f"{self.reserve}_partition"](k=self.k, T=self.T, mode=self.mode)  # type: ignore[call-arg]
 
     def check(self, setting: ScenarioView) -> list[Problem]:
         halves, n = self.reserve == "half", setting.clients
@@ -95,8 +94,7 @@ class GuardedSelection(Around):
         return problems
 
     def resolve(self, setting: ScenarioView) -> Self:
-        resolved: Self = resolve_mode(self, setting)
-        return resolved
+        return resolve_mode(self, setting)
 
     def guarantee(self, clients: int) -> Guarantee:
         return Guarantee(semi_strong=self.T if self.notion == "semi_strong" else None, weak=self.T)

@@ -67,8 +67,7 @@ class Index:
 
     def error(self, digest: str) -> str | None:
         """Why a run failed."""
-        error: str | None = self._rows[digest]["error"]
-        return error
+        return self._rows[digest]["error"]
 
     def counts(self, digests: Iterable[str]) -> Counter[str]:
         """How many of some runs have which status."""

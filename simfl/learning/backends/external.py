@@ -63,12 +63,10 @@ class External:
         return problems
 
     def supports(self, module: object, bf16: bool) -> str | None:
-        reason: str | None = self.inner.supports(module, bf16)
-        return reason
+        return self.inner.supports(module, bf16)
 
     def without_remote_clients(self) -> Backend:
-        inner: Backend = self.inner
-        return inner
+        return self.inner
 
     def build(self, task: TrainingTask) -> Engine:
         inner = self.inner.build(replace(task, means=replace(task.means, remote_clients=None)))

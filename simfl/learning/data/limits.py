@@ -115,5 +115,4 @@ def first_line(path: Path) -> bytes:
 
 
 def _open(path: Path) -> BinaryIO:
-    opened: BinaryIO = OPENERS.get(path.suffix, open)(path, "rb")
-    return opened
+    return OPENERS.get(path.suffix, open)(path, "rb")

@@ -70,8 +70,7 @@ class NextToken(nn.Module):
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", enabled=False):  # processors without AVX-512 have no bfloat16 LSTM
             states, _ = self.lstm(self.embedding(tokens))
-        logits: torch.Tensor = self.output(states[:, -1])
-        return logits
+        return self.output(states[:, -1])
 
 
 class Margin(torch.nn.Module):

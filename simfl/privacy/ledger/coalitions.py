@@ -84,8 +84,7 @@ class Information:
     def noised_columns(self) -> Floats:
         """B of shape (rank, N) with B'B = A'A for the sums with noise."""
         known = len(self._factor)
-        product: Floats = self._factor @ self._basis[:known]
-        return product
+        return self._factor @ self._basis[:known]
 
     def hidden(self) -> Floats:
         """The projector onto the combinations of updates that no sum tells anything of, shape (N, N)."""
@@ -98,16 +97,14 @@ class Information:
         if not self.noised:
             return np.zeros((0, self._basis.shape[1]))
         if not self._exact and len(self._factor) == self.rank:
-            root: Floats = solve_triangular(self._factor, self.basis, trans="T")
-            return root
+            return solve_triangular(self._factor, self.basis, trans="T")
         free = self._open_coordinates()
         factor = np.zeros((len(self._factor), self.rank))
         factor[:, : len(self._factor)] = self._factor
         triangle = np.linalg.qr(factor @ free, mode="r")
         open_ = free.T @ self.basis
         open_[:, np.square(open_).sum(axis=0) < TOLERANCE**2] = 0.0  # known from the sums without noise
-        solved: Floats = solve_triangular(triangle, open_, trans="T")
-        return solved
+        return solve_triangular(triangle, open_, trans="T")
 
     def _open_coordinates(self) -> Floats:
         """A basis of the coordinates that the sums without noise leave open, shape (rank, m)."""
@@ -154,8 +151,7 @@ class Errors(NamedTuple):
         variance = b[:, None] - 2 * ratio * self.covariance + ratio**2 * b - fixed * self.covariance
         learned = _signal(unknown, variance)
         np.fill_diagonal(learned, 0.0)
-        best: Floats = learned.max(axis=1)
-        return best
+        return learned.max(axis=1)
 
     def with_two(self) -> Floats:
         """The most that two further known updates let learn of each, shape (N,): exact, O(N^3)."""
@@ -198,8 +194,7 @@ def greedy(errors: Errors, steps: int) -> Floats:
         b -= 2 * p * q
         open_[every, j] = False
         learned[step] = _signal(n[every, every], s[every, every])
-    best: Floats = np.maximum.accumulate(learned, axis=0)
-    return best
+    return np.maximum.accumulate(learned, axis=0)
 
 
 def _best(
@@ -212,8 +207,7 @@ def _best(
         hidden = np.where(free & (unknown > TOLERANCE)[:, None], n**2 / a, 0.0)
         covered = np.where(~free & (b > 0) & (unknown <= TOLERANCE)[:, None], s**2 / (b * error[:, None]), 0.0)
     score = np.round(np.nan_to_num(hidden + covered, posinf=0.0), 9)
-    chosen: NDArray[np.int64] = np.where(open_, score, -1.0).argmax(axis=1)
-    return chosen
+    return np.where(open_, score, -1.0).argmax(axis=1)
 
 
 def _step(

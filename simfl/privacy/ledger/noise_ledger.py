@@ -183,8 +183,7 @@ class _State:
     def _class_sizes(self) -> NDArray[np.int64]:
         """Of each client's class of equal columns after all rounds, shape (N,); what is smaller later holds earlier."""
         label = self._ranks.classes.label
-        sizes: NDArray[np.int64] = np.append(self._ranks.size, len(label))[label]
-        return sizes
+        return np.append(self._ranks.size, len(label))[label]
 
 
 def round_digits(values: Floats) -> Floats:

@@ -215,8 +215,7 @@ def _inside(
 
 def _pull(away: Floats, units: NDArray[np.int32]) -> Floats:
     """What takes a move's entries on a unit back to 0 and keeps it orthogonal to the span, (units, T, clients)."""
-    pull: Floats = np.linalg.pinv(away[units[:, :, None], units[:, None]], rcond=1e-9, hermitian=True) @ away[units]
-    return pull
+    return np.linalg.pinv(away[units[:, :, None], units[:, None]], rcond=1e-9, hermitian=True) @ away[units]
 
 
 class CertificateProgramme:

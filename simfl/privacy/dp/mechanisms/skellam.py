@@ -57,8 +57,7 @@ def _log_series(order: Floats, x: float) -> Floats:
     for m in range(1, FAR):
         term = term * (x * x / 4 / m) / (m + order)
         total += term
-    series: Floats = order * log(x / 2) - gammaln(order + 1) + np.log(total)
-    return series
+    return order * log(x / 2) - gammaln(order + 1) + np.log(total)
 
 
 def _expansion(order: Floats, root: Floats, variance: float) -> Floats:

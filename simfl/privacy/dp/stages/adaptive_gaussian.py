@@ -146,5 +146,4 @@ class AdaptiveGaussian(Stage):
 def _norms_of(jobs: tuple[Job, ...], state: Arrays) -> NDArray[np.float64]:
     """The clip norm that came with the model of each job, (n,)."""
     versions = np.fromiter((job.version for job in jobs), dtype=np.int64, count=len(jobs))
-    norms_then: NDArray[np.float64] = state["norm"][np.searchsorted(state["since"], versions, side="right") - 1]
-    return norms_then
+    return state["norm"][np.searchsorted(state["since"], versions, side="right") - 1]
