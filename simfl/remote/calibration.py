@@ -16,17 +16,15 @@ from math import exp, inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from simfl.core.errors import SimflError, amount
+from simfl.core.types import Floats
 from simfl.devices.profiles import COLUMNS
 from simfl.network.fair_sharing import waits_s
 from simfl.network.shared_edges import ServerLink
 from simfl.remote.job_times import JobTime
 from simfl.results.tables import csv_bytes
-
-Floats = NDArray[np.float64]
 
 LINE = ("latency_s", "down_bytes_per_s", "up_bytes_per_s")
 

@@ -13,11 +13,11 @@ from math import inf
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.errors import amount, there_are
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Floats, Integers, Vectors
 from simfl.training.base import RULES
 from simfl.training.sgd_rule import SgdRule
 from simfl.training.staleness import ARRIVALS, STALENESS, Clock, ConstantStaleness
@@ -85,16 +85,11 @@ class FedBuff(SgdRule):
 
     # -- the server's arithmetic -------------------------------------------------------------------
 
-    def contributions(
-        self,
-        deltas: NDArray[np.float32],
-        downloaded: Callable[[], Sequence[NDArray[np.float32]]],
-        model: NDArray[np.float32],
-    ) -> NDArray[np.float32]:
+    def contributions(self, deltas: Vectors, downloaded: Callable[[], Sequence[Vectors]], model: Vectors) -> Vectors:
         """The changes or, where models are mixed, the way from the current model to each client's."""
         return deltas if self.mix == "deltas" else deltas + np.stack(downloaded()) - model
 
-    def row(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+    def row(self, staleness: Integers) -> Floats:
         """s(τ), shape (n,)."""
         if self.max_staleness is not None:
             staleness = np.minimum(staleness, self.max_staleness)
@@ -105,11 +100,11 @@ class FedBuff(SgdRule):
         """Whether an update (of a unit) this old is not used at all."""
         return self.too_stale == "discard" and self.max_staleness is not None and staleness > self.max_staleness
 
-    def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+    def weights(self, examples: Integers, staleness: Integers) -> Floats:
         """e_i s(τ_i), shape (n,)."""
         return super().weights(examples, staleness) * self.row(staleness)
 
-    def divisor(self, weights: NDArray[np.float64], examples: NDArray[np.int64]) -> float:
+    def divisor(self, weights: Floats, examples: Integers) -> float:
         """Z, what the weighted sum is divided by."""
         match self.normaliser:
             case "count":
@@ -186,10 +181,7 @@ class FedBuff(SgdRule):
         elif low != size:
             near = [str(size) for size in (low, high) if 0 < size <= most]
             valid = " and ".join(near)
-            yield (
-                "buffer",
-                f"is {size}, no multiple of the selection's unit of {unit} clients; valid are {valid}",
-            )
+            yield ("buffer", f"is {size}, no multiple of the selection's unit of {unit} clients; valid are {valid}")
 
     @staticmethod
     def _one_by_one(protocol: Any) -> Iterator[Problem]:

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import RuntimeOptions
+from simfl.core.types import Floats, Vectors
 
 if TYPE_CHECKING:
     from simfl.learning.work import Work
@@ -59,7 +57,7 @@ class TrainingTask:
 class Engine(Protocol):
     """A backend built for one task."""
 
-    def train(self, works: Sequence["Work"]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def train(self, works: Sequence["Work"]) -> tuple[Vectors, Floats]:
         """Deltas (n, d) and mean losses of the last pass (n,) of n >= 1 works, each with at least one step.
 
         The same works give the same bits. On a processor a work's result has the same bits whatever other works are

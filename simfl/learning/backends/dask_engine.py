@@ -24,6 +24,7 @@ from simfl.core.children import SAFE, safe_path
 from simfl.core.errors import SimflError
 from simfl.core.http.bounded_server import check_scheduler
 from simfl.core.scenario_view import RuntimeOptions
+from simfl.core.types import Floats, Integers, Vectors
 from simfl.core.version import RESULTS
 from simfl.learning.backends.base import Backend, Engine, TrainingTask
 from simfl.learning.torch_setup import configure_torch
@@ -93,7 +94,7 @@ class DaskEngine:
         self.calls = 0
         self.close = weakref.finalize(self, _close, self.client, self.token)
 
-    def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def train(self, works: Sequence[Work]) -> tuple[Vectors, Floats]:
         deltas, loss = np.empty((len(works), len(works[0].start)), dtype=np.float32), np.empty(len(works))
         left: list[list[int]] = []
         for _ in range(DEATHS):
@@ -233,13 +234,7 @@ class _WorkerData(WorkerPlugin):
     """What every worker has of a run: the task without its samples, the samples, and which backend computes."""
 
     def __init__(
-        self,
-        token: str,
-        task: TrainingTask,
-        x: NDArray[np.float32],
-        y: NDArray[np.int64],
-        inner: Backend,
-        versions: dict[str, Any],
+        self, token: str, task: TrainingTask, x: Vectors, y: Integers, inner: Backend, versions: dict[str, Any]
     ) -> None:
         self.token, self.task, self.x, self.y, self.inner, self.versions = token, task, x, y, inner, versions
 
@@ -266,9 +261,7 @@ class _WorkerData(WorkerPlugin):
             return _engines[key]
 
 
-def _train(
-    token: str, keys: Sequence[int], models: Sequence[NDArray[np.float32]], works: Sequence[Work]
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+def _train(token: str, keys: Sequence[int], models: Sequence[Vectors], works: Sequence[Work]) -> tuple[Vectors, Floats]:
     """The deltas and losses of some works; a number as their start is the key of a model."""
     known = {key: np.require(model, requirements="W") for key, model in zip(keys, models, strict=True)}
     starts = [known[work.start] if isinstance(work.start, int) else work.start for work in works]

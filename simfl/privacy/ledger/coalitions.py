@@ -13,12 +13,11 @@ all.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from simfl.core.types import Bools, Floats, Integers
 
 TOLERANCE = 1e-9
 """Below it a length that is at most 1 counts as 0."""
-
-Floats = NDArray[np.float64]
 
 
 class Information:
@@ -197,9 +196,7 @@ def greedy(errors: Errors, steps: int) -> Floats:
     return np.maximum.accumulate(learned, axis=0)
 
 
-def _best(
-    n: Floats, s: Floats, a: Floats, b: Floats, open_: NDArray[np.bool_], every: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _best(n: Floats, s: Floats, a: Floats, b: Floats, open_: Bools, every: Integers) -> Integers:
     """Who joins each client's coalition."""
     unknown, error = n[every, every], s[every, every]
     free = a > TOLERANCE
@@ -211,7 +208,7 @@ def _best(
 
 
 def _step(
-    errors: Errors, j: NDArray[np.int64], a: Floats, b: Floats, done: list[tuple[Floats, Floats, Floats]]
+    errors: Errors, j: Integers, a: Floats, b: Floats, done: list[tuple[Floats, Floats, Floats]]
 ) -> tuple[Floats, Floats, Floats]:
     """One elimination for each client: hidden loses f f', the covariance p q' + q p'; three arrays (N, N)."""
     every = np.arange(len(j))
@@ -269,7 +266,7 @@ def groups(gram: Floats, colluders: int) -> Floats:
     return bound
 
 
-def _distances(gram: Floats, members: NDArray[np.int64]) -> Floats:
+def _distances(gram: Floats, members: Integers) -> Floats:
     """Squared distances of all columns from a point in the span of some, next to the nearest; shape (N,).
 
     Any point of the span gives a bound, so that a small ridge for nearly dependent columns does no harm.
@@ -282,7 +279,7 @@ def _distances(gram: Floats, members: NDArray[np.int64]) -> Floats:
     return np.where(distance < 10 * TOLERANCE * lengths, 0.0, distance)
 
 
-def smaller_than_hidden(colluders: NDArray[np.int64], class_sizes: NDArray[np.int64], weak: int) -> NDArray[np.bool_]:
+def smaller_than_hidden(colluders: Integers, class_sizes: Integers, weak: int) -> Bools:
     """Where so many colluders learn nothing for certain, shape (colluders, N).
 
     A client that always took part together with s - 1 others, with equal weights, is hidden among those of them who do

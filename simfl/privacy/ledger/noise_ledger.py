@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.processor import one_thread
-from simfl.privacy.ledger.coalitions import Errors, Floats, Information, greedy, groups, pairs, smaller_than_hidden
+from simfl.core.types import Floats, Integers
+from simfl.privacy.ledger.coalitions import Errors, Information, greedy, groups, pairs, smaller_than_hidden
 from simfl.privacy.ledger.ledger_scope import COLLUDERS
 from simfl.privacy.multiround.basis import Basis, basis
 from simfl.privacy.multiround.budget import Budget
@@ -112,7 +112,7 @@ class _State:
         self._colluders = np.array(colluders, dtype=np.int64)
         self._information = Information(rounds.shape[1])
         self._squares = np.zeros(rounds.shape[1])
-        self._small: dict[bytes, tuple[NDArray[np.int64], Floats]] = {}
+        self._small: dict[bytes, tuple[Integers, Floats]] = {}
         self._rises = np.zeros(rounds.shape[0], dtype=bool)
         self._rises[ranks.rounds] = True
         self._noise_free = False
@@ -180,7 +180,7 @@ class _State:
             if self._budget.take(4 * n * n * self._information.rank):
                 np.minimum(row, np.sqrt(groups(gram, count)), out=row)
 
-    def _class_sizes(self) -> NDArray[np.int64]:
+    def _class_sizes(self) -> Integers:
         """Of each client's class of equal columns after all rounds, shape (N,); what is smaller later holds earlier."""
         label = self._ranks.classes.label
         return np.append(self._ranks.size, len(label))[label]
@@ -255,10 +255,10 @@ def _forget(worst: ColluderCurve, first: int) -> None:
         each[..., first:] = np.nan
 
 
-def _class_sizes(exact: ParticipationMatrix) -> NDArray[np.int64]:
+def _class_sizes(exact: ParticipationMatrix) -> Integers:
     """How many clients have the same column as each client for certain, itself included, shape (N,)."""
     classes = identical(exact)
-    sizes: NDArray[np.int64] = np.append(classes.size, exact.shape[1])[classes.label]  # label -1: in no sum, and hidden
+    sizes: Integers = np.append(classes.size, exact.shape[1])[classes.label]  # label -1: in no sum, and hidden
     return np.where(exact.with_rough_weights(), 1, sizes)
 
 

@@ -16,11 +16,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.types import Floats
 from simfl.selection.base import CanBeAsked
 from simfl.selection.theory.cardinality import at_least, each_for_itself, of_blocks, pairs_at_least, share
 from simfl.selection.units.sizes import Problem, at_most_clients, unit_problems
-
-Floats = NDArray[np.float64]
 
 
 class Family(CanBeAsked, Protocol):

@@ -7,7 +7,8 @@ Algorithm 1. The density is constant on steps that fall by e^-epsilon every sens
 from math import ceil, exp, isfinite, isqrt
 
 import numpy as np
-from numpy.typing import NDArray
+
+from simfl.core.types import Floats
 
 PIECE = 1 << 13
 """Draws at a time: they stay in the processor's cache."""
@@ -45,9 +46,7 @@ def pure_epsilon(moved: float, sensitivity: float, epsilon: float, coordinates: 
     return epsilon * (coordinates * (1 + m) + more)
 
 
-def sample(
-    rng: np.random.Generator, sensitivity: float, epsilon: float, gamma: float, size: int
-) -> NDArray[np.float64]:
+def sample(rng: np.random.Generator, sensitivity: float, epsilon: float, gamma: float, size: int) -> Floats:
     """Staircase noise of mean 0, (size,)."""
     noise, top = np.empty(size), 0.5 * gamma / (gamma + (1 - gamma) * exp(-epsilon))
     for first in range(0, size, PIECE):
