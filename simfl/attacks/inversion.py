@@ -50,9 +50,7 @@ def ssim(true: Vectors, recovered: Vectors) -> float:
 
 
 def assign_samples(true: Vectors, recovered: Vectors) -> Integers:
-    """For each true sample the one of (m, ...) that is assigned to it, least squared error in all; -1 where there are
-    fewer.
-    """
+    """For each true sample its one of (m, ...), by the least squared error in all; -1 where there are fewer."""
     from scipy.optimize import linear_sum_assignment
 
     n, flat = len(true), _flat(true)

@@ -121,7 +121,9 @@ def entries(
     for numbers, words in chunks:
         table, lines = words.fillna(""), (f"{path}{place}", numbers)
         for what in COLUMNS[:2]:
-            _check_labels(lines, what, table[columns[what]])
+            label = table[columns[what]].str
+            refuse_rows(lines, (label.strip() == "").to_numpy(), f"no {what}")
+            refuse_rows(lines, (label.len() > Limits.LETTERS).to_numpy(), f"a {what} of over {Limits.LETTERS} letters")
         weight = np.ones(len(table))
         if "weight" in columns:
             weight = read_weights(lines, table[columns["weight"]])
@@ -145,15 +147,6 @@ def entries(
     matrix = sparse(weight, round_rank[round_of], client_rank[client_of], shape)
     unused = tuple(name for name in header if name not in columns.values())
     return Log(matrix, round_labels, client_labels, unused)
-
-
-def _check_labels(lines: Lines, what: str, column: Any) -> None:
-    """
-    Raises:
-        SimflError: a round or client is missing or too long.
-    """
-    refuse_rows(lines, (column.str.strip() == "").to_numpy(), f"no {what}")
-    refuse_rows(lines, (column.str.len() > Limits.LETTERS).to_numpy(), f"a {what} of over {Limits.LETTERS} letters")
 
 
 class _Labels:

@@ -93,9 +93,7 @@ def assumptions(column: "Column") -> list[str]:
 
 
 def basis(column: "Column") -> str:
-    """What stands beside a certificate, in words, such as ``against the server; protects ... (if only sums are
-    seen)``.
-    """
+    """What stands beside a certificate, in words: ``against the server; protects ... (if only sums are seen)``."""
     text = AND.join(each for each in _clauses(column) if each != IF_ONLY_SUMS)
     return f"{text} {IF_ONLY_SUMS}" if ONLY_SUMS in assumptions(column) else text
 

@@ -57,9 +57,7 @@ def looks_ahead(setting: ScenarioView) -> bool:
 
 
 def blind_noise(setting: ScenarioView) -> str:
-    """Why clients cannot add noise themselves, all of it or parts, where they do not know what is summed; empty where
-    they do.
-    """
+    """Why clients cannot add noise themselves, or parts of it, not knowing what is summed; empty where they do."""
     if not looks_ahead(setting):
         return ""
     why = "noises an update at its client before the model exists that it is to be compared with"

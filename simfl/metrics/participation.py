@@ -80,9 +80,7 @@ def staleness_histogram(ages: Mapping[int, int]) -> list[int]:
 
 
 def concurrency(started_s: Floats, ended_s: Floats) -> tuple[Floats, Integers]:
-    """Clients at work over time, of when each job occupied a slot, (n,): ascending times, and how many from each of
-    them on.
-    """
+    """Clients at work over time, of when each job held a slot, (n,): ascending times, and how many from each on."""
     times, where = np.unique(np.concatenate([started_s, ended_s]), return_inverse=True)
     steps = np.bincount(where, np.repeat([1.0, -1.0], [len(started_s), len(ended_s)]), len(times))
     return times, np.cumsum(steps).astype(np.int64)

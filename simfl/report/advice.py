@@ -185,9 +185,7 @@ def _last(
 
 
 def _possible_loss(accuracy: StudyMeasure | None, pick: Group, groups: Sequence[Group]) -> str:
-    """How much less accurate than the most accurate group the pick may be; empty where no loss is possible, or the pick
-    is that group.
-    """
+    """How much less accurate than the most accurate group the pick may be; empty where it cannot, or is that group."""
     best = _first(accuracy, groups) if accuracy else [pick]
     if accuracy is None or pick in best:
         return ""

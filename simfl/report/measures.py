@@ -260,9 +260,7 @@ class MeasureChange:
 
 
 def compare_with_baseline(measure: StudyMeasure, group: Group, baseline: Group, level: float) -> MeasureChange | None:
-    """What a group does to a measure compared with the baseline, None where either has no value; p-values up to
-    ``level`` count.
-    """
+    """What a group does to a measure against the baseline, None where one has none; p-values up to ``level`` count."""
     ours, theirs = measure.by_seed(group), measure.by_seed(baseline)
     if not ours or not theirs:
         return None

@@ -103,7 +103,10 @@ class Simulation:
                 state, marks = checkpoint.load(path)
                 if set(marks) != set(self.columns):
                     raise IntegrityError(f"{path}: belongs to a run with other tables; run it again with --force")
-                self._check_remote(int(state.get(KEPT, 0)))
+                remote, expected = self.scenario.means.remote_clients, int(state.get(KEPT, 0))
+                if remote is not None and (on_disk := remote.stored_updates()) < expected:
+                    why = f"{on_disk} updates, {expected} at the checkpoint; its end is gone"
+                    raise IntegrityError(f"{self.folder / UPDATES}.part: {why}")  # nobody would be asked for them again
                 self.tables = {name: self._table(name, marks[name]) for name in self.columns}
             except IntegrityError as error:
                 which = "" if path.name in str(error) else f"checkpoint {path.name} is not used: "
@@ -124,17 +127,6 @@ class Simulation:
             raise IntegrityError(f"{self.folder}: no checkpoint is usable; --force starts the run anew")
         self.tables = {name: self._table(name, None) for name in self.columns}
         return self._server(0.0)
-
-    def _check_remote(self, expected: int) -> None:
-        """
-        Raises:
-            IntegrityError: updates that came before a checkpoint are gone; nobody would be asked for them again.
-        """
-        remote = self.scenario.means.remote_clients
-        if remote is not None and (on_disk := remote.stored_updates()) < expected:
-            raise IntegrityError(
-                f"{self.folder / UPDATES}.part: {on_disk} updates, {expected} at the checkpoint; its end is gone"
-            )
 
     def _table(self, name: str, keep: tuple[int, str] | None) -> TableWriter:
         return TableWriter(self.folder / name, self.columns[name], keep)

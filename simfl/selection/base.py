@@ -154,9 +154,7 @@ class Policy(Plugin, Protocol):
         return True
 
     def client_guarantees(self, view: View) -> NDArray[np.float64] | None:
-        """The guarantee that :meth:`admits` keeps to each client after the sums in ``view.before``, (clients or more,);
-        None = it keeps none.
-        """
+        """The guarantee that :meth:`admits` keeps to each client after ``view.before``, (n or more,); None = none."""
         return None
 
     def family(self, clients: int) -> "Family | None":

@@ -79,11 +79,7 @@ class GuardedSelection(Around):
             problems.append(("inner.shuffle", "is true, but units are assigned for both; use shuffle beside inner"))
         if self.inner.reads_history:
             problems.append(("inner", f"is {self.inner.name}, which looks at the rows itself; give the policy in it"))
-        return [*problems, *self._unanswerable(setting)]
-
-    def _unanswerable(self, setting: ScenarioView) -> list[Problem]:
-        """Where a row cannot be asked for before it is summed, or is none of zeros and ones."""
-        rule, problems = setting.training, []
+        rule = setting.training
         if rule.server != "synchronous":
             why = "each client knows its own part of the sums" if rule.many_aggregators else (
                 "its rows are known when the buffer is full, with weights by staleness")  # fmt: skip

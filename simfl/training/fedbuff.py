@@ -153,7 +153,12 @@ class FedBuff(SgdRule):
             name = self.aggregate.name
             why = f"is {self.staleness.name}, but {name} counts every update once; use constant"
             problems.append(("staleness", why))
-        problems += self._one_by_one(scenario.secagg)
+        if scenario.secagg.joint:
+            why = (
+                f"clients come and go one by one, but secagg: {scenario.secagg.name} needs one cohort from its first "
+                "phase to its last; use training: fedavg, or secagg: basecagg, whose masks belong to jobs"
+            )
+            problems.append(("name", why))
         return [*self._slots(policy.unit_size, clients), *problems] if self.arrivals.clocked else problems
 
     def _slots(self, unit: int, clients: int) -> Iterator[Problem]:
@@ -182,12 +187,3 @@ class FedBuff(SgdRule):
             near = [str(size) for size in (low, high) if 0 < size <= most]
             valid = " and ".join(near)
             yield ("buffer", f"is {size}, no multiple of the selection's unit of {unit} clients; valid are {valid}")
-
-    @staticmethod
-    def _one_by_one(protocol: Any) -> Iterator[Problem]:
-        if protocol.joint:
-            yield (
-                "name",
-                f"clients come and go one by one, but secagg: {protocol.name} needs one cohort from its first phase to "
-                "its last; use training: fedavg, or secagg: basecagg, whose masks belong to jobs",
-            )

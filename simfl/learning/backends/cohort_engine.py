@@ -37,9 +37,7 @@ class NetworkReplicas(Protocol):
     def gradients(
         self, blocks: Sequence[torch.Tensor], batch: StepBatch
     ) -> tuple[torch.Tensor | None, list[torch.Tensor | Product] | list[torch.Tensor]]:
-        """Sum of weight times cross-entropy, (k,), and its gradient for each parameter; running statistics move in
-        place.
-        """
+        """Sum of weight times cross-entropy, (k,), and each parameter's gradient; running statistics move in place."""
 
 
 class CohortEngine:

@@ -168,7 +168,8 @@ class DaskEngine:
         """Submits one part to a worker; its future."""
         starts = {id(work.start) for work in works}
         keys = [key for key in shared if key in starts]
-        sent = [replace(work, start=_start(shared, work), job=None) for work in works]
+        known: dict[int, Any] = {key: key for key in keys}
+        sent = [replace(work, start=known.get(id(work.start), work.start), job=None) for work in works]
         return self.client.submit(
             _train,
             *(self.token, keys, [shared[key] for key in keys], sent),
@@ -189,10 +190,6 @@ class DaskEngine:
         models = list(several.values())
         sent = self.client.scatter(models, hash=False, broadcast=everywhere and len(models) == 1) if models else []
         return dict(zip(several, sent, strict=True))
-
-
-def _start(shared: dict[int, Any], work: Work) -> Any:
-    return id(work.start) if id(work.start) in shared else work.start
 
 
 def _connect(workers: int, means: RuntimeOptions) -> Any:

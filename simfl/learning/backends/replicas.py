@@ -112,9 +112,7 @@ class GroupedNetwork(BlockReplicas):
 
 
 class _Layers:
-    """Computes layers in their order, each with the blocks that are next; the samples' weights, (k, batch), are 0 for
-    padding.
-    """
+    """Computes layers in order, each with the blocks that are next; samples' weights, (k, batch), are 0 for padding."""
 
     def __init__(
         self, parameters: Sequence[torch.Tensor], statistics: Sequence[torch.Tensor], weight: torch.Tensor

@@ -57,9 +57,7 @@ class Dataset:
 
 
 class Outline(NamedTuple):
-    """What is known of a data set before it is read: the shape of one sample, the number of classes, and whether
-    samples are tokens.
-    """
+    """Of data before they are read: the shape of a sample, the number of classes, whether samples are tokens."""
 
     shape: tuple[int, ...]
     classes: int

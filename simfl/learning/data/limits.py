@@ -41,8 +41,7 @@ Measured, with pandas 3: 77 to 98 bytes for rows of 4 characters, 111 for rows o
 """
 
 EXPANSION, HARMLESS = 100, 2**26
-"""A compressed table may be so many times its file's size, and so many bytes in any case: real ones are 5 to 50 times.
-"""
+"""A compressed table may be so many times its file's size, and so many bytes in any case: real ones are 5 to 50."""
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 

@@ -1,6 +1,4 @@
-"""Torch modules of simfl's models: residual networks with whatever normalisation, and others. Imported only where torch
-is.
-"""
+"""Torch modules of simfl's models: residual networks of any normalisation, and others. Imported only where torch is."""
 
 from collections.abc import Callable
 

@@ -31,9 +31,7 @@ ORDERS = np.array([*range(2, 65), *range(68, 129, 4), *range(144, 257, 16), 320,
 
 
 class EpsilonTimeline(NamedTuple):
-    """The most and the median epsilon of all clients after each round, (rounds,), and each client's last one,
-    (clients,).
-    """
+    """The most and the median epsilon of all clients after each round, (rounds,), and each one's last, (clients,)."""
 
     most: Floats
     median: Floats

@@ -32,8 +32,7 @@ TOLERANCE = 1e-9
 """Relative: a bound of T (1 - 1e-9) counts as T; the columns of a run have nine digits as well."""
 
 INDEPENDENT = 1e-3
-"""Least part of a row's length that stands orthogonally on the span; one with less is refused, as floating point could
-not tell."""
+"""Least part of a row's length that is orthogonal to the span; less is refused, as floating point could not tell."""
 
 CUBE = 0.97
 """Half the edge of the smaller cube that projections aim at."""

@@ -49,9 +49,7 @@ class Family(CanBeAsked, Protocol):
         """The clients of each row, in the order of the rows' first units."""
 
     def cardinality(self, present: Floats) -> float:
-        """Mean number of clients selected in a round, before failures, who are available with probability ``present``,
-        (clients,).
-        """
+        """Mean number of clients selected, before failures, who are there with probability ``present``, (clients,)."""
 
     def aggregated_cardinality(self, present: Floats, survive: Floats, on_failure: str, uniform: bool) -> float | None:
         """Mean number of clients aggregated in a round, where selected clients fail independently; None = not known.
@@ -64,9 +62,7 @@ class Family(CanBeAsked, Protocol):
         """
 
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
-        """(strong, semi-strong and weak) multi-round privacy that holds for any number of rounds; ``present`` None =
-        not known.
-        """
+        """(strong, semi-strong, weak) privacy that holds for any number of rounds; ``present`` None = not known."""
 
     def full_rank(self, present: Floats) -> float | None:
         """Lower bound on the probability that as many rounds as clients reveal everybody; None = not known."""
