@@ -262,10 +262,7 @@ def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:
     yield "time", _time(sums)
     if "transfer_s" in sums:
         alone, shared = sums["transfer_s"]["alone"], sums["transfer_s"]["shared"]
-        yield (
-            "bandwidth",
-            f"{shared:.6g} s a round as equal clients share the link; {alone:.6g} s without others",
-        )
+        yield ("bandwidth", f"{shared:.6g} s a round as equal clients share the link; {alone:.6g} s without others")
 
 
 def _time(sums: JsonObject) -> str:

@@ -22,8 +22,7 @@ def count(dimension: int, bucket: int | None) -> int:
 
 def lengths(dimension: int, bucket: int | None) -> Integers:
     """Coordinates in each bucket, (m,)."""
-    edges = np.append(starts(dimension, bucket), dimension)
-    return np.diff(edges)
+    return np.diff(np.append(starts(dimension, bucket), dimension))
 
 
 def starts(dimension: int, bucket: int | None) -> Integers:

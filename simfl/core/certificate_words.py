@@ -195,9 +195,7 @@ def comparable(one: Sequence[str], other: Sequence[str]) -> bool:
 def unlike_sentences(
     configurations: "Mapping[str, Mapping[str, Sequence[str]]]", columns: "Mapping[str, Column]"
 ) -> list[str]:
-    """In words, without full stops, which certificates cannot be compared, and in what they differ; of what
-    :func:`promises` says of each configuration.
-    """
+    """In words, without full stops, which certificates cannot be compared, and why; of what :func:`promises` says."""
     of: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for label, each in configurations.items():
         for name, clauses in each.items():

@@ -30,7 +30,7 @@ from simfl.learning.local_runner import (
     ClientPretraining,
     LocalRunner,
     TrainedJob,
-    sum_arrays,
+    add_arrays,
     upload_masks,
 )
 from simfl.learning.models.build import build, check_bf16, initial, refuse_shared_statistics, refuse_single_samples
@@ -222,7 +222,9 @@ class SupervisedLearner:
         loss = np.array([known[job.id].loss for job in jobs])
         deltas = np.stack([result.upload.update for result in results])
         masks = upload_masks(results, deltas.shape) if self.algorithm.partial else None
-        arrays = sum_arrays(results)
+        arrays: Arrays = {}
+        for result in results:
+            add_arrays(arrays, result.upload.arrays)
         self.states.add_uploads(arrays)
         return Updates(deltas, examples, loss, masks, dict(row), arrays)
 

@@ -254,14 +254,6 @@ def upload_masks(results: Sequence[LocalResult], shape: tuple[int, ...]) -> NDAr
     return np.stack([np.ones(shape[1], dtype=bool) if mask is None else mask for mask in masks])
 
 
-def sum_arrays(results: Sequence[LocalResult]) -> Arrays:
-    """The sums of the further arrays that clients have uploaded, client by client."""
-    total: Arrays = {}
-    for result in results:
-        add_arrays(total, result.upload.arrays)
-    return total
-
-
 class ClientPretraining:
     """Trains every client alone; each job begins where its client's last one ended.
 

@@ -43,9 +43,7 @@ class History:
 
     @property
     def participation(self) -> Mapping[int, Any]:
-        """The weights of the clients in each aggregate, scipy CSR of shape (rounds, clients), for every aggregator;
-        zero rows where nothing was aggregated.
-        """
+        """The clients' weights in each aggregate, scipy CSR (rounds, clients), by aggregator; zero rows without one."""
         return {who: view.rows for who, view in self.views.items()}
 
     @property

@@ -242,9 +242,7 @@ class Stage(Plugin, Protocol):
 
     @property
     def server_maps(self) -> tuple[Map, ...]:
-        """What its server's part does to the sum before it adds noise; nothing, of a stage without one, and anything of
-        one that does not say so.
-        """
+        """What its server's part does to the sum before its noise: nothing without one, anything if unsaid."""
         return () if getattr_static(type(self), "server") is Stage.server else (Map(),)
 
     @property

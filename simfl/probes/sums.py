@@ -39,9 +39,7 @@ def _off(total: Any, number: int) -> list[Refuted]:
 
 
 def coefficients(base: Played, redraw: int = 0) -> Floats:
-    """What each client's update counts in each released aggregate, (sums, clients), by updates that are 0 but for one
-    client's, and the same draws.
-    """
+    """What each client's update counts in each released aggregate, (sums, clients): same draws, all other updates 0."""
     direction = SMALL * np.where(np.arange(DIMENSION) % 2, -1.0, 1.0)
     nothing = [each.released for each in base.again(base.nothing, redraw).sums]
     seen = np.zeros((len(nothing), base.scenario.clients))

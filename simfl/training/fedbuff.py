@@ -164,10 +164,8 @@ class FedBuff(SgdRule):
     def _slots(self, unit: int, clients: int) -> Iterator[Problem]:
         slots = self.concurrency or 0
         if slots < unit:
-            yield (
-                "concurrency",
-                f"is {slots}, less than a unit of {amount(unit, 'client')}; the nearest valid value is {unit}",
-            )
+            why = f"is {slots}, less than a unit of {amount(unit, 'client')}; the nearest valid value is {unit}"
+            yield "concurrency", why
         elif slots > clients:
             yield "concurrency", f"is {slots} but {there_are(clients, 'client')}; the nearest valid value is {clients}"
 
@@ -184,6 +182,5 @@ class FedBuff(SgdRule):
                 f"found that are not in the buffer yet; the nearest valid value is {most}",
             )
         elif low != size:
-            near = [str(size) for size in (low, high) if 0 < size <= most]
-            valid = " and ".join(near)
+            valid = " and ".join(str(near) for near in (low, high) if 0 < near <= most)
             yield ("buffer", f"is {size}, no multiple of the selection's unit of {unit} clients; valid are {valid}")

@@ -40,11 +40,7 @@ class Block(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int, norm: Norm) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            _conv(inputs, outputs, stride),
-            norm(outputs),
-            nn.ReLU(),
-            _conv(outputs, outputs, 1),
-            norm(outputs),
+            _conv(inputs, outputs, stride), norm(outputs), nn.ReLU(), _conv(outputs, outputs, 1), norm(outputs)
         )
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
@@ -55,9 +51,7 @@ class Block(nn.Module):
 
 
 class NextToken(nn.Module):
-    """The recurrent network of char_lstm: from tokens (n, length), int64 of 0 .. ``classes`` - 1, to the logits of the
-    next one, (n, classes).
-    """
+    """That of char_lstm: tokens (n, length), int64 below ``classes``, to logits of the next one, (n, classes)."""
 
     def __init__(self, classes: int, embedding: int, hidden: int, layers: int) -> None:
         super().__init__()
