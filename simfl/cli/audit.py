@@ -119,17 +119,15 @@ def command(
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
     from simfl.audit.log_ledger import spent
-    from simfl.audit.reading import count_unsummed, read, refuse_more_than_sums, with_coalition
+    from simfl.audit.reading import count_unsummed, read
 
     _check_output(figure, participation, picture=True)
     _check_output(html, participation)
     _check_colluders(names, colluders, noise, ledger)
-    log, path = read(participation, _columns(columns)), Path(participation)
-    epsilons = None if noise is None else spent(log.used, noise, delta, dimension, count_unsummed(path))
+    log = read(participation, _columns(columns))
+    epsilons = None if noise is None else spent(log.used, noise, delta, dimension, count_unsummed(Path(participation)))
     colluding = _positions(names, log.clients, participation)
-    known, exact = with_coalition(log, path, colluding)
-    if colluders or not exact:
-        refuse_more_than_sums(log, participation, "audit", len(set(colluding)) + (colluders or 0))
+    known = _known_to(log, participation, colluding, colluders or 0)
     report = audit(known.matrix, known.rounds, known.clients, every, unused=known.unused, doubles=known.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     report = replace(report, ledger=_ledger(known, noise, every, colluders, report)) if ledger else report
@@ -149,6 +147,16 @@ def _write(report: "Report", figure: Path | None, html: Path | None, title: str)
     if html is not None:
         write_atomically(html, page(report, title).encode())
         click.echo(f"Page: {html}", err=True)
+
+
+def _known_to(log: "Log", participation: str, colluding: list[int], colluders: int) -> "Log":
+    """The sums that the server and these clients can make; refused where so many colluders may know more."""
+    from simfl.audit.reading import refuse_more_than_sums, with_coalition
+
+    known, exact = with_coalition(log, Path(participation), colluding)
+    if colluders or not exact:
+        refuse_more_than_sums(log, participation, "audit", len(set(colluding)) + colluders)
+    return known
 
 
 def _check_colluders(names: tuple[str, ...], colluders: int | None, noise: str | None, ledger: bool) -> None:
