@@ -162,8 +162,7 @@ def simulate(plan: FuturePlan, policy: int, future: int) -> Outcome:
 def one_round(plan: FuturePlan, future: int) -> Bools:
     """Who is in the first coming sum of a future, bool (N,)."""
     streams = Streams(plan.seed)
-    rows, _ = _rounds(plan, _World.of(plan, streams, future), 0, streams, future)
-    return rows[0]
+    return _rounds(plan, _World.of(plan, streams, future), 0, streams, future)[0][0]
 
 
 @dataclass

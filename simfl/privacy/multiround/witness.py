@@ -16,9 +16,7 @@ from simfl.privacy.multiround.budget import Budget
 
 @dataclass(frozen=True)
 class Witness:
-    """What the server can compute: ``sum of coefficients[t] * aggregate(t)`` = ``sum of values[i] * update(i)``,
-    exactly, zeros left out.
-    """
+    """What the server computes exactly: ``sum of coefficients[t] * aggregate(t) = sum of values[i] * update(i)``."""
 
     coefficients: dict[int, Fraction]
     values: dict[int, Fraction]
