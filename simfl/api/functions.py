@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from simfl.api.object_overrides import Overrides, hand_in_all, plan_of
+from simfl.api.object_overrides import Overrides, hand_in, hand_in_all, plan_of, refuse_others
+from simfl.core.errors import ScenarioError
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -69,7 +70,6 @@ def run(
         SimflError: the scenario is invalid, cannot be built, or another process is running it.
     """
     from simfl.api.result_objects import Result
-    from simfl.core.errors import ScenarioError
     from simfl.experiments.sweep.plan import source
     from simfl.results.notes import Notes, texts_of
     from simfl.runs.tracking.tracked_run import run_tracked
@@ -197,7 +197,6 @@ def search(
         MissingError: optuna is not installed (extra ``search``).
         SimflError: the space or the goal does not fit the scenario.
     """
-    from simfl.api.object_overrides import hand_in
     from simfl.api.result_objects import SearchResult
     from simfl.experiments.search.preparation import prepare
     from simfl.experiments.search.run_search import search as made
@@ -242,7 +241,6 @@ def verify(
         SimflError: there is no finished run, or an object is missing or is not the one of the run.
         IntegrityError: a stored file does not match the digest in its summary.
     """
-    from simfl.api.object_overrides import hand_in, refuse_others
     from simfl.results.file_names import SCENARIO
     from simfl.results.folder import ResultsFolder
     from simfl.runs.run import verify as repeat

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from simfl.core.errors import SimflError
+
 if TYPE_CHECKING:
     from simfl.experiments.sweep.grid import Axis
     from simfl.experiments.sweep.plan import Plan
@@ -44,7 +46,6 @@ def refuse_others(scenario: "Scenario", texts: Mapping[str, str]) -> None:
     Raises:
         SimflError: one is missing, or another.
     """
-    from simfl.core.errors import SimflError
     from simfl.learning.objects.choice import handed_in
 
     needed = {plugin.key: f"{plugin.object}#{plugin.fingerprint}" for plugin in handed_in(scenario.learning)}
@@ -64,19 +65,14 @@ def _text_for(key: str, value: Any, several: bool, handles: "list[Handle]") -> A
         return value
     if several and isinstance(value, list) and not _is_index_lists(key, value):
         return [_text_for(key, each, False, handles) for each in value]
-    if value is None or isinstance(value, str) or _is_choice(value):
-        return value
+    from simfl.core.registration.protocol import is_plugin
     from simfl.learning.objects.handles import take
 
+    is_choice = is_plugin(value) or isinstance(value, Mapping) and isinstance(value.get("name"), str)
+    if value is None or isinstance(value, str) or is_choice:  # what YAML may say, or one of simfl's own plugins
+        return value
     handles.append(take(key, value))
     return handles[-1].text
-
-
-def _is_choice(value: object) -> bool:
-    """Whether it is what YAML may say, or one of simfl's own plugins."""
-    from simfl.core.registration.protocol import is_plugin
-
-    return is_plugin(value) or isinstance(value, Mapping) and isinstance(value.get("name"), str)
 
 
 def _is_index_lists(key: str, value: list[Any]) -> bool:
@@ -108,7 +104,6 @@ def plan_of(
         usual: replications where neither the call nor a sweep file says.
         check: raises where the axes are not what is needed.
     """
-    from simfl.core.errors import SimflError
     from simfl.experiments.sweep.grid import cases_of, parse_mapping
     from simfl.experiments.sweep.plan import plan_sweep
     from simfl.experiments.sweep.sweep_file import request
@@ -134,7 +129,6 @@ def hand_in_all(scenario: Any, overrides: Overrides, keys: Mapping[str, Any]) ->
 
 
 def _texts(overrides: Overrides) -> list[str]:
-    from simfl.core.errors import SimflError
     from simfl.experiments.sweep.grid import value_text
 
     if isinstance(overrides, Mapping):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from simfl.core.certificate_words import basis_lines
 from simfl.core.column_files import columns_by_name, read_columns
-from simfl.core.columns import heading, number, order_columns
+from simfl.core.columns import Column, heading, number, order_columns
 from simfl.core.errors import SimflError, amount
 from simfl.core.json_data import JsonObject
 from simfl.results.file_names import SCENARIO, is_finished, is_swept
@@ -23,8 +23,6 @@ from simfl.scenario.plugin_files import Trust
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
-
-    from simfl.core.columns import Column
 
 
 @dataclass(frozen=True, repr=False)

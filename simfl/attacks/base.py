@@ -145,7 +145,6 @@ class Observer(Plugin, Protocol):
     @abstractmethod
     def observe(self, seen: ServerView, state: Arrays, streams: Streams) -> tuple[Any, Arrays]:
         """Its guess after an aggregation, or None, and its next state. Its draws are of the purpose "attack"."""
-        ...
 
     def init_memory(self, clients: int, dimension: int) -> Arrays:
         """The scorer's memory before the first aggregation."""

@@ -4,11 +4,9 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from simfl.clients.local_training import LocalTraining
 from simfl.clients.local_values import Parameter
+from simfl.core.types import Integers, Vectors
 
 if TYPE_CHECKING:
     import torch
@@ -28,8 +26,8 @@ class AttackerKnowledge(NamedTuple):
     parameters: Sequence[Parameter]
     shape: tuple[int, ...]
     classes: int
-    low: NDArray[np.float32]
-    high: NDArray[np.float32]
+    low: Vectors
+    high: Vectors
     local: LocalTraining
 
     def weights(self, flat: "torch.Tensor") -> "dict[str, torch.Tensor]":
@@ -58,10 +56,10 @@ class GroundTruth(NamedTuple):
         x_test, y_test: samples that nobody trains on.
     """
 
-    x: NDArray[np.float32]
-    y: NDArray[np.int64]
-    positions_of: Callable[[int], NDArray[np.int64]]
-    latest_of: Callable[[int], NDArray[np.int64]]
-    trained: NDArray[np.int64]
-    x_test: NDArray[np.float32]
-    y_test: NDArray[np.int64]
+    x: Vectors
+    y: Integers
+    positions_of: Callable[[int], Integers]
+    latest_of: Callable[[int], Integers]
+    trained: Integers
+    x_test: Vectors
+    y_test: Integers

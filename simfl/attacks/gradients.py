@@ -7,22 +7,16 @@ import warnings
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.func import functional_call, grad, vmap
 
 from simfl.attacks.context import AttackerKnowledge
+from simfl.core.types import Floats, Integers, Vectors
 
 NUMBERS = 1 << 23
 """Of single samples' gradients at a time."""
 
 
-def alignments(
-    knowledge: AttackerKnowledge,
-    starts: NDArray[np.float32],
-    updates: NDArray[np.float32],
-    x: NDArray[np.float32],
-    y: NDArray[np.int64],
-) -> NDArray[np.float64]:
+def alignments(knowledge: AttackerKnowledge, starts: Vectors, updates: Vectors, x: Vectors, y: Integers) -> Floats:
     """Cosines between each update, (m, d), and minus the gradient of each sample's loss, (m, n).
 
     Args:
@@ -64,7 +58,7 @@ def _slopes(knowledge: AttackerKnowledge, start: torch.Tensor, x: torch.Tensor, 
 BATCH = 500
 
 
-def logits_of(knowledge: AttackerKnowledge, model: NDArray[np.float32], x: NDArray[np.float32]) -> NDArray[np.float64]:
+def logits_of(knowledge: AttackerKnowledge, model: Vectors, x: Vectors) -> Floats:
     """float64 (n, classes) of samples (n, *shape) under a model (d,)."""
     flat = torch.from_numpy(np.array(model, dtype=np.float32))
     weights = knowledge.weights(flat)

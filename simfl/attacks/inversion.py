@@ -6,7 +6,6 @@ from math import prod
 from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.attacks.base import OBSERVERS, Finding, Picture, with_label
@@ -18,28 +17,28 @@ from simfl.core.columns import Column
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays
+from simfl.core.types import Arrays, Floats, Integers, Vectors
 
 SIGMA, RADIUS = 1.5, 5
 """Of the Gaussian window, 11 pixels wide. Reference: Wang et al. 2004."""
 
 
-def psnr(true: NDArray[np.float32], recovered: NDArray[np.float32]) -> float:
+def psnr(true: Vectors, recovered: Vectors) -> float:
     """Peak signal-to-noise ratio, dB: -10 log10 of the mean squared error."""
     error = float(np.mean(np.square(true.astype(np.float64) - recovered)))
     return -10 * float(np.log10(max(error, 1e-30)))
 
 
-def ssim(true: NDArray[np.float32], recovered: NDArray[np.float32]) -> float:
+def ssim(true: Vectors, recovered: Vectors) -> float:
     """Structural similarity, mean over channels and inner pixels; NaN for pictures smaller than its window."""
     from scipy.ndimage import gaussian_filter
 
     if true.ndim != 3 or min(true.shape[1:]) <= 2 * RADIUS:
         return float("nan")
 
-    def smooth(picture: NDArray[np.float64]) -> NDArray[np.float64]:
+    def smooth(picture: Floats) -> Floats:
         sigma = (0, SIGMA, SIGMA)
-        inner: NDArray[np.float64] = gaussian_filter(picture, sigma, truncate=RADIUS / SIGMA)
+        inner: Floats = gaussian_filter(picture, sigma, truncate=RADIUS / SIGMA)
         return inner[:, RADIUS:-RADIUS, RADIUS:-RADIUS]
 
     x, y = true.astype(np.float64), recovered.astype(np.float64)
@@ -50,10 +49,8 @@ def ssim(true: NDArray[np.float32], recovered: NDArray[np.float32]) -> float:
     return float(ratio.mean())
 
 
-def assign_samples(true: NDArray[np.float32], recovered: NDArray[np.float32]) -> NDArray[np.int64]:
-    """For each true sample the one of (m, ...) that is assigned to it, least squared error in all; -1 where there are
-    fewer.
-    """
+def assign_samples(true: Vectors, recovered: Vectors) -> Integers:
+    """For each true sample its one of (m, ...), by the least squared error in all; -1 where there are fewer."""
     from scipy.optimize import linear_sum_assignment
 
     n, flat = len(true), _flat(true)
@@ -66,7 +63,7 @@ def assign_samples(true: NDArray[np.float32], recovered: NDArray[np.float32]) ->
     return place
 
 
-def _flat(samples: NDArray[np.float32]) -> NDArray[np.float64]:
+def _flat(samples: Vectors) -> Floats:
     """(n, ...) as (n, d), also where there is no sample."""
     return samples.reshape(len(samples), prod(samples.shape[1:])).astype(np.float64)
 
@@ -75,7 +72,7 @@ LEAST = 1e-6
 """Changes of a bias below this share of the largest one are rounding."""
 
 
-def samples_of(update: NDArray[np.float32], knowledge: AttackerKnowledge) -> NDArray[np.float32]:
+def samples_of(update: Vectors, knowledge: AttackerKnowledge) -> Vectors:
     """The different samples that a first layer's units tell, (m, *shape), those that most units agree on first:
     of a unit, its weights over its bias (Geiping et al. 2020, section 3.2).
 
@@ -109,7 +106,7 @@ def _first_layer(parameters: Sequence[Parameter], pixels: int) -> tuple[Paramete
     return first, rest[0]
 
 
-def _different(samples: NDArray[np.float32]) -> NDArray[np.float32]:
+def _different(samples: Vectors) -> Vectors:
     """One of each group of nearly equal samples, the largest groups first."""
     flat, left = samples.reshape(len(samples), prod(samples.shape[1:])), np.arange(len(samples))
     groups: list[tuple[int, int]] = []
@@ -140,7 +137,7 @@ class Answer(NamedTuple):
     """What the attacker says of a client: samples in its update."""
 
     client: int
-    samples: NDArray[np.float32]
+    samples: Vectors
 
 
 @OBSERVERS("inversion")
@@ -172,7 +169,7 @@ class Inversion(Recovery):
         return [*([("clients", names)] if wrong else []), *tokens, *unread(setting, self.view)]
 
     def answer(self, challenge: object, state: Arrays, knowledge: AttackerKnowledge, streams: Streams) -> list[Answer]:
-        known: dict[int, tuple[NDArray[np.float32], NDArray[np.float32]]] = {}
+        known: dict[int, tuple[Vectors, Vectors]] = {}
         for batch in self.recovered_updates(state):
             rows = zip(batch.clients.tolist(), batch.starts, batch.updates, strict=True)
             known |= {client: (start, update) for client, start, update in rows}
@@ -180,13 +177,8 @@ class Inversion(Recovery):
         return [Answer(client, self._samples(client, *known[client], knowledge, streams)) for client in wanted]
 
     def _samples(
-        self,
-        client: int,
-        start: NDArray[np.float32],
-        update: NDArray[np.float32],
-        knowledge: AttackerKnowledge,
-        streams: Streams,
-    ) -> NDArray[np.float32]:
+        self, client: int, start: Vectors, update: Vectors, knowledge: AttackerKnowledge, streams: Streams
+    ) -> Vectors:
         if self.method == "analytic":
             return samples_of(update, knowledge)
         from simfl.attacks.matching import Target, label_counts, match
@@ -206,7 +198,7 @@ class Inversion(Recovery):
     ) -> Finding:
         width = np.where(knowledge.high > knowledge.low, knowledge.high - knowledge.low, 1)
 
-        def scale(samples: NDArray[np.float32]) -> NDArray[np.float32]:
+        def scale(samples: Vectors) -> Vectors:
             return ((samples - knowledge.low) / width).astype(np.float32)
 
         mean, said = scale(truth.x_test.mean(axis=0)), {one.client: one.samples for one in answer}
@@ -222,7 +214,7 @@ class Inversion(Recovery):
         return Finding(self.column_names(_numbers(np.array(rows).reshape(-1, 3))), tuple(pictures))
 
 
-def _numbers(rows: NDArray[np.float64]) -> Mapping[str, float]:
+def _numbers(rows: Floats) -> Mapping[str, float]:
     """Medians over samples (one perfect picture would make a mean infinite)."""
     if not len(rows):
         return {}

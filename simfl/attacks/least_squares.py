@@ -6,7 +6,6 @@ from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.attacks.base import OBSERVERS, Label, ServerView, TrueUpdates, with_label
@@ -15,9 +14,7 @@ from simfl.core.columns import Column
 from simfl.core.processor import one_thread
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays
-
-Floats = NDArray[np.float64]
+from simfl.core.types import Arrays, Floats
 
 MOST_CLIENTS = 2000
 
@@ -142,13 +139,13 @@ class Guess(NamedTuple):
     """
 
     solution: Solution
-    gram: NDArray[np.float64]
-    moments: NDArray[np.float64]
+    gram: Floats
+    moments: Floats
     energy: float
     rows: float
 
     @property
-    def estimates(self) -> NDArray[np.float64]:
+    def estimates(self) -> Floats:
         """The recovered updates, (N, c)."""
         with one_thread():
             return self.solution.inverse @ self.moments
@@ -254,7 +251,7 @@ class LeastSquares:
         return {f"{label}{name}" if name in names else name: value for name, value in values.items()}
 
 
-def scores(guess: Guess, mean_updates: NDArray[np.float64], drift: NDArray[np.float64]) -> dict[str, float]:
+def scores(guess: Guess, mean_updates: Floats, drift: Floats) -> dict[str, float]:
     """How far the guess is from the clients' own updates, and what theory expects.
 
     A client that was never seen counts with an error of 1: nothing is known of it. To sums, that a client's updates
@@ -295,7 +292,7 @@ def scores(guess: Guess, mean_updates: NDArray[np.float64], drift: NDArray[np.fl
     }
 
 
-def cosine(mean_updates: NDArray[np.float64]) -> dict[str, float]:
+def cosine(mean_updates: Floats) -> dict[str, float]:
     """The mean cosine between every two vectors other than zero, (N, c); nothing for fewer than two."""
     lengths = np.sqrt(np.square(mean_updates).sum(axis=1))
     some = int((lengths > 0).sum())

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.func import functional_call
 
 from simfl.attacks.context import AttackerKnowledge
+from simfl.core.types import Integers, Vectors
 
 RATE, DROPS = 0.1, (3 / 8, 5 / 8, 7 / 8)
 
@@ -29,9 +29,9 @@ class Target:
         rate, momentum, weight_decay: of these steps.
     """
 
-    start: NDArray[np.float32]
-    update: NDArray[np.float32]
-    labels: NDArray[np.int64]
+    start: Vectors
+    update: Vectors
+    labels: Integers
     steps: int = 1
     rate: float = 1.0
     momentum: float = 0.0
@@ -39,8 +39,8 @@ class Target:
 
 
 def match(
-    knowledge: AttackerKnowledge, target: Target, first: Sequence[NDArray[np.float32]], steps: int, variation: float
-) -> NDArray[np.float32]:
+    knowledge: AttackerKnowledge, target: Target, first: Sequence[Vectors], steps: int, variation: float
+) -> Vectors:
     """The samples of the least cost, (n, *shape).
 
     Args:
@@ -53,9 +53,7 @@ def match(
     return min(restarts, key=lambda one: one[0])[1]
 
 
-def label_counts(
-    knowledge: AttackerKnowledge, update: NDArray[np.float32], samples: int, rate: float
-) -> NDArray[np.int64]:
+def label_counts(knowledge: AttackerKnowledge, update: Vectors, samples: int, rate: float) -> Integers:
     """The classes of so many samples, from the change of the last bias: n_c / n = mean probability + change / rate.
 
     The probabilities are taken for equal. Of one sample the class is that of the only rising bias.
@@ -74,7 +72,7 @@ def label_counts(
 
 def _descent(
     knowledge: AttackerKnowledge, target: Target, x: torch.Tensor, steps: int, variation: float
-) -> tuple[float, NDArray[np.float32]]:
+) -> tuple[float, Vectors]:
     start = torch.from_numpy(np.array(target.start))
     weights = knowledge.weights(start)
     aim = torch.from_numpy(target.update[: knowledge.trained_size].astype(np.float32))

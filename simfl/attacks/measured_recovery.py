@@ -17,16 +17,13 @@ that is shown single updates has an equation for each, and the latest one as it 
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.attacks.base import ServerView, TrueUpdates
 from simfl.attacks.least_squares import chosen_coordinates
 from simfl.attacks.view import equations
 from simfl.core.processor import one_thread
 from simfl.core.rng import Streams
-from simfl.core.types import Arrays
-
-Floats = NDArray[np.float64]
+from simfl.core.types import Arrays, Floats, Integers
 
 KEEP = (1.0, 0.97, 0.9, 0.8, 0.6)
 RIDGES = (0.0, 0.01, 0.1, 1.0, 10.0)
@@ -121,7 +118,7 @@ class RecoveryMeter:
         self.values = {"measured_recovered": recovered, "measured_error": least}
         return self.values
 
-    def _estimates(self, known: NDArray[np.int64]) -> Iterator[Floats]:
+    def _estimates(self, known: Integers) -> Iterator[Floats]:
         """What each attacker says of the clients ``known``, (n,): (n, c) each."""
         if not np.isnan(self.shown).all():
             yield np.nan_to_num(self.shown[known])

@@ -14,9 +14,7 @@ from simfl.attacks.view import unread
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays
-
-Floats = NDArray[np.float64]
+from simfl.core.types import Arrays, Bools, Floats, Integers, Vectors
 
 RANKS = "fedmia", "fedmia_gradient"
 RATES = {"membership_tpr_1": 0.01, "membership_tpr_01": 0.001}
@@ -40,7 +38,7 @@ FINALS = (
 )  # fmt: skip
 
 
-def margins(logits: NDArray[np.floating], labels: NDArray[np.int64]) -> Floats:
+def margins(logits: NDArray[np.floating], labels: Integers) -> Floats:
     """log p_y - log sum_{k != y} p_k, (n,), of logits (n, classes), as a difference of logits (Carlini et al. 2022)."""
     from scipy.special import logsumexp
 
@@ -50,7 +48,7 @@ def margins(logits: NDArray[np.floating], labels: NDArray[np.int64]) -> Floats:
     return label_scores - logsumexp(scores, axis=1)
 
 
-def lira(target: Floats, shadows: Floats, inside: NDArray[np.bool_], online: bool) -> Floats:
+def lira(target: Floats, shadows: Floats, inside: Bools, online: bool) -> Floats:
     """The likelihood-ratio statistic of each sample, (n,); larger = more likely a member (Carlini et al. 2022).
 
     Means are of each sample; of fewer than 64 shadow models the deviations from them are pooled over the samples.
@@ -69,7 +67,7 @@ def lira(target: Floats, shadows: Floats, inside: NDArray[np.bool_], online: boo
     return (np.log(away) + ((target - out) / away) ** 2 / 2) - (np.log(near) + ((target - mean) / near) ** 2 / 2)
 
 
-def _normal(shadows: Floats, chosen: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _normal(shadows: Floats, chosen: Bools) -> tuple[Floats, Floats]:
     """Means (n,) and deviations (n,) of the chosen entries of each column."""
     count = chosen.sum(axis=0)
     if not count.all():
@@ -91,8 +89,7 @@ def fedmia(client: Floats, others: Floats) -> Floats:
     """
     from scipy.stats import norm
 
-    ranks: Floats = norm.cdf((client - others.mean(axis=0)) / (others.std(axis=0, ddof=1) + 1e-30))
-    return ranks
+    return norm.cdf((client - others.mean(axis=0)) / (others.std(axis=0, ddof=1) + 1e-30))
 
 
 class MembershipRates(NamedTuple):
@@ -113,7 +110,7 @@ class MembershipRates(NamedTuple):
     others: int
 
 
-def rates(statistic: Floats, member: NDArray[np.bool_], title: str = "") -> MembershipRates:
+def rates(statistic: Floats, member: Bools, title: str = "") -> MembershipRates:
     """
     Args:
         statistic: of each sample, (n,), members and others each in random order; larger = said to be a member.
@@ -135,7 +132,7 @@ def rates(statistic: Floats, member: NDArray[np.bool_], title: str = "") -> Memb
     )
 
 
-def _balanced_accuracy(statistic: Floats, member: NDArray[np.bool_]) -> float:
+def _balanced_accuracy(statistic: Floats, member: Bools) -> float:
     """Balanced accuracy by cross-fitting: on the samples of a threshold's own choice even noise scores above 0.5."""
     half, accuracies = np.zeros(len(member), dtype=bool), []
     for who in (member, ~member):
@@ -148,7 +145,7 @@ def _balanced_accuracy(statistic: Floats, member: NDArray[np.bool_]) -> float:
     return float(np.mean(accuracies))
 
 
-def _threshold(statistic: Floats, member: NDArray[np.bool_]) -> float:
+def _threshold(statistic: Floats, member: Bools) -> float:
     """Midway between two neighbouring values, where balanced accuracy is best; infinite: nobody, or everybody."""
     values = np.unique(statistic)
     inside, others = (np.sort(statistic[who]) for who in (member, ~member))
@@ -182,10 +179,10 @@ class Candidates(NamedTuple):
         member: bool (n,); the attacker is not given it.
     """
 
-    x: NDArray[np.float32]
-    y: NDArray[np.int64]
+    x: Vectors
+    y: Integers
     client: NDArray[np.int32]
-    member: NDArray[np.bool_]
+    member: Bools
 
 
 @OBSERVERS("membership")
@@ -237,7 +234,7 @@ class Membership(Recovery):
 
     def answer(
         self, challenge: Candidates, state: Arrays, knowledge: AttackerKnowledge, streams: Streams
-    ) -> NDArray[np.float64] | None:
+    ) -> Floats | None:
         from simfl.attacks.gradients import logits_of
 
         if "model" not in state:
@@ -255,8 +252,8 @@ class Membership(Recovery):
         return scores if width > 1 else scores[:, 0]
 
     def _of(
-        self, client: int, batch: Recovered, knowledge: AttackerKnowledge, x: NDArray[np.float32], y: NDArray[np.int64]
-    ) -> NDArray[np.float64] | None:
+        self, client: int, batch: Recovered, knowledge: AttackerKnowledge, x: Vectors, y: Integers
+    ) -> Floats | None:
         """What one batch of recovered updates tells of a client's samples; None = nothing."""
         of_client = batch.clients == client
         if not of_client.any() or (self.statistic in RANKS and len(of_client) < 3):
@@ -275,11 +272,11 @@ class Membership(Recovery):
         others = (margins(logits_of(knowledge, other, x), y) for other in models[~of_client])
         return fedmia(margins(mine, y), np.stack(list(others)))
 
-    def _statistic_of(self, logits: NDArray[np.float64], y: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _statistic_of(self, logits: Floats, y: Integers) -> Floats:
         return logits if self.statistic == "logits" else margins(logits, y)
 
     def score(
-        self, answer: NDArray[np.float64] | None, truth: GroundTruth, knowledge: AttackerKnowledge, streams: Streams
+        self, answer: Floats | None, truth: GroundTruth, knowledge: AttackerKnowledge, streams: Streams
     ) -> Finding:
         if answer is None:
             return Finding({})
@@ -314,7 +311,7 @@ def draw_candidates(
     return Candidates(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _alike(mine: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
+def _alike(mine: Integers, others: Integers) -> Integers:
     """Positions of pairs of the same class, (m, 2), as many as there are."""
     pairs = [
         list(zip(np.flatnonzero(mine == label), np.flatnonzero(others == label), strict=False))
@@ -337,7 +334,7 @@ def membership_finding(roc: MembershipRates) -> Finding:
     return Finding(numbers, curves=(roc.curve,))
 
 
-def _regression_finding(logits: NDArray[np.float64], member: NDArray[np.bool_], streams: Streams) -> Finding:
+def _regression_finding(logits: Floats, member: Bools, streams: Streams) -> Finding:
     """Logistic regression on the logits of half of the samples, judged on the other half (MIT thesis 2022, B.4.3).
 
     Nothing is found where either half has only members, or none.

@@ -20,9 +20,7 @@ SHOWN = "whose", "starts", "updates"
 
 
 class Recovered(NamedTuple):
-    """Updates, float32 (n, d), as the attacker knows them, of clients int32 (n,), and the models they began from, (n,
-    d).
-    """
+    """Updates, float32 (n, d), as the attacker knows them, of clients (n,), and the models they began from, (n, d)."""
 
     clients: NDArray[np.int32]
     starts: NDArray[np.float32]

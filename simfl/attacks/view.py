@@ -16,9 +16,7 @@ View = Annotated[
 
 
 def unread(setting: ScenarioView, view: View) -> list[tuple[str, str]]:
-    """Problems of an attack that would be shown less than there is to see: other equations for each coordinate, or
-    updates or sums that a stage codes.
-    """
+    """Problems of an attack that is shown less than there is: other equations a coordinate, coded updates or sums."""
     if setting.compression.subsamples:
         why = f"solves the same equations for all coordinates, but compression: {setting.compression.name} sends some"
         return [("", f"{why}; leave one of the two out")]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.audit.log import COLUMNS, Limits, Log, plain, sparse
 from simfl.core.errors import SimflError, suggestion
+from simfl.core.types import Bools, Floats, Integers
 from simfl.privacy.multiround.weight_reading import LARGEST
 
 WHOLE = re.compile(r"-?[0-9]{1,4000}")
@@ -32,7 +32,7 @@ NO_WEIGHT = "no weight; give one to every row, or leave the column out"
 
 MORE_DIGITS = f"the weight differs from another one only beyond the {DIGITS} digits that are read"
 
-Lines = tuple[str, NDArray[np.int64]]
+Lines = tuple[str, Integers]
 """What stands before the number of a row in a message, and the numbers of some rows."""
 
 
@@ -102,11 +102,7 @@ def likely_columns(header: Sequence[str], roles: Columns) -> str:
 
 
 def entries(
-    path: Path,
-    chunks: Iterable[tuple[NDArray[np.int64], Any]],
-    columns: Columns,
-    header: Sequence[str],
-    place: str = ":",
+    path: Path, chunks: Iterable[tuple[Integers, Any]], columns: Columns, header: Sequence[str], place: str = ":"
 ) -> Log:
     """The log of some tables of words.
 
@@ -125,7 +121,9 @@ def entries(
     for numbers, words in chunks:
         table, lines = words.fillna(""), (f"{path}{place}", numbers)
         for what in COLUMNS[:2]:
-            _check_labels(lines, what, table[columns[what]])
+            label = table[columns[what]].str
+            refuse_rows(lines, (label.strip() == "").to_numpy(), f"no {what}")
+            refuse_rows(lines, (label.len() > Limits.LETTERS).to_numpy(), f"a {what} of over {Limits.LETTERS} letters")
         weight = np.ones(len(table))
         if "weight" in columns:
             weight = read_weights(lines, table[columns["weight"]])
@@ -151,15 +149,6 @@ def entries(
     return Log(matrix, round_labels, client_labels, unused)
 
 
-def _check_labels(lines: Lines, what: str, column: Any) -> None:
-    """
-    Raises:
-        SimflError: a round or client is missing or too long.
-    """
-    refuse_rows(lines, (column.str.strip() == "").to_numpy(), f"no {what}")
-    refuse_rows(lines, (column.str.len() > Limits.LETTERS).to_numpy(), f"a {what} of over {Limits.LETTERS} letters")
-
-
 class _Labels:
     """Numbers the labels of a column in order of appearance, chunk after chunk."""
 
@@ -167,7 +156,7 @@ class _Labels:
         self.numbers: dict[str, int] = {}
         self._path, self._what = path, what
 
-    def places(self, column: Any) -> NDArray[np.int64]:
+    def places(self, column: Any) -> Integers:
         """The number of each row's label."""
         import pandas
 
@@ -176,7 +165,7 @@ class _Labels:
             raise SimflError(f"{self._path}: more than the {Limits.LABELS} {self._what} that are read")
         return np.array([self.numbers.setdefault(w.strip(), len(self.numbers)) for w in seen], dtype=np.int64)[codes]
 
-    def in_final_order(self, numbers_only: bool = False) -> tuple[list[Any], NDArray[np.int64]]:
+    def in_final_order(self, numbers_only: bool = False) -> tuple[list[Any], Integers]:
         """The labels in their final order, and the place there of each label by number.
 
         Whole numbers ascend, and are integers if all are written plainly (no 007); other words come in alphabetical
@@ -197,7 +186,7 @@ class _Labels:
         return [int(word) for word in words] if plainly else words, rank
 
 
-def read_weights(lines: Lines, column: Any) -> NDArray[np.float64]:
+def read_weights(lines: Lines, column: Any) -> Floats:
     """The weights of a pandas Series of words, (n,).
 
     Raises:
@@ -218,7 +207,7 @@ def read_weights(lines: Lines, column: Any) -> NDArray[np.float64]:
     return weight
 
 
-def refuse_rows(lines: Lines, wrong: NDArray[np.bool_], message: str) -> None:
+def refuse_rows(lines: Lines, wrong: Bools, message: str) -> None:
     """
     Raises:
         SimflError: a row is wrong; the message names the first one.
@@ -232,7 +221,7 @@ class LongWeights:
 
     def __init__(self) -> None:
         self._count = 0
-        self._marks: list[tuple[int, NDArray[np.int64] | None]] = []
+        self._marks: list[tuple[int, Integers | None]] = []
 
     def add(self, column: Any) -> None:
         """Takes in a chunk of words, a pandas Series (n,) of numbers."""
@@ -249,7 +238,7 @@ class LongWeights:
                 marks[some] = mark[codes]
         self._marks.append((len(column), marks))
 
-    def equal_but_written_otherwise(self, weight: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def equal_but_written_otherwise(self, weight: Floats) -> Bools:
         """Which of the weights of all chunks, (n,), are as doubles equal to one that has more digits, or others."""
         clash = np.zeros(len(weight), dtype=bool)
         if not self._count:

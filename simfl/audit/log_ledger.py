@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.certificate_words import IF_ONLY_SUMS, ONLY_SUMS, WORST, facts_of_a_log
 from simfl.core.errors import SimflError, amount
 from simfl.core.json_data import JsonObject
-from simfl.core.types import SERVER
+from simfl.core.types import SERVER, Floats
 from simfl.privacy.accountant import History, history_of_log
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.losses import epsilon_timeline
@@ -47,9 +46,9 @@ class Spent:
 
     stage: Stage
     delta: float
-    most: NDArray[np.float64]
-    median: NDArray[np.float64]
-    last: NDArray[np.float64]
+    most: Floats
+    median: Floats
+    last: Floats
     counted: bool = False
 
     @property
@@ -97,8 +96,7 @@ def stage_of(text: str, matrix: Any) -> Stage:
     if not stage.observer:
         noises = ", ".join(name for name, cls in STAGES.items() if cls.adds_noise)
         raise SimflError(f"--noise {text}: adds no noise; one of {noises} does")
-    by_name: Stage = stage
-    return by_name
+    return stage
 
 
 def spent(matrix: Any, noise: str, delta: float = 1e-5, dimension: int | None = None, alone: Any = None) -> Spent:
@@ -182,7 +180,7 @@ def ledger_of_log(
     every: int = 1,
     budget: int = BUDGET,
     colluders: tuple[int, ...] = COLLUDERS,
-    weak: NDArray[np.float64] | None = None,
+    weak: Floats | None = None,
     doubles: bool = False,
     tolerated: int | None = None,
 ) -> LogLedger:
@@ -274,5 +272,5 @@ def _interval(low: float, high: float) -> str:
     return f"{low:.4g}" if low == high else f"{low:.4g}..{high:.4g}"
 
 
-def _cells(values: NDArray[np.float64]) -> list[float | None]:
+def _cells(values: Floats) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]

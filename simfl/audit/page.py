@@ -125,7 +125,9 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
     numbered = all(isinstance(label, int) and abs(label) < 2**53 for label in report.rounds)
     trace, rounds = report.trace, np.array(report.rounds if numbered else range(len(report.rounds)), dtype=float)
     ledger = None if report.ledger is None else report.ledger.bounded
-    more = ledger is not None and _is_drawable(ledger)
+    worst = None if ledger is None else ledger.whole.worst
+    curves = () if worst is None else (worst.alone, *worst.lower, worst.everybody)
+    more = any(bool((np.isfinite(curve) & (curve > 0)).any()) for curve in curves)  # without noise there is none
     fig, panels = style.figure(2 + more, 1, wide=wide, height_in=4.6 + 2.3 * more, sharex=True)
     above, below = panels[0][0], panels[1][0]
     band = _corners(rounds, _carry_forward(trace.weak_lower, trace), _carry_forward(trace.weak_upper, trace))
@@ -151,12 +153,6 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
         below.set_xlim(rounds[0], rounds[-1])
     style.footnote(fig, [f"{OF_A_LOG}."])
     return fig
-
-
-def _is_drawable(ledger: BoundedLedger) -> bool:
-    """Whether some signal to noise is neither 0 nor infinite; without noise there is none."""
-    worst = ledger.whole.worst
-    return any(bool((np.isfinite(curve) & (curve > 0)).any()) for curve in (worst.alone, *worst.lower, worst.everybody))
 
 
 def _draw_ledger(axes: "Axes", rounds: NDArray[np.float64], ledger: BoundedLedger) -> None:

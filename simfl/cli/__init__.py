@@ -188,8 +188,7 @@ class _Commands(click.Group):
         return [*COMMANDS]  # ``list`` is one of the modules here
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        command: click.Command | None = import_module(f"simfl.cli.{name}").command if name in COMMANDS else None
-        return command
+        return import_module(f"simfl.cli.{name}").command if name in COMMANDS else None
 
     def resolve_command(
         self, context: click.Context, args: list[str]

@@ -19,7 +19,7 @@ from simfl.core.errors import SimflError, amount, suggestion
 if TYPE_CHECKING:
     from simfl.audit.audit_report import Report
     from simfl.audit.log import Log
-    from simfl.audit.log_ledger import LogLedger, Spent
+    from simfl.audit.log_ledger import LogLedger
 
 
 @click.command("audit")
@@ -118,13 +118,14 @@ def command(
         return follow_log(participation, _columns(columns), least, action, interval_s)
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
-    from simfl.audit.reading import read
+    from simfl.audit.log_ledger import spent
+    from simfl.audit.reading import count_unsummed, read
 
     _check_output(figure, participation, picture=True)
     _check_output(html, participation)
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, _columns(columns))
-    epsilons = None if noise is None else _spent(log, participation, noise, delta, dimension)
+    epsilons = None if noise is None else spent(log.used, noise, delta, dimension, count_unsummed(Path(participation)))
     colluding = _positions(names, log.clients, participation)
     known = _known_to(log, participation, colluding, colluders or 0)
     report = audit(known.matrix, known.rounds, known.clients, every, unused=known.unused, doubles=known.doubles,
@@ -134,24 +135,6 @@ def command(
         click.echo("weights are without clients' samples, which multiply them (training.weighting: samples)", err=True)
     _write(report, figure, html, Path(participation).name or participation)
     print_json(report.to_json()) if as_json else click.echo(text(report))
-
-
-def _spent(log: "Log", participation: str, noise: str, delta: float, dimension: int | None) -> "Spent":
-    """What noise in the sums leaves to be learned; of a run also of what it has sent and not summed."""
-    from simfl.audit.log_ledger import spent
-    from simfl.audit.reading import count_unsummed
-
-    return spent(log.used, noise, delta, dimension, count_unsummed(Path(participation)))
-
-
-def _known_to(log: "Log", participation: str, colluding: list[int], colluders: int) -> "Log":
-    """The sums that the server and these clients can make; refused where so many colluders may know more."""
-    from simfl.audit.reading import refuse_more_than_sums, with_coalition
-
-    known, exact = with_coalition(log, Path(participation), colluding)
-    if colluders or not exact:
-        refuse_more_than_sums(log, participation, "audit", len(set(colluding)) + colluders)
-    return known
 
 
 def _write(report: "Report", figure: Path | None, html: Path | None, title: str) -> None:
@@ -164,6 +147,16 @@ def _write(report: "Report", figure: Path | None, html: Path | None, title: str)
     if html is not None:
         write_atomically(html, page(report, title).encode())
         click.echo(f"Page: {html}", err=True)
+
+
+def _known_to(log: "Log", participation: str, colluding: list[int], colluders: int) -> "Log":
+    """The sums that the server and these clients can make; refused where so many colluders may know more."""
+    from simfl.audit.reading import refuse_more_than_sums, with_coalition
+
+    known, exact = with_coalition(log, Path(participation), colluding)
+    if colluders or not exact:
+        refuse_more_than_sums(log, participation, "audit", len(set(colluding)) + colluders)
+    return known
 
 
 def _check_colluders(names: tuple[str, ...], colluders: int | None, noise: str | None, ledger: bool) -> None:

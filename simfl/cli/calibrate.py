@@ -1,5 +1,6 @@
 """``simfl calibrate``"""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -37,8 +38,6 @@ def command(
     It says what the log could not tell apart: latency and bandwidth where every message has one size, speed and a fixed
     time of each job where every job has one number of samples.
     """
-    from dataclasses import asdict
-
     from simfl.core.storage.disk import write_atomically
     from simfl.network.shared_edges import ServerLink
     from simfl.remote.calibration import calibrate_shared, calibration_text, profiles_bytes

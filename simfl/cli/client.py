@@ -1,5 +1,6 @@
 """``simfl client``"""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -25,8 +26,6 @@ def command(address: str, token_file: Path, slot: int | None, name: str, throttl
     With --throttle it is slower than this machine: its line lets a token bucket's bytes through, and its work is
     waited for, in proportion to its samples. The results of the run do not depend on that; job_times.csv does.
     """
-    from dataclasses import replace
-
     from simfl.remote.client import join
     from simfl.remote.throttle import parse_throttle
 

@@ -22,7 +22,6 @@ from simfl.cli.sweep import (
 
 if TYPE_CHECKING:
     from simfl.experiments.compare.comparison import Comparison
-    from simfl.experiments.sweep.sweep_file import Request
 
 REPLICATIONS = 5
 BUDGETS = ("rounds", "time", "updates", "bytes")
@@ -84,7 +83,9 @@ def command(
 
     chosen, sweep_request = how(**options), read_request(file, grid, groups, cases, replications, plugins)
     configurations(sweep_request.axes)
-    plan = plan_sweep(sweep_request.scenario, sweep_request.axes, _replications(sweep_request), sweep_request.plugins)
+    seeds = any(axis.key == "seed" and len(axis.values) > 1 for axis in sweep_request.axes)
+    count = sweep_request.replications or (1 if seeds else REPLICATIONS)
+    plan = plan_sweep(sweep_request.scenario, sweep_request.axes, count, sweep_request.plugins)
     say_change(sweep_request, plan)
     say_how_to_watch(folder_of(plan, out, baseline, target_accuracy), quiet)
     with going_on(), shown(quiet) as watch:
@@ -96,12 +97,6 @@ def command(
     else:
         _print(comparison, at, as_csv)
     context.exit(FAILED_MEMBERS if "failed" in map(comparison.index.status, (m.digest for m in plan.members)) else 0)
-
-
-def _replications(sweep_request: "Request") -> int:
-    """As many as were asked for; one where seeds are listed."""
-    seeds = any(axis.key == "seed" and len(axis.values) > 1 for axis in sweep_request.axes)
-    return sweep_request.replications or (1 if seeds else REPLICATIONS)
 
 
 def _print(comparison: "Comparison", at: str | None, as_csv: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments, writable
+from simfl.core.errors import ScenarioError
 from simfl.core.json_data import JsonObject
 
 QUANTILES = {"min": 0.0, "10%": 0.1, "median": 0.5, "90%": 0.9, "max": 1.0}
@@ -27,7 +28,6 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], ou
     Nothing is trained. With --out NAME.svg the label histogram is drawn; NAME.csv holds its numbers, and
     NAME-samples.csv every client's samples by their position in the training part.
     """
-    from simfl.core.errors import ScenarioError
     from simfl.core.rng import Streams
     from simfl.learning.supervised import Supervised
     from simfl.report.saving import format_of

@@ -7,6 +7,7 @@ import click
 
 from simfl.cli import completing
 from simfl.cli.shared import as_json, load_plugins, plugin_option, print_json
+from simfl.core.errors import suggestion
 from simfl.core.json_data import JsonObject
 
 SCENARIOS = "scenarios"
@@ -31,8 +32,6 @@ def command(family: str | None, plugins: tuple[Path, ...], as_json: bool) -> Non
     load_plugins(plugins)
     known = catalogue()
     if family is not None and family not in known:
-        from simfl.core.errors import suggestion
-
         near = suggestion(PLURALS.get(family, family), [*known, SCENARIOS])
         raise click.UsageError(f"no family {family!r}{near or '.'} The families are {', '.join(known)}.")
     chosen = known if family is None else {family: known[family]}

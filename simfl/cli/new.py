@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from simfl.cli import completing
+from simfl.core.errors import SimflError, suggestion
 
 FIRST = "quickstart"
 
@@ -25,7 +26,6 @@ def command(name: str, builtin: str) -> None:
 
     What is there already is not overwritten.
     """
-    from simfl.core.errors import SimflError, suggestion
     from simfl.scenario.builtin import builtins
     from simfl.scenario.scaffold import draft
 

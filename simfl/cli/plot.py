@@ -10,10 +10,7 @@ from simfl.cli.shared import ResultsPath, figure_plugin_option, load_plugins
 WIDTHS_IN = {"column": 3.4, "page": 7.0}
 """Widths of one and of two columns of a paper, inches."""
 
-FONTS = {
-    "sans": {},
-    "serif": {"font_family": "STIXGeneral", "mathtext_fontset": "stix"},
-}
+FONTS = {"sans": {}, "serif": {"font_family": "STIXGeneral", "mathtext_fontset": "stix"}}
 
 
 class _Figures(click.Command):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simfl.cli import completing
+from simfl.core.errors import SimflError
 from simfl.runs.tracking import TRACKERS
 
 if TYPE_CHECKING:
@@ -135,7 +136,6 @@ def load_plugins(plugins: tuple[Path, ...]) -> None:
     Raises:
         SimflError: one does not load.
     """
-    from simfl.core.errors import SimflError
     from simfl.scenario import plugin_files
 
     for path in plugins:
@@ -190,8 +190,6 @@ def writable(file: Path, option: str) -> None:
     Raises:
         SimflError: its folder is not there or not writable, or a folder has its name.
     """
-    from simfl.core.errors import SimflError
-
     folder = file.parent
     if not folder.is_dir():
         raise SimflError(f"{option} {file}: there is no folder {folder}")

@@ -200,8 +200,7 @@ def _submit(plan: Any, out: Path, folder: Path, chosen: Any, options: str, as_js
         click.echo(f"array {array.job} is still at work: {amount(array.tasks, 'task')} queued or running", err=True)
     else:
         click.echo(
-            f"submitted array {array.job}: {amount(array.tasks, 'task')} for {amount(array.runs, 'run')}",
-            err=True,
+            f"submitted array {array.job}: {amount(array.tasks, 'task')} for {amount(array.runs, 'run')}", err=True
         )
     if as_json:
         print_json({"path": str(folder), "digest": plan.digest, **asdict(array)})

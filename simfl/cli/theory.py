@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments
-from simfl.core.certificate_words import ONLY_SUMS, WORST, basis, basis_facts
-from simfl.core.errors import amount
+from simfl.core.certificate_words import (
+    AND,
+    AT_DELTA,
+    ONLY_SUMS,
+    WORST,
+    against,
+    basis,
+    basis_facts,
+    premises_of,
+    taking_for_granted,
+)
+from simfl.core.errors import MissingError, ScenarioError, SimflError, amount
 from simfl.core.json_data import JsonObject
 
 if TYPE_CHECKING:
@@ -127,7 +137,6 @@ def _doubts(scenario: "Scenario") -> list[str]:
 
 def _bases(scenario: "Scenario", guarantee: object, delta: float | None) -> "dict[str, Column]":
     """What stands beside the certificates that are printed, by what is printed."""
-    from simfl.core.certificate_words import AND, AT_DELTA, against, premises_of, taking_for_granted
     from simfl.core.columns import GUARANTEES
     from simfl.privacy.dp.accountants.zero_out import ZeroOut
 
@@ -159,8 +168,6 @@ def _print_known(known: JsonObject) -> None:
 
 def _against_any(guarantee: dict[str, int | None] | None, colluders: int, clients: int, tolerated: int) -> JsonObject:
     """The guarantee against the server and any of so many clients; 1 where the protocol does not tolerate so many."""
-    from simfl.core.errors import SimflError
-
     if colluders >= clients:
         raise SimflError(f"--colluders {colluders}: leaves none of {amount(clients, 'client')}; at most {clients - 1}")
     known = (guarantee or {}).items()
@@ -188,7 +195,6 @@ def _tolerance(protocol: "Protocol", most: int, colluders: int, sure: bool) -> s
 def _samples_and_sums(scenario: "Scenario") -> tuple[Any, JsonObject]:
     """Training samples of each client, (clients,) or None where the data are missing; what is known of the sums."""
     from simfl.agents.aggregation.expected import expected_costs
-    from simfl.core.errors import MissingError, ScenarioError
     from simfl.runs.run import build
 
     try:
@@ -202,8 +208,6 @@ def _samples_and_sums(scenario: "Scenario") -> tuple[Any, JsonObject]:
 
 def _real_costs(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], scenario: "Scenario") -> JsonObject:
     """What a protocol of masks costs here beside what is taken for granted; empty where nothing is, or none fits."""
-    from simfl.core.errors import SimflError
-
     name = "basecagg" if scenario.training.asynchronous else "secagg"
     if not scenario.secagg.assumes:
         return {}
@@ -258,10 +262,7 @@ def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:
     yield "time", _time(sums)
     if "transfer_s" in sums:
         alone, shared = sums["transfer_s"]["alone"], sums["transfer_s"]["shared"]
-        yield (
-            "bandwidth",
-            f"{shared:.6g} s a round as equal clients share the link; {alone:.6g} s without others",
-        )
+        yield ("bandwidth", f"{shared:.6g} s a round as equal clients share the link; {alone:.6g} s without others")
 
 
 def _time(sums: JsonObject) -> str:

@@ -1,19 +1,43 @@
 """``simfl validate``"""
 
 import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from simfl.cli import completing
 from simfl.cli.shared import as_json, load, plugin_option, print_json
+from simfl.core.errors import MissingError, PluginError, ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
+from simfl.core.rng import Streams
 
 if TYPE_CHECKING:
-    from simfl.runs.preflight import Preflight
+    from simfl.scenario import Problem, Scenario
 
 WRONG, MISSING = 2, 5
+
+MANY_CLIENTS = 1_000_000
+"""For more clients even the arrays of latencies and rates take their time."""
+
+
+@dataclass
+class Preflight:
+    """What a valid scenario would still meet when it is built, found without running it.
+
+    Attributes:
+        problems: why it cannot be built, each with its place.
+        missing: what is not here (data, extras, devices) and how to get it.
+        unchecked: what was not looked at.
+        cautions: what works, but is perhaps not what was meant.
+    """
+
+    problems: list["Problem"] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+    cautions: list[str] = field(default_factory=list)
 
 
 @click.command("validate", short_help="Check scenario files.")
@@ -67,7 +91,6 @@ def refuse_spaces(words: tuple[str, ...]) -> None:
         SimflError: with the right way.
     """
     if "=" in words:
-        from simfl.core.errors import SimflError
         from simfl.scenario.overrides import FORM, spaced_override
 
         if (spaced := spaced_override(words)) is not None:
@@ -76,10 +99,8 @@ def refuse_spaces(words: tuple[str, ...]) -> None:
 
 def _check(
     file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], deep: bool
-) -> tuple["Preflight", str | None]:
+) -> tuple[Preflight, str | None]:
     """What was found, and the digest of a scenario in which nothing is wrong."""
-    from simfl.core.errors import MissingError, ScenarioError
-    from simfl.runs.preflight import Preflight, run_preflight
     from simfl.scenario import InvalidScenario
 
     try:
@@ -97,8 +118,6 @@ def _check(
 
 def _check_plugins(file: str, needed: list[Path]) -> JsonObject:
     """What probes say of the plugins of a file, which may need those of others."""
-    from dataclasses import asdict
-
     from simfl.cli.validate_plugins import judged_file
 
     try:
@@ -119,7 +138,7 @@ def _print_plugins(report: JsonObject) -> None:
         click.echo(f"{report['file']}: {words}", err=True)
 
 
-def _report(file: str, preflight: "Preflight", digest: str | None) -> JsonObject:
+def _report(file: str, preflight: Preflight, digest: str | None) -> JsonObject:
     problems = [
         {
             "source": p.place.source,
@@ -134,7 +153,7 @@ def _report(file: str, preflight: "Preflight", digest: str | None) -> JsonObject
     return about | {"missing": preflight.missing, "unchecked": preflight.unchecked, "cautions": preflight.cautions}
 
 
-def _print(file: str, preflight: "Preflight", digest: str | None) -> None:
+def _print(file: str, preflight: Preflight, digest: str | None) -> None:
     from simfl.scenario import InvalidScenario
 
     if preflight.problems:
@@ -147,3 +166,46 @@ def _print(file: str, preflight: "Preflight", digest: str | None) -> None:
             click.echo(f"{file}: not checked without --deep: {'; '.join(preflight.unchecked)}")
         for caution in preflight.cautions:
             click.echo(f"{file}: note: {caution}")
+
+
+def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
+    """Builds the network and the devices, and compares the headers of the data with the model.
+
+    Fast, and without torch as far as the built-in choices go. With ``deep`` everything is loaded and built as for a
+    run.
+    """
+    preflight = Preflight(cautions=[*scenario.notes, *scenario.cautions()])
+
+    def attempt(build: Callable[[], Any]) -> Any:
+        try:
+            return build()
+        except ScenarioError as error:
+            preflight.problems += scenario.locate(error).problems
+        except PluginError as error:
+            wrong = ScenarioError("training", str(error))
+            preflight.problems += scenario.locate(wrong).problems
+        except MissingError as error:
+            preflight.missing.append(str(error))
+        return None
+
+    if deep:
+        from simfl.runs.run import build
+
+        attempt(lambda: build(scenario))
+        return preflight
+    if not type(scenario.training).__module__.startswith("simfl."):  # simfl's own rules name servers that are there
+        from simfl.agents.servers import server_of
+
+        attempt(lambda: server_of(scenario.training))
+    from simfl.runs.client_links import build_links
+
+    streams, devices = Streams(scenario.seed), scenario.devices
+    if scenario.clients > MANY_CLIENTS:
+        preflight.unchecked.append(f"what is drawn for each of {scenario.clients:,} clients")
+    else:
+        if (links := attempt(lambda: build_links(scenario, streams))) is not None:
+            attempt(lambda: devices.availability.build(scenario, streams, links.names))
+        attempt(lambda: devices.computation.build(scenario, streams))
+        attempt(lambda: devices.failure.build(scenario, streams))
+    preflight.unchecked += attempt(lambda: scenario.learning.preview(scenario)) or []
+    return preflight

@@ -10,9 +10,17 @@ import numpy as np
 from simfl.cli.view_text import BY
 from simfl.core.registration.family_index import FAMILIES, plugin_failure
 from simfl.privacy.certify.chain import is_known
-from simfl.probes.declarations import refuted_codes, refuted_masks, refuted_rows
+from simfl.probes.declarations import (
+    Data,
+    better_unsaid,
+    certificates,
+    claims,
+    parse,
+    refuted_codes,
+    refuted_masks,
+    refuted_rows,
+)
 from simfl.probes.simulate import DIMENSION, simulate
-from simfl.probes.stripping import Data, better_unsaid, certificates, claims, parse
 from simfl.probes.sums import refutations
 from simfl.scenario import Scenario
 from simfl.scenario.plugin_files import load

@@ -1,6 +1,7 @@
 """``simfl watch``"""
 
 from pathlib import Path
+from threading import Event
 
 import click
 
@@ -26,8 +27,6 @@ def command(folder: Path, port: int, terminal: bool) -> None:
 
             follow(watched)
         else:
-            from threading import Event
-
             from simfl.report.live.page_server import ADDRESS, serve_page
 
             with serve_page(watched, port) as server:

@@ -192,7 +192,7 @@ PERSONAL = Registry[ClientAlgorithm](
     protocol=ClientAlgorithm,
     modules=modules_of(
         "simfl.clients",
-        ditto="personal.ditto",
+        ditto="personal.local",
         fedbn="personal.private_layers",
         fedltn="personal.fedltn",
         fine_tune="personal.local",

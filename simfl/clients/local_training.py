@@ -63,8 +63,7 @@ class LocalTraining:
     @property
     def algorithm(self) -> ClientAlgorithm:
         """The client algorithm in use."""
-        algorithm: ClientAlgorithm = self.personal.combine(self.client)
-        return algorithm
+        return self.personal.combine(self.client)
 
     @property
     def descends(self) -> bool:

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Annotated, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.payload import VALUE_BYTES, PayloadPart
@@ -14,9 +12,7 @@ from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Job
-
-Vectors = NDArray[np.float32]
+from simfl.core.types import Integers, Job, Vectors
 
 COORDINATES = PayloadPart("which coordinates of its update it sends", "mask", instead="compression: random_k")
 """Sent where each client sends other ones: a coordinate of the sum may then hold one client alone."""
@@ -70,7 +66,6 @@ class Compression(Plugin, Protocol):
     @abstractmethod
     def size_bytes(self, dimension: int) -> int:
         """Of an update of so many coordinates on the wire."""
-        ...
 
     def length(self, dimension: int) -> int:
         """Coordinates, of so many, that all clients of a round send; all others are 0 in their sum."""
@@ -81,14 +76,13 @@ class Compression(Plugin, Protocol):
         """Whether an update that stays may lose other coordinates in each round; a compression has to deny it."""
         return True
 
-    def coordinates(self, dimension: int, number: int, streams: Streams) -> NDArray[np.int64] | None:
+    def coordinates(self, dimension: int, number: int, streams: Streams) -> Integers | None:
         """Which coordinates all clients of round (or selection) ``number`` send, int64 (k,), ascending; None = all."""
         return None
 
     @abstractmethod
     def client(self, vectors: Vectors, jobs: tuple[Job, ...], streams: Streams) -> Vectors:
         """What the server reads of the messages of n clients, (n, d), of their vectors, finite, (n, d)."""
-        ...
 
 
 COMPRESSIONS = Registry[Compression](

@@ -3,10 +3,9 @@
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.compression.base import Vectors
+from simfl.core.types import Floats, Integers, Vectors
 
 SCALE_BYTES = 4
 """Of a bucket's scale on the wire."""
@@ -21,18 +20,17 @@ def count(dimension: int, bucket: int | None) -> int:
     return 0 if not dimension else 1 if bucket is None else -(-dimension // bucket)
 
 
-def lengths(dimension: int, bucket: int | None) -> NDArray[np.int64]:
+def lengths(dimension: int, bucket: int | None) -> Integers:
     """Coordinates in each bucket, (m,)."""
-    edges = np.append(starts(dimension, bucket), dimension)
-    return np.diff(edges)
+    return np.diff(np.append(starts(dimension, bucket), dimension))
 
 
-def starts(dimension: int, bucket: int | None) -> NDArray[np.int64]:
+def starts(dimension: int, bucket: int | None) -> Integers:
     """The first coordinate of each bucket, (m,)."""
     return np.arange(count(dimension, bucket), dtype=np.int64) * (bucket or dimension)
 
 
-def sums(values: NDArray[np.float64], bucket: int | None) -> NDArray[np.float64]:
+def sums(values: Floats, bucket: int | None) -> Floats:
     """The sum of each bucket of rows (n, d), (n, m)."""
     return np.add.reduceat(values, starts(values.shape[1], bucket), axis=1)
 

@@ -4,15 +4,14 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.compression import buckets
-from simfl.compression.base import COMPRESSIONS, LEVELS, Compression, Vectors, at_most_dense
+from simfl.compression.base import COMPRESSIONS, LEVELS, Compression, at_most_dense
 from simfl.core.payload import PayloadPart
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Job
+from simfl.core.types import Floats, Job, Vectors
 
 
 @COMPRESSIONS("quantise")
@@ -59,7 +58,7 @@ class Quantise(Compression):
         return np.copysign(scales * (level / self.levels), vectors).astype(np.float32)
 
 
-def _uniform(jobs: tuple[Job, ...], dimension: int, streams: Streams) -> NDArray[np.float64]:
+def _uniform(jobs: tuple[Job, ...], dimension: int, streams: Streams) -> Floats:
     """A uniform number for each coordinate of each job's update, float64 (n, d)."""
     uniform = np.empty((len(jobs), dimension))
     for row, job in zip(uniform, jobs, strict=True):

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.compression.base import COMPRESSIONS, COORDINATES, Compression, Share, Vectors, count_share
+from simfl.compression.base import COMPRESSIONS, COORDINATES, Compression, Share, count_share
 from simfl.core.payload import VALUE_BYTES, PayloadPart
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Job
+from simfl.core.types import Integers, Job, Vectors
 
 
 @COMPRESSIONS("random_k")
@@ -45,7 +44,7 @@ class RandomK(Compression):
     def length(self, dimension: int) -> int:
         return count_share(self.share, dimension)
 
-    def coordinates(self, dimension: int, number: int, streams: Streams) -> NDArray[np.int64]:
+    def coordinates(self, dimension: int, number: int, streams: Streams) -> Integers:
         chosen = streams("compression/random_k", number).choice(
             dimension, count_share(self.share, dimension), replace=False
         )

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from simfl.compression import buckets
-from simfl.compression.base import COMPRESSIONS, LEVELS, Compression, ErrorFeedback, Vectors, at_most_dense
+from simfl.compression.base import COMPRESSIONS, LEVELS, Compression, ErrorFeedback, at_most_dense
 from simfl.core.payload import PayloadPart
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Job
+from simfl.core.types import Job, Vectors
 
 
 @COMPRESSIONS("sign")

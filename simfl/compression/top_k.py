@@ -11,14 +11,13 @@ from simfl.compression.base import (
     Compression,
     ErrorFeedback,
     Share,
-    Vectors,
     at_most_dense,
     count_share,
 )
 from simfl.core.payload import VALUE_BYTES, PayloadPart
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Job
+from simfl.core.types import Job, Vectors
 
 
 @COMPRESSIONS("top_k")

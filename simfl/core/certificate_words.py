@@ -93,9 +93,7 @@ def assumptions(column: "Column") -> list[str]:
 
 
 def basis(column: "Column") -> str:
-    """What stands beside a certificate, in words, such as ``against the server; protects ... (if only sums are
-    seen)``.
-    """
+    """What stands beside a certificate, in words: ``against the server; protects ... (if only sums are seen)``."""
     text = AND.join(each for each in _clauses(column) if each != IF_ONLY_SUMS)
     return f"{text} {IF_ONLY_SUMS}" if ONLY_SUMS in assumptions(column) else text
 
@@ -197,9 +195,7 @@ def comparable(one: Sequence[str], other: Sequence[str]) -> bool:
 def unlike_sentences(
     configurations: "Mapping[str, Mapping[str, Sequence[str]]]", columns: "Mapping[str, Column]"
 ) -> list[str]:
-    """In words, without full stops, which certificates cannot be compared, and in what they differ; of what
-    :func:`promises` says of each configuration.
-    """
+    """In words, without full stops, which certificates cannot be compared, and why; of what :func:`promises` says."""
     of: dict[str, dict[tuple[str, ...], list[str]]] = {}
     for label, each in configurations.items():
         for name, clauses in each.items():

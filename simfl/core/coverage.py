@@ -57,9 +57,7 @@ def looks_ahead(setting: ScenarioView) -> bool:
 
 
 def blind_noise(setting: ScenarioView) -> str:
-    """Why clients cannot add noise themselves, all of it or parts, where they do not know what is summed; empty where
-    they do.
-    """
+    """Why clients cannot add noise themselves, or parts of it, not knowing what is summed; empty where they do."""
     if not looks_ahead(setting):
         return ""
     why = "noises an update at its client before the model exists that it is to be compared with"
@@ -137,11 +135,6 @@ def changing_lengths(setting: ScenarioView) -> str:
     return next((f"privacy.stages: {stage.name}" for stage in (*after, *moving)), "")
 
 
-def _at_client(stage: "Stage") -> bool:
-    """Whether each client adds noise that protects its update by itself."""
-    return stage.adds_noise is not None and stage.adds_noise.where == "client"
-
-
 def keeps_short(stage: "Stage") -> bool:
     """Whether coordinates that are 0 stay 0 at the client."""
     noisy = stage.adds_noise is not None and stage.adds_noise.where != "server"
@@ -178,7 +171,8 @@ def exposing(setting: ScenarioView) -> tuple[PayloadPart, ...]:
 def forms(setting: ScenarioView) -> dict[str, str]:
     """In which form each part reaches the server: ``masked``, ``noisy`` or ``clear``, by the part's name."""
     protocol, hidden = setting.secagg, frozenset[str]()
-    noisy = frozenset[str]().union(*(stage.covers for stage in setting.privacy.stages if _at_client(stage)))
+    stages = (stage for stage in setting.privacy.stages if stage.adds_noise and stage.adds_noise.where == "client")
+    noisy = frozenset[str]().union(*(stage.covers for stage in stages))
     if noisy:  # what compression tells is of the noisy update
         noisy |= {part.kind for part in setting.compression.exposes(setting)}
     if not protocol.shows_updates:

@@ -63,15 +63,11 @@ class PluginError(SimflError):
     exit_code = 1
 
     def __init__(self, plugin: object, message: str) -> None:
-        super().__init__(f"{_plugin_name(plugin)}: {message}")
+        cls = type(plugin)
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
+        place = basename(file) if cls.__module__.startswith(PLUGIN_FILE) and file else cls.__module__
+        super().__init__(f"{plugin if isinstance(plugin, str) else f'{place}.{cls.__qualname__}'}: {message}")
         self.message = message
-
-
-def _plugin_name(plugin: object) -> str:
-    cls = type(plugin)
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-    place = basename(file) if cls.__module__.startswith(PLUGIN_FILE) and file else cls.__module__
-    return plugin if isinstance(plugin, str) else f"{place}.{cls.__qualname__}"
 
 
 class ExhaustedError(SimflError):

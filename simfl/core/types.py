@@ -17,6 +17,13 @@ SERVER = -1
 Arrays = dict[str, Any]
 """Named numpy arrays and scalars: a state that a checkpoint can hold."""
 
+Vectors = NDArray[np.float32]
+"""Models and updates, one, (d,), or several, (n, d)."""
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
 Name = Annotated[
     str,
     Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$"),

@@ -116,7 +116,9 @@ class NodeSelection:
                 self.reports[name][client] = values[name]
         nodes = self._nodes(members)
         if members.size and self.log:
-            append_entries(self.log, [LogEntry(self.round, *pair) for pair in zip(members.tolist(), nodes)])
+            heading = "" if self.log.exists() else ",".join(HEADER) + "\n"
+            with self.log.open("a", encoding="utf-8", newline="") as file:
+                file.write(heading + "".join(f"{self.round},{m},{node}\n" for m, node in zip(members.tolist(), nodes)))
         self._count(self.round, members)
         self.state = observe(self.policy, self._view(np.ones(self.clients, dtype=bool)), members)
         self.round += 1
@@ -222,12 +224,3 @@ def read_entries(path: Path, clients: int) -> list[LogEntry]:
                 raise SimflError(f"{path}:{number}: round {entry.round} stands behind round {entries[-1].round}")
             entries.append(entry)
     return entries
-
-
-def append_entries(path: Path, entries: Sequence[LogEntry]) -> None:
-    """Writes the entries of a round behind those of earlier ones."""
-    lines = [",".join(map(str, entry)) for entry in entries]
-    if not path.exists():
-        lines.insert(0, ",".join(HEADER))
-    with path.open("a", encoding="utf-8", newline="") as file:
-        file.write("".join(f"{line}\n" for line in lines))

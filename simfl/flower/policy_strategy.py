@@ -77,7 +77,8 @@ class PolicyStrategy(Strategy):  # type: ignore[misc]  # Flower is no requiremen
         """The strategy's aggregate of the units that are whole; no model where there is none."""
         by_node = {reply.metadata.src_node_id: reply for reply in replies if not reply.has_error()}
         values = {node: self._values(reply) for node, reply in by_node.items()}
-        nodes = self.selection.conclude({node: all_of for node, all_of in values.items() if _in_a_sum(all_of)})
+        # an update of weight 0 hides nobody
+        nodes = self.selection.conclude({node: of for node, of in values.items() if of.get("samples", 1.0) > 0})
         _log.info("aggregate_train: %s of %s nodes are aggregated", len(nodes), len(self.sent_s))
         return self.strategy.aggregate_train(server_round, [by_node[node] for node in nodes]) if nodes else (None, None)
 
@@ -110,11 +111,6 @@ class PolicyStrategy(Strategy):  # type: ignore[misc]  # Flower is no requiremen
                 raise SimflError(f"node {node} reports no '{key}', and the policy reads {name}: have clients put it in "
                                  f"their MetricRecord, or say its name: metrics={{'{name}': NAME}}")  # fmt: skip
         return values
-
-
-def _in_a_sum(values: Mapping[str, float]) -> bool:
-    """Whether an update counts: one of weight 0 hides nobody."""
-    return values.get("samples", 1.0) > 0
 
 
 class SelectedNodes:

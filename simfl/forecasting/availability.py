@@ -11,12 +11,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
+from simfl.core.types import Bools, Floats, Integers
 from simfl.forecasting.policies import SeenPolicy
-
-Floats = NDArray[np.float64]
 
 DAY_S = 86_400.0
 BINS = 8
@@ -55,8 +53,8 @@ class Observed(NamedTuple):
         skipped: rounds that summed nobody.
     """
 
-    took_part: NDArray[np.bool_]
-    bins: NDArray[np.int64]
+    took_part: Bools
+    bins: Integers
     sums: int
     skipped: int
 
@@ -84,7 +82,7 @@ class AvailabilityFit:
     sums: int
     skipped: int
     rounds: int
-    last: NDArray[np.bool_]
+    last: Bools
 
     def draw(self, rng: np.random.Generator) -> "AvailabilityDraw":
         """One set of parameters that the log allows."""
@@ -118,8 +116,7 @@ class AvailabilityFit:
 
     def mean_rates(self) -> Floats:
         """Expected rates of taking part, (M, B)."""
-        rates: Floats = np.tensordot(self.strength, self.alpha / (self.alpha + self.beta), 1)
-        return rates
+        return np.tensordot(self.strength, self.alpha / (self.alpha + self.beta), 1)
 
 
 @dataclass
@@ -139,11 +136,10 @@ def too_few(rates: Floats, need: int) -> Floats:
         shifted = counts * rate
         counts = counts - shifted
         counts[..., 1:] += shifted[..., :-1]
-    below: Floats = counts.sum(axis=-1)
-    return below
+    return counts.sum(axis=-1)
 
 
-def observe(rows: NDArray[np.bool_], seen: SeenPolicy, times_s: Floats | None) -> Observed:
+def observe(rows: Bools, seen: SeenPolicy, times_s: Floats | None) -> Observed:
     """What a log shows of its units."""
     units = int(seen.units.max()) + 1
     first = np.array([int(np.argmax(seen.units == unit)) for unit in range(units)])
@@ -154,10 +150,9 @@ def observe(rows: NDArray[np.bool_], seen: SeenPolicy, times_s: Floats | None) -
     return Observed(rows[keep][:, first], bins[keep], 0 if seen.relation == "all" else seen.sums, skipped)
 
 
-def parts_of_day(times_s: Floats) -> NDArray[np.int64]:
+def parts_of_day(times_s: Floats) -> Integers:
     """The part of the day of some times, from 0."""
-    parts: NDArray[np.int64] = (times_s % DAY_S // (DAY_S / BINS)).astype(np.int64)
-    return parts
+    return (times_s % DAY_S // (DAY_S / BINS)).astype(np.int64)
 
 
 def fit(seen: Observed, model: str) -> AvailabilityFit:
@@ -214,7 +209,7 @@ def pair_rate(rates: Floats, memory: float | Floats, sums: int) -> Floats:
     return np.clip(rates * (1 + (1 - available) / np.maximum(available, 1e-9) * memory), 0, 1)
 
 
-def _memory(fitted: AvailabilityFit, rows: NDArray[np.bool_]) -> Floats:
+def _memory(fitted: AvailabilityFit, rows: Bools) -> Floats:
     """Posterior of the correlation between rounds, from pairs of rounds."""
     rates = fitted.mean_rates()[:, 0]
     both, one = (rows[1:] & rows[:-1]).sum(axis=0), rows[:-1].sum(axis=0)
@@ -278,13 +273,13 @@ def choose(seen: Observed, timed: bool, rng: np.random.Generator, model: str | N
     return ModelChoice(fit(seen, model or near[0]), scores, _drift(seen, rng), model is not None)
 
 
-def _surely_better(values: NDArray[np.float64], others: NDArray[np.float64]) -> bool:
+def _surely_better(values: Floats, others: Floats) -> bool:
     """Whether log-likelihoods of the same rounds differ by more than two standard errors."""
     difference = values - others
     return float(difference.mean()) > 2 * float(difference.std()) / np.sqrt(len(difference))
 
 
-def _held_out(fitted: AvailabilityFit, seen: Observed, cut: int) -> NDArray[np.float64]:
+def _held_out(fitted: AvailabilityFit, seen: Observed, cut: int) -> Floats:
     """Log-likelihood of each round from ``cut`` on, units taken one by one."""
     rates = fitted.mean_rates()
     rates = np.clip(rates[:, seen.bins[cut:] % rates.shape[1]].T, 1e-4, 1 - 1e-4)
@@ -294,8 +289,7 @@ def _held_out(fitted: AvailabilityFit, seen: Observed, cut: int) -> NDArray[np.f
         again = pair_rate(rates, memory, fitted.sums)
         rates = np.clip(np.where(before, again, rates * (1 - again) / (1 - rates)), 1e-4, 1 - 1e-4)
     rows = seen.took_part[cut:]
-    values: NDArray[np.float64] = np.where(rows, np.log(rates), np.log1p(-rates)).sum(axis=1)
-    return values
+    return np.where(rows, np.log(rates), np.log1p(-rates)).sum(axis=1)
 
 
 def _drift(seen: Observed, rng: np.random.Generator) -> float:
@@ -306,7 +300,7 @@ def _drift(seen: Observed, rng: np.random.Generator) -> float:
     counts = np.array([rows[run].sum(axis=0) for run in runs])
     half = len(runs) // 2
 
-    def difference(order: NDArray[np.int64]) -> float:
+    def difference(order: Integers) -> float:
         one, two = counts[order[:half]].sum(axis=0), counts[order[half:]].sum(axis=0)
         return float(((one - two) ** 2 / np.maximum(one + two, 1)).sum())
 

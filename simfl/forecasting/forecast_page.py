@@ -107,9 +107,7 @@ def _cells(of: "Forecast", row: Any) -> tuple[str, ...]:
 
 
 def drawing(policies: list[str], table: "DataFrame", wide: bool = True) -> "Figure":
-    """The figure of some policies' rounds, as wide as a page or else as a phone; call it under
-    :func:`simfl.report.style.settings`.
-    """
+    """The figure of some policies' rounds, page- or phone-wide; call it under :func:`simfl.report.style.settings`."""
     from simfl.report import style
 
     shown = [name for name in PANELS if (table.quantity == name).any()]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from simfl.core.certificate_words import facts_of_a_log
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
+from simfl.experiments.compare.intervals import paired_difference
 from simfl.forecasting.availability import ModelChoice
 from simfl.forecasting.forecast_text import CALIBRATION, limits_of
 from simfl.forecasting.futures import CHECKPOINTS, FuturePlan, Outcome, checkpoints, plan
@@ -128,8 +129,6 @@ class Forecast:
         policy, ``futures`` in which it is better, and both means.
         """
         from pandas import DataFrame
-
-        from simfl.experiments.compare.intervals import paired_difference
 
         first, rows = self._numbers(0), []
         for policy, text in list(enumerate(self.policies))[1:]:

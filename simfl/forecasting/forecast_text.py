@@ -70,7 +70,7 @@ def _verdict(of: "Forecast", policy: int) -> str:
     exposed = of.exposed_counts(policy)[:, -1]
     low, middle, high = (int(np.quantile(exposed, q, method="inverted_cdf")) for q in (0.1, 0.5, 0.9))
     any_new = float(((since >= 0) & (since < of.plan.horizon)).any(axis=1).mean())
-    start = "as now" if policy == 0 else f"from {_from(of)} on"
+    start = "as now" if policy == 0 else f"from round {of.past.label(of.plan.change_over)} on"
     basis = f"against the server {WORST} {IF_ONLY_SUMS}"
     them = amount(already, "client") if already else "nobody"
     exposed_now = f"{them} {'is' if already < 2 else 'are'} exposed already{' for certain' if of.past.doubtful else ''}"
@@ -92,10 +92,6 @@ def _when(of: "Forecast", since: NDArray[np.int32]) -> str:
     when = np.median(of.outcomes[0].time_s, axis=0)[first]
     dated = f", {date(float(when))} UTC" if of.past.dated else ""
     return f", in half of the futures by round {of.past.label(first)}{dated}"
-
-
-def _from(of: "Forecast") -> str:
-    return f"round {of.past.label(of.plan.change_over)}"
 
 
 def _clients(of: "Forecast") -> list[str]:
@@ -136,12 +132,14 @@ def _differences(of: "Forecast") -> list[str]:
 
 def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice) -> list[str]:
     """What is not known of this log's future."""
+    first = np.where(past.rows.any(axis=0), past.rows.argmax(axis=0), -1)
+    newcomers = int((first >= len(past.rows) * 3 // 4).sum())
     said = [
         "A policy that looks at losses, durations or earlier sums (oort, fedcs, guarded) leaves a log that may look "
         "like any other; if yours does, this is no forecast of it.",
         "Rounds are simulated one after another. Where the server waits for the fastest only, or buffers (fedbuff), "
         "who comes next depends on who is still at work, which a log does not say.",
-        f"Clients that join later are not in it; {_newcomers(past)} took part first in the last quarter of the log.",
+        f"Clients that join later are not in it; {newcomers} took part first in the last quarter of the log.",
     ]
     if model.drift < DRIFT:
         said.append(f"Who takes part has drifted: the two halves of the log differ (p = {model.drift:.3g}). Futures "
@@ -200,9 +198,3 @@ def _remaining_guarantee(choice: PolicyChoice, plan: FuturePlan) -> str:
     left = f"leave the {notion} guarantee {T} to {whole} of {len(guarantees)} clients, and {worst}"
     none = f"none falls below what it has, {against}.{after}"
     return f"{choice.text}: with its reserved units the log's sums {left}; {none}"
-
-
-def _newcomers(past: Past) -> int:
-    """Clients that took part first in the last quarter."""
-    first = np.where(past.rows.any(axis=0), past.rows.argmax(axis=0), -1)
-    return int((first >= len(past.rows) * 3 // 4).sum())

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from simfl.core.prime_field import Residues, drawn_prime, modulo, times
 from simfl.forecasting.past import Past
+from simfl.privacy.multiround.roots import primes
 
 Rows = NDArray[np.bool_]
 
@@ -58,8 +59,6 @@ def past_span(past: Past, rng: np.random.Generator) -> PastSpan:
 
 def _residues(past: Past) -> tuple[Residues, int]:
     """The weights modulo a prime that holds them, drawn from the weights."""
-    from simfl.privacy.multiround.roots import primes
-
     matrix = past.reading
     values = matrix.values
     candidates = primes(list(values.numbers.roots.values()), [matrix.indptr, matrix.clients, matrix.codes])
@@ -75,13 +74,11 @@ def exposures(start: PastSpan, rows: Rows, rng: np.random.Generator) -> tuple[ND
     """
     since = np.where(start.exposed, -1, len(rows))
     growth = _Growth(start, since)
-    weights = _random_weights(rows, start, rng) if start.generic else None
+    weights: Residues | None = None
+    if start.generic:
+        weights = np.where(rows, rng.integers(1, start.p, rows.shape, dtype=np.uint64), np.uint64(0))
     ranks = growth.extend(rows, weights)
     return growth.since.astype(np.int32), ranks
-
-
-def _random_weights(rows: Rows, start: PastSpan, rng: np.random.Generator) -> Residues:
-    return np.where(rows, rng.integers(1, start.p, rows.shape, dtype=np.uint64), np.uint64(0))
 
 
 class _Growth:

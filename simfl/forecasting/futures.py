@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
-from simfl.core.types import View
+from simfl.core.types import Bools, Floats, Integers, View
 from simfl.forecasting.availability import AvailabilityFit, ModelChoice, choose, observe, parts_of_day
 from simfl.forecasting.future_span import PastSpan, exposures, past_span, smallest_class
 from simfl.forecasting.past import Past, PastTraffic
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy, candidate, recognise
+from simfl.privacy.multiround.analysis import trace
 from simfl.selection.base import Policy
-
-Floats = NDArray[np.float64]
 
 CHECKPOINTS = 4
 """Times within the horizon at which the semi-strong and weak guarantees are computed."""
@@ -45,20 +44,20 @@ class FuturePlan:
     """
 
     policies: tuple[PolicyChoice, ...]
-    units: NDArray[np.int64]
+    units: Integers
     fitted: AvailabilityFit
     failed: int
     worked: int
     span: PastSpan
-    participation: NDArray[np.int64]
+    participation: Integers
     past_rounds: int
     horizon: int
     change_over: int
     seed: int
-    weights: NDArray[np.float64]
-    sizes: NDArray[np.int64]
-    shares: NDArray[np.float64]
-    steps_s: NDArray[np.float64]
+    weights: Floats
+    sizes: Integers
+    shares: Floats
+    steps_s: Floats
     begin_s: float
     matrix: Any = field(default=None, repr=False)
     guarantees: int = 0
@@ -160,12 +159,10 @@ def simulate(plan: FuturePlan, policy: int, future: int) -> Outcome:
     return Outcome(exposed, rank, strong, cardinality, gap, moved, times_s, semi, lower, upper)
 
 
-def one_round(plan: FuturePlan, future: int) -> NDArray[np.bool_]:
+def one_round(plan: FuturePlan, future: int) -> Bools:
     """Who is in the first coming sum of a future, bool (N,)."""
     streams = Streams(plan.seed)
-    rows, _ = _rounds(plan, _World.of(plan, streams, future), 0, streams, future)
-    first: NDArray[np.bool_] = rows[0]
-    return first
+    return _rounds(plan, _World.of(plan, streams, future), 0, streams, future)[0][0]
 
 
 @dataclass
@@ -199,9 +196,7 @@ class _World:
         )  # fmt: skip
 
 
-def _rounds(
-    plan: FuturePlan, world: _World, policy: int, streams: Streams, future: int
-) -> tuple[NDArray[np.bool_], Floats]:
+def _rounds(plan: FuturePlan, world: _World, policy: int, streams: Streams, future: int) -> tuple[Bools, Floats]:
     """Who is in each coming sum, bool (H, N), and when its round ends, (H,)."""
     rows = np.zeros((plan.horizon, plan.clients), dtype=bool)
     times_s = np.zeros(plan.horizon)
@@ -232,20 +227,18 @@ class _Selector:
 
     policy: Policy | None
     choice: PolicyChoice
-    before: NDArray[np.bool_] | None = None
+    before: Bools | None = None
     history: list[NDArray[np.int32]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, choice: PolicyChoice, rows: NDArray[np.bool_] | None = None) -> "_Selector":
+    def of(cls, choice: PolicyChoice, rows: Bools | None = None) -> "_Selector":
         """That of a choice, after coming sums, bool (J, N), that others have chosen."""
         before = choice.before
         if before is not None and rows is not None and rows.any():
             before = np.vstack([before, choice.places(rows[rows.any(axis=1)])])
         return cls(None if choice.text == "as_before" else choice.policy(), choice, before)
 
-    def units(
-        self, plan: FuturePlan, on: NDArray[np.bool_], used: NDArray[np.int64], t: int, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
+    def units(self, plan: FuturePlan, on: Bools, used: Integers, t: int, rng: np.random.Generator) -> Integers:
         """Units of clients, (units, size)."""
         if self.policy is None:
             size = int(rng.choice(plan.sizes))
@@ -255,7 +248,7 @@ class _Selector:
         units = self.policy.select(self._view(on, used, t), self.choice.k, rng)
         return self.choice.order[units]
 
-    def sums(self, on: NDArray[np.bool_], used: NDArray[np.int64], t: int, members: NDArray[np.int64]) -> bool:
+    def sums(self, on: Bools, used: Integers, t: int, members: Integers) -> bool:
         """Whether the policy lets this sum be opened; it remembers those that are."""
         if self.policy is None or not self.policy.reads_history:
             return True
@@ -264,17 +257,15 @@ class _Selector:
             self.history.append(places)
         return opened
 
-    def _view(self, on: NDArray[np.bool_], used: NDArray[np.int64], t: int) -> View:
+    def _view(self, on: Bools, used: Integers, t: int) -> View:
         order = self.choice.order
         reads = self.policy is not None and self.policy.reads_history
         return View(t, on[order], used[order], history=tuple(self.history) if reads else None, before=self.before)
 
 
-def _guarantees(plan: FuturePlan, rows: NDArray[np.bool_], exposed: NDArray[np.int32]) -> Floats:
+def _guarantees(plan: FuturePlan, rows: Bools, exposed: NDArray[np.int32]) -> Floats:
     """The semi-strong guarantee and the bounds of the weak one at the checkpoints, (3, 4)."""
     from scipy.sparse import csr_array, vstack
-
-    from simfl.privacy.multiround.analysis import trace
 
     ends = checkpoints(plan.horizon)
     values = np.full((3, CHECKPOINTS), np.nan)
@@ -287,7 +278,6 @@ def _guarantees(plan: FuturePlan, rows: NDArray[np.bool_], exposed: NDArray[np.i
     return values
 
 
-def checkpoints(horizon: int) -> NDArray[np.int64]:
+def checkpoints(horizon: int) -> Integers:
     """The coming rounds after which the guarantees are computed, (4,)."""
-    ends: NDArray[np.int64] = np.maximum(np.arange(1, CHECKPOINTS + 1) * horizon // CHECKPOINTS - 1, 0)
-    return ends
+    return np.maximum(np.arange(1, CHECKPOINTS + 1) * horizon // CHECKPOINTS - 1, 0)

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError, suggestion
 from simfl.forecasting.futures import one_round, plan
@@ -37,6 +36,8 @@ class Outlook(NamedTuple):
 
 def outlook(past: Past, bounds: dict[str, float]) -> Outlook:
     """The guarantees that have a lower bound, now and after one more round under the policy that the log shows."""
+    from scipy.sparse import csr_array, vstack
+
     now = guarantees(past.matrix)
     if notions_below(now, bounds):
         return Outlook(now, dict.fromkeys(bounds, 1.0))
@@ -49,15 +50,10 @@ def outlook(past: Past, bounds: dict[str, float]) -> Outlook:
     distinct, count = np.unique(rows, axis=0, return_counts=True)
     below = dict.fromkeys(bounds, 0.0)
     for row, weight in zip(distinct, count.tolist(), strict=True):
-        for name in notions_below(guarantees(_with_row(past, row)), bounds):
+        after = csr_array(vstack([past.matrix, csr_array(row[None] * past.weights)]))
+        for name in notions_below(guarantees(after), bounds):
             below[name] += weight / DRAWS
     return Outlook(now, below)
-
-
-def _with_row(past: Past, row: NDArray[np.bool_]) -> object:
-    from scipy.sparse import csr_array, vstack
-
-    return csr_array(vstack([past.matrix, csr_array(row[None] * past.weights)]))
 
 
 def least_values(texts: Iterable[str], option: str = "--floor") -> dict[str, float]:

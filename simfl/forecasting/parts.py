@@ -19,6 +19,7 @@ import numpy as np
 
 from simfl.core.children import start_python
 from simfl.core.errors import SimflError
+from simfl.core.processor import one_thread
 from simfl.core.storage.disk import write_atomically
 from simfl.core.version import RESULTS, VERSION
 from simfl.forecasting.futures import FuturePlan, Outcome, simulate
@@ -68,9 +69,8 @@ def simulate_all(
         for task, part in _simulate(plan, missing, processes, place):
             parts[task] = part
             (step or _ignore)(task.stop - task.first)
-    return [
-        _concatenate([parts[task] for task in tasks if task.policy == policy]) for policy in range(len(plan.policies))
-    ]
+    of_policy = [[parts[task] for task in tasks if task.policy == policy] for policy in range(len(plan.policies))]
+    return [Outcome(*map(np.concatenate, zip(*each, strict=True))) for each in of_policy]
 
 
 def _ignore(ready: int) -> None:
@@ -126,18 +126,12 @@ def _start(place: "PartStore", packed: str, tasks: list[PartTask]) -> "Popen[str
 
 def simulate_part(plan: FuturePlan, task: PartTask) -> Outcome:
     """Some futures under one policy."""
-    from simfl.core.processor import one_thread
-
     with one_thread():
         return _stack([simulate(plan, task.policy, future) for future in range(task.first, task.stop)])
 
 
 def _stack(outcomes: list[Outcome]) -> Outcome:
     return Outcome(*(np.stack(part) for part in zip(*outcomes, strict=True)))
-
-
-def _concatenate(parts: list[Outcome]) -> Outcome:
-    return Outcome(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
 # -- parts on disk -----------------------------------------------------------------------------------

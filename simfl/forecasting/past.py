@@ -156,8 +156,7 @@ class PastTraffic(NamedTuple):
         moved = cardinality * _resample(self.client_bytes, len(cardinality), rng)
         if len(self.idle_bytes):
             moved = np.where(cardinality > 0, moved, _resample(self.idle_bytes, len(cardinality), rng))
-        total: Floats = np.cumsum(moved)
-        return total
+        return np.cumsum(moved)
 
 
 def _resample(values: Floats, count: int, rng: np.random.Generator) -> Floats:
@@ -233,9 +232,7 @@ class Past:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Each client's weight in coming sums, (N,): its own; of one in no sum that of all others, 1 if they differ;
-        unlike all where they vary.
-        """
+        """Each client's weight in coming sums, (N,): its own; of one in none all others', or 1; or unlike all."""
         if self.varying:
             return 1 + (1 + np.arange(len(self.clients))) / 2**20
         largest = self.matrix.max(axis=0).toarray().ravel()

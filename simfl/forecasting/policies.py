@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError, amount
 from simfl.core.registration.protocol import required_fields
+from simfl.core.types import Bools, Floats, Integers
 from simfl.forecasting.past import Past
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.asking import Around
@@ -49,11 +50,11 @@ class PolicyChoice:
     """
 
     text: str
-    order: NDArray[np.int64]
+    order: Integers
     k: int
-    before: NDArray[np.bool_] | None = None
+    before: Bools | None = None
 
-    def places(self, rows: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def places(self, rows: Bools) -> Bools:
         """Sums of clients, bool (J, N), in the columns of ``before``."""
         others = np.setdiff1d(np.arange(rows.shape[1]), self.order)
         return rows[:, np.append(self.order, others)]
@@ -99,7 +100,7 @@ class SeenPolicy:
     """
 
     choice: PolicyChoice
-    units: NDArray[np.int64]
+    units: Integers
     relation: Relation
     sums: int
     failed: int
@@ -136,15 +137,14 @@ def scenario_policy(text: str, clients: int, keys: dict[str, object]) -> Policy:
         problems = [f"{p.key.removeprefix('selection').lstrip('.')}: {p.message}".removeprefix(": ")
                     for p in error.problems]  # fmt: skip
         raise SimflError(f"policy {text}: {'; '.join(problems)}") from None
-    policy: Policy = scenario.selection
-    return policy
+    return scenario.selection
 
 
 cached_policy_of = cache(policy_of)
 """Policies are pure: one serves all futures."""
 
 
-def candidate(text: str, k: int, clients: int, participation: NDArray[np.int64]) -> PolicyChoice:
+def candidate(text: str, k: int, clients: int, participation: Integers) -> PolicyChoice:
     """A policy to compare with, of as many clients a round as the log has where the text does not say.
 
     Where its units do not divide the clients, those who took part least are left out.
@@ -216,7 +216,7 @@ def _is_tested(choice: PolicyChoice) -> bool:
     return max(choice.policy().unit_sizes) <= TESTED.get(choice.text.partition(":")[0], 0)
 
 
-def _failures(rows: NDArray[np.bool_], choice: PolicyChoice, units: NDArray[np.int64], text: str) -> SeenPolicy:
+def _failures(rows: Bools, choice: PolicyChoice, units: Integers, text: str) -> SeenPolicy:
     """With sums that are smaller than the policy's counted as failures."""
     members = max(1, len(units) // (int(units.max()) + 1))
     sums = max(1, choice.k // members)
@@ -226,7 +226,7 @@ def _failures(rows: NDArray[np.bool_], choice: PolicyChoice, units: NDArray[np.i
     return SeenPolicy(choice, units, relation, sums, missing, sums * len(rows), text)
 
 
-def _batches(rows: NDArray[np.bool_]) -> SeenPolicy | None:
+def _batches(rows: Bools) -> SeenPolicy | None:
     """Fixed batches: all clients have equal columns in classes of one size."""
     n = rows.shape[1]
     _, label, size = np.unique(rows, axis=1, return_inverse=True, return_counts=True)
@@ -246,7 +246,7 @@ def _batches(rows: NDArray[np.bool_]) -> SeenPolicy | None:
     return _failures(rows, choice, units, text)
 
 
-def _halves(rows: NDArray[np.bool_]) -> SeenPolicy | None:
+def _halves(rows: Bools) -> SeenPolicy | None:
     """Pairs of neighbouring half-batches on the circle of all clients in the log's order."""
     n = rows.shape[1]
     half = int(np.unique(rows, axis=1, return_counts=True)[1].min())
@@ -263,7 +263,7 @@ def _halves(rows: NDArray[np.bool_]) -> SeenPolicy | None:
     return _failures(rows, choice, np.arange(n) // half, why)
 
 
-def _mode(units: NDArray[np.bool_], sums: int) -> str:
+def _mode(units: Bools, sums: int) -> str:
     return "fair" if prefers_least_used(units, sums) else "uniform"
 
 
@@ -279,7 +279,7 @@ def _even_runs(whole: Any) -> bool:
     return True
 
 
-def _everybody_fits(rows: NDArray[np.bool_], sizes: NDArray[np.integer]) -> bool:
+def _everybody_fits(rows: Bools, sizes: NDArray[np.integer]) -> bool:
     """Whether sizes vary as those of sets that everybody joins by chance of their own do, and no less."""
     rates = rows.mean(axis=0)
     expected = float((rates * (1 - rates)).sum())
@@ -296,7 +296,7 @@ def _binomial_fits(sizes: NDArray[np.integer], k: int) -> bool:
     return float(sizes.var()) <= 2 * k * rate * (1 - rate) + 0.5
 
 
-def prefers_least_used(units: NDArray[np.bool_], sums: int) -> bool:
+def prefers_least_used(units: Bools, sums: int) -> bool:
     """Whether a policy of units prefers the least-used client: logs of ``mode=fair`` are the likelier ones.
 
     Logs of as many rounds and units are simulated under both modes, with availabilities drawn from a wide prior, and
@@ -321,9 +321,7 @@ def prefers_least_used(units: NDArray[np.bool_], sums: int) -> bool:
     return likelihoods[0] > likelihoods[1]
 
 
-def _invent(
-    rounds: int, units: int, sums: int, failing: float, fair: bool, rng: np.random.Generator
-) -> NDArray[np.bool_]:
+def _invent(rounds: int, units: int, sums: int, failing: float, fair: bool, rng: np.random.Generator) -> Bools:
     """Logs of rounds with enough available units, (LOGS, rounds, units)."""
     mean, strength = rng.uniform(*MEAN, (LOGS, 1)), rng.choice(STRENGTHS, (LOGS, 1))
     rates = rng.beta(mean * strength, (1 - mean) * strength, (LOGS, units))
@@ -346,7 +344,7 @@ def _invent(
     return rows
 
 
-def _numbers(rows: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _numbers(rows: Bools) -> Floats:
     """What logs, (logs, J, U), are compared in, (logs, 2)."""
     counts = np.cumsum(rows, axis=1, dtype=np.int64) - rows
     least = np.where(rows, counts, len(rows[0]) + 1).min(axis=2, keepdims=True)

@@ -36,11 +36,9 @@ class Pretraining(Protocol):
 
     def best(self, responded: NDArray[np.bool_]) -> int | None:
         """The client whose model to begin with, of those that responded, bool (clients,); None where there is none."""
-        ...
 
     def start_from(self, client: int) -> NDArray[np.float32]:
         """The model of this client, (d,); all clients now begin with what its pretraining hands on."""
-        ...
 
 
 class Evaluator(Protocol):
@@ -62,9 +60,7 @@ class Evaluator(Protocol):
         return None
 
     def no_skill_accuracy(self) -> float | None:
-        """Test accuracy without training, where something is learned: of the untrained model, or of always naming the
-        commonest class, whichever is higher.
-        """
+        """Test accuracy without training: of the untrained model, or of the commonest class, whichever is higher."""
         return None
 
     def client_accuracies(self) -> Mapping[str, NDArray[np.float64]] | None:
@@ -102,36 +98,29 @@ class Trainer(Protocol):
 
     def largest_norm(self) -> float:
         """The largest Euclidean norm of a training sample, of whichever client; 0 without any."""
-        ...
 
     def sample_moves(self, jobs: Sequence[Job]) -> NDArray[np.float64] | None:
         """By how much, in the Euclidean norm, one replaced sample moves the model of each job at most, (n,), infinite
         where nothing is proven; None = nothing is learned.
         """
-        ...
 
     def initial(self) -> NDArray[np.float32]:
         """The model x(0), shape (d,), drawn from the stream "model"."""
-        ...
 
     def put(self, version: int, model: NDArray[np.float32]) -> None:
         """Keeps a global model, shape (d,), under its version."""
-        ...
 
     def get(self, version: int) -> NDArray[np.float32]:
         """The global model of a version that is kept."""
-        ...
 
     def drop(self, version: int) -> None:
         """Removes a version that no job refers to."""
-        ...
 
     def sizes(self, jobs: Sequence[Job]) -> Sizes:
         """Bytes sent to and by each job's client, and how much it computes.
 
         Where the size of an upload depends on training, the jobs are trained now, and their results kept.
         """
-        ...
 
     def train(self, jobs: Sequence[Job]) -> Updates:
         """Local training of all jobs from their versions; these jobs count, so that their clients' states are kept.
@@ -139,33 +128,26 @@ class Trainer(Protocol):
         A job is trained once at most. Same bits in whatever batches the jobs come, unless the backend says
         otherwise (vmap, GPUs).
         """
-        ...
 
     def discard(self, jobs: Iterable[Job]) -> None:
         """Removes the results of jobs that will never be asked for."""
-        ...
 
     def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
         """Training samples that each of the clients holds when it trains on this version, int64 (n,)."""
-        ...
 
     def positions(self, jobs: Sequence[Job]) -> tuple[NDArray[np.int64], ...] | None:
         """Of each job the training samples, by their places in one data set, a place as often as the job trains on it;
         None = not known: each may be in all of them.
         """
-        ...
 
     def report_outcomes(self, jobs: Sequence[Job], outcomes: Sequence["RoundOutcome"]) -> NDArray[np.bool_]:
         """Tells the clients in a sum what became of their updates; whether each leaves for good, bool (n,)."""
-        ...
 
     def state(self) -> Arrays:
         """What training has left behind besides the models (client algorithms' arrays), for checkpoints."""
-        ...
 
     def restore(self, state: Arrays) -> None:
         """Takes back what :meth:`state` gave."""
-        ...
 
 
 class Learner(Trainer, Protocol):
@@ -225,7 +207,6 @@ class Learning(Plugin, Protocol):
         Raises:
             ScenarioError, MissingError: it cannot.
         """
-        ...
 
     def preview(self, setting: ScenarioView) -> list[str]:
         """What ``simfl validate`` leaves unchecked; looks, without loading much, for what :meth:`build` would refuse.

@@ -6,11 +6,10 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch.func import functional_call, vmap
 
 from simfl.clients.local_values import Vector
-from simfl.core.types import Arrays
+from simfl.core.types import Arrays, Bools, Floats, Integers, Vectors
 from simfl.learning.models.flat import attach, is_recurrent, layout, size, views
 from simfl.learning.partitions.base import Split
 from simfl.learning.scores import client_scores, correct
@@ -31,9 +30,7 @@ class Predictor:
         self.images = any(isinstance(layer, torch.nn.Conv2d) for layer in module.modules())
         self.many = not is_recurrent(module) and (device.type != "cpu" or not self.images)
 
-    def __call__(
-        self, model: NDArray[np.float32], x: torch.Tensor, y: torch.Tensor
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def __call__(self, model: Vectors, x: torch.Tensor, y: torch.Tensor) -> tuple[Floats, Integers]:
         """Cross-entropy of each sample, float64 (n,), and its predicted class, int64 (n,)."""
         self.flat.copy_(torch.from_numpy(model))
         images = x.dim() == 4 and self.images
@@ -48,9 +45,7 @@ class Predictor:
                 classes.append(logits.argmax(1))
         return torch.cat(losses).cpu().numpy(), torch.cat(classes).cpu().numpy()
 
-    def each(
-        self, models: NDArray[np.float32], x: torch.Tensor, y: torch.Tensor
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    def each(self, models: Vectors, x: torch.Tensor, y: torch.Tensor) -> tuple[Floats, Integers]:
         """The same of k models, (k, d), each on samples of its own, (k, n, *shape) and (k, n); results are (k, n)."""
         names = [entry.name for entry in self.entries]
 
@@ -79,13 +74,13 @@ class ClientSamples:
         self.labels = y.cpu().numpy()
 
     @cached_property
-    def _shared_samples(self) -> tuple[NDArray[np.int64], Split]:
+    def _shared_samples(self) -> tuple[Integers, Split]:
         """All clients' samples, once each, and the positions of each client's among them."""
         used, place = np.unique(self.split.indices, return_inverse=True)
         return used, Split(self.split.offsets, place.astype(np.int64))
 
     @property
-    def holders(self) -> NDArray[np.bool_]:
+    def holders(self) -> Bools:
         """Who has any, bool (clients,)."""
         return self.split.sizes > 0
 
@@ -95,7 +90,7 @@ class ClientSamples:
             return float("nan")
         return float(self._right(model, self.split[client]).mean())
 
-    def accuracies(self, model: Vector, personal: Callable[[int], Vector | None]) -> NDArray[np.float64]:
+    def accuracies(self, model: Vector, personal: Callable[[int], Vector | None]) -> Floats:
         """The same of every client's model, (clients,), NaN where it has no samples.
 
         The global model, (d,), is measured once for all who use it: those whose ``personal`` model is None.
@@ -121,7 +116,7 @@ class ClientSamples:
             accuracies[shared] = [right[place[client]].mean() for client in shared]
         return accuracies
 
-    def _fill(self, accuracies: NDArray[np.float64], waiting: dict[int, Vector]) -> None:
+    def _fill(self, accuracies: Floats, waiting: dict[int, Vector]) -> None:
         """Measures the models of these clients, many at once or one by one."""
         if self.predictor.many:
             accuracies[list(waiting)] = self._many(waiting)
@@ -130,7 +125,7 @@ class ClientSamples:
                 accuracies[client] = self.accuracy(model, client)
         waiting.clear()
 
-    def _many(self, models: dict[int, Vector]) -> NDArray[np.float64]:
+    def _many(self, models: dict[int, Vector]) -> Floats:
         """Accuracies of several models at once, padded to one shape, since rounding must not depend on their number."""
         most = int(self.split.sizes.max())
         index = np.zeros((AT_ONCE, most), dtype=np.int64)
@@ -144,7 +139,7 @@ class ClientSamples:
         right = np.where(real, correct(loss, predicted, self.labels[index]), 0)
         return (right.sum(axis=1) / np.maximum(real.sum(axis=1), 1))[: len(models)]
 
-    def _right(self, model: Vector, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+    def _right(self, model: Vector, chosen: Integers) -> Floats:
         index = torch.from_numpy(chosen).to(self.x.device)
         loss, predicted = self.predictor(model, self.x[index], self.y[index])
         return correct(loss, predicted, self.labels[chosen])
@@ -182,7 +177,7 @@ class ClientAccuracies:
         scores |= client_scores(self._trained[self._known], "trained_accuracy")
         return scores | client_scores(self._best[self._known], "best_accuracy") if self.best else scores
 
-    def by_client(self) -> dict[str, NDArray[np.float64]]:
+    def by_client(self) -> dict[str, Floats]:
         """All kinds, (clients,) each, NaN where there is none."""
         self._measure_waiting()
         kinds = {"accuracy": self.accuracy, "trained": np.where(self._known, self._trained, np.nan)}

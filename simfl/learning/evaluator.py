@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.clients.local_values import Vector
 from simfl.core.rng import Streams
-from simfl.core.types import Job, Predictions
+from simfl.core.types import Floats, Integers, Job, Predictions
 from simfl.core.validation import checked_vectors
 from simfl.learning.base import Evaluator
 from simfl.learning.client_accuracies import ClientAccuracies, Predictor
@@ -31,7 +31,7 @@ class TrainingLosses:
     def __init__(self, predictor: Predictor, x: torch.Tensor, y: torch.Tensor, split: Split, streams: Streams) -> None:
         self.predictor, self.x, self.y, self.split, self.streams = predictor, x, y, split, streams
 
-    def measure(self, model: Vector, version: int, clients: NDArray[np.integer], batch: int = 0) -> NDArray[np.float64]:
+    def measure(self, model: Vector, version: int, clients: NDArray[np.integer], batch: int = 0) -> Floats:
         """Mean loss, root of the mean squared loss, and accuracy: float64 (n, 3), NaN without samples.
 
         Args:
@@ -55,7 +55,7 @@ class TrainingLosses:
             mean, square, share = np.array(sums) / np.bincount(owner, minlength=len(positions))
             return np.stack([mean, np.sqrt(square), share], axis=1)
 
-    def _draw(self, positions: NDArray[np.int64], batch: int, version: int, client: int) -> NDArray[np.int64]:
+    def _draw(self, positions: Integers, batch: int, version: int, client: int) -> Integers:
         if len(positions) <= batch:
             return positions
         return np.sort(self.streams("asked_batch", version, client).choice(positions, batch, replace=False))
@@ -68,9 +68,7 @@ TUNED = 64
 class EvaluationSet:
     """The test part of a data set, or the samples at some positions of it."""
 
-    def __init__(
-        self, predictor: Predictor, data: Dataset, chosen: NDArray[np.int64] | None, device: torch.device
-    ) -> None:
+    def __init__(self, predictor: Predictor, data: Dataset, chosen: Integers | None, device: torch.device) -> None:
         used = slice(None) if chosen is None else np.sort(chosen)
         self.predictor, self.classes, self.labels = predictor, data.classes, data.y_test[used]
         self._x, self._y = (torch.from_numpy(part).to(device) for part in (data.x_test[used], self.labels))
@@ -117,7 +115,7 @@ class SupervisedEvaluator(Evaluator):
         test_set: EvaluationSet,
         record: ClientAccuracies,
         runner: LocalRunner,
-        samples: NDArray[np.int64],
+        samples: Integers,
         models: Mapping[int, Vector],
         initial: Vector,
         losses: TrainingLosses,
@@ -150,10 +148,10 @@ class SupervisedEvaluator(Evaluator):
             for client, tuned in self.runner.tune(jobs, self.models[version]).items():
                 self.record.add_trained(client, tuned)
 
-    def client_accuracies(self) -> dict[str, NDArray[np.float64]] | None:
+    def client_accuracies(self) -> dict[str, Floats] | None:
         return self.record.by_client() if self.record.wanted else None
 
-    def training_losses(self, version: int, clients: NDArray[np.integer], batch: int = 0) -> NDArray[np.float64]:
+    def training_losses(self, version: int, clients: NDArray[np.integer], batch: int = 0) -> Floats:
         return self.losses.measure(self.models[version], version, clients, batch)
 
     def predictions(self, model: Vector) -> Predictions:

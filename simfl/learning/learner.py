@@ -30,7 +30,7 @@ from simfl.learning.local_runner import (
     ClientPretraining,
     LocalRunner,
     TrainedJob,
-    sum_arrays,
+    add_arrays,
     upload_masks,
 )
 from simfl.learning.models.build import build, check_bf16, initial, refuse_shared_statistics, refuse_single_samples
@@ -58,7 +58,10 @@ class SupervisedLearner:
         split = choice.partition.split(self.data, scenario.clients, streams("partition"))
         if type(split).counts is not Split.counts and not choice.partition.changes:
             raise PluginError(choice.partition, "gives clients other numbers of samples over time; set changes = True")
-        self.holdings = self._holdings(split)
+        nothing = Split.of([np.empty(0, dtype=np.int64)] * len(split))
+        self.holdings = Holdings(split, nothing, nothing, False)
+        if choice.holdout is not None:
+            self.holdings = choice.holdout.split(self.data, split, streams("holdout"))
         self.partition = self.holdings.training
         self.samples, self.steepness = self.partition.sizes, choice.steepness
         exact = choice.backend.plain_sgd and not choice.bf16
@@ -75,8 +78,11 @@ class SupervisedLearner:
         data = (self.augment, self.partition, self.states)
         self.runner = LocalRunner(self.engine, self.local, streams, *data, self.validation.accuracy, record.wanted)
         losses = TrainingLosses(self.predictor, self.task.x, self.task.y, self.partition, streams)
+        count = choice.evaluate.samples
+        chosen = None if count is None else streams("evaluate").permutation(len(self.data.y_test))[:count]
+        test_set = EvaluationSet(self.predictor, self.data, chosen, self.device)
         self.evaluator = SupervisedEvaluator(
-            choice.evaluate, self._test_set(), record, self.runner, self.samples, self.models, self.start, losses
+            choice.evaluate, test_set, record, self.runner, self.samples, self.models, self.start, losses
         )
 
     def _build_model(self, means: RuntimeOptions) -> None:
@@ -106,20 +112,16 @@ class SupervisedLearner:
             why = "is `sized_by_training`" if self.algorithm.sized_by_training else "is not `dense`"
             why = f"{why}, so that a message's size or time tells of its client's samples"
             raise PluginError(named, f"{why}; declare in `sends` what it tells")
-        self._check_statistics()
+        if any(parameter.statistic for parameter in self.parameters):  # they stay with the clients
+            if self.choice.norm_statistics == "private":
+                refuse_shared_statistics(self.parameters, self.algorithm.private)
+            refuse_single_samples(self.samples, self.local.batch_size)
         self.states = AlgorithmState(self.algorithm, clients, self.algorithm.common(self.parameters, self.dimension))
         self.sizes_vary = not self.algorithm.dense
         self.uses_outcomes = self.algorithm.uses_outcomes
         self.private = self.algorithm.private
         if self.choice.partition.changes and not self.choice.partition.accumulates and self.algorithm.repeats:
             self.steepness = inf  # what is sent may be of samples that the client had before
-
-    def _holdings(self, split: Split) -> Holdings:
-        nothing = Split.of([np.empty(0, dtype=np.int64)] * len(split))
-        holdout = self.choice.holdout
-        if holdout is None:
-            return Holdings(split, nothing, nothing, False)
-        return holdout.split(self.data, split, self.streams("holdout"))
 
     def _client_samples(self, split: Split) -> ClientSamples:
         """Clients' own samples: these or, where no client has any, those that they train on."""
@@ -129,14 +131,6 @@ class SupervisedLearner:
         if split is self.holdings.test and self.holdings.foreign:
             x, y = (torch.from_numpy(part).to(self.device) for part in (self.data.x_test, self.data.y_test))
         return ClientSamples(self.predictor, x, y, split)
-
-    def _check_statistics(self) -> None:
-        """Norm layers with statistics stay with the clients, and never see a single sample."""
-        if all(not parameter.statistic for parameter in self.parameters):
-            return
-        if self.choice.norm_statistics == "private":
-            refuse_shared_statistics(self.parameters, self.algorithm.private)
-        refuse_single_samples(self.samples, self.local.batch_size)
 
     def _task(self, module: torch.nn.Module, means: RuntimeOptions) -> TrainingTask:
         largest = max(1, int(self.samples.max(initial=0)))
@@ -152,11 +146,6 @@ class SupervisedLearner:
             self.choice.bf16,
             means,
         )
-
-    def _test_set(self) -> EvaluationSet:
-        count = self.choice.evaluate.samples
-        chosen = None if count is None else self.streams("evaluate").permutation(len(self.data.y_test))[:count]
-        return EvaluationSet(self.predictor, self.data, chosen, self.device)
 
     @property
     def labels(self) -> Labels:
@@ -233,7 +222,9 @@ class SupervisedLearner:
         loss = np.array([known[job.id].loss for job in jobs])
         deltas = np.stack([result.upload.update for result in results])
         masks = upload_masks(results, deltas.shape) if self.algorithm.partial else None
-        arrays = sum_arrays(results)
+        arrays: Arrays = {}
+        for result in results:
+            add_arrays(arrays, result.upload.arrays)
         self.states.add_uploads(arrays)
         return Updates(deltas, examples, loss, masks, dict(row), arrays)
 

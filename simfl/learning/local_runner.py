@@ -181,7 +181,8 @@ class LocalRunner:
         named = self.local.algorithm
         checked_type(upload, Upload, named, "end", "a LocalResult of an Upload")
         check_declared(named, upload.kinds)
-        if not named.sends and _public(upload.update, algorithm.private).any():
+        private = algorithm.private
+        if not named.sends and (upload.update if private is None else upload.update[~private]).any():
             raise PluginError(named, "declares in `sends` that nothing leaves a client, and sends an update")
 
     def _check_descent(self, upload: Upload, changes: Sequence[Vector]) -> None:
@@ -233,11 +234,6 @@ def _is_plain(each: LocalPass, local: LocalTraining) -> bool:
     return same and each.shift is None and each.mask is None and not each.distance
 
 
-def _public(update: Vector, private: NDArray[np.bool_] | None) -> Vector:
-    """The coordinates of an update, (d,), that leave its client."""
-    return update if private is None else update[~private]
-
-
 def check_declared(algorithm: ClientAlgorithm, kinds: Iterable[str]) -> None:
     """Nothing leaves a client that its algorithm, named in the scenario, has not declared.
 
@@ -256,14 +252,6 @@ def upload_masks(results: Sequence[LocalResult], shape: tuple[int, ...]) -> NDAr
     if all(mask is None for mask in masks):
         return None
     return np.stack([np.ones(shape[1], dtype=bool) if mask is None else mask for mask in masks])
-
-
-def sum_arrays(results: Sequence[LocalResult]) -> Arrays:
-    """The sums of the further arrays that clients have uploaded, client by client."""
-    total: Arrays = {}
-    for result in results:
-        add_arrays(total, result.upload.arrays)
-    return total
 
 
 class ClientPretraining:

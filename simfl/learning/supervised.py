@@ -73,8 +73,7 @@ class Supervised:
 
     @property
     def external(self) -> tuple[int, ...]:
-        clients: tuple[int, ...] = self.backend.external
-        return clients
+        return self.backend.external
 
     @property
     def uses_cluster(self) -> bool:

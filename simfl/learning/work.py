@@ -10,14 +10,13 @@ from math import inf
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from simfl.clients.local_training import LocalTraining
 from simfl.clients.local_values import LocalPass
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
-from simfl.core.types import Job
+from simfl.core.types import Bools, Integers, Job, Vectors
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ class Augment:
         """
         return 2 * (2 * self.crop + 1) ** 2
 
-    def draw(self, rng: np.random.Generator, samples: int) -> NDArray[np.int64]:
+    def draw(self, rng: np.random.Generator, samples: int) -> Integers:
         """The version of each sample, shape (samples,)."""
         versions = rng.integers(self.variants, size=samples)
         return versions if self.flip else versions // 2 * 2
@@ -77,15 +76,15 @@ class Work:
         distance: beta of the term beta * |x - start| added to the loss.
     """
 
-    start: NDArray[np.float32]
-    order: NDArray[np.int64]
+    start: Vectors
+    order: Integers
     bounds: tuple[int, ...]
     last_pass: int
     rate: float
-    shift: NDArray[np.float32] | None = None
-    mask: NDArray[np.bool_] | None = None
+    shift: Vectors | None = None
+    mask: Bools | None = None
     proximal: float = 0.0
-    versions: NDArray[np.int64] | None = None
+    versions: Integers | None = None
     steady: bool = False
     job: Job | None = None
     dropout: Callable[[], np.random.Generator] | None = None
@@ -100,14 +99,10 @@ class Work:
         """The first step of it."""
         return replace(self, order=self.order[: self.bounds[1]], bounds=self.bounds[:2], last_pass=0)
 
-    def step_size(self, step: int) -> int:
-        """Samples of a step."""
-        return self.bounds[step + 1] - self.bounds[step]
-
 
 def work(
     job: Job,
-    samples: NDArray[np.int64],
+    samples: Integers,
     local_pass: LocalPass,
     local: LocalTraining,
     streams: Streams,
@@ -145,7 +140,7 @@ def work(
     )
 
 
-def _order(samples: NDArray[np.int64], passes: int, rng: np.random.Generator | None, steady: bool) -> NDArray[np.int64]:
+def _order(samples: Integers, passes: int, rng: np.random.Generator | None, steady: bool) -> Integers:
     """The samples of some passes; without a generator always as they are held, and in steady works as in the first."""
     if rng is None:
         return np.tile(samples, passes)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.columns import Column
-from simfl.core.types import Arrays
+from simfl.core.types import Arrays, Floats, Integers
 from simfl.metrics.base import METRICS, Metric, RoundSnapshot
 
 
@@ -29,14 +29,12 @@ class Tally:
         self.rounds = 0
         self.aggregated = 0
         self.latest = 0
-        self.participation: NDArray[np.int64] = np.zeros(clients, dtype=np.int64)
+        self.participation: Integers = np.zeros(clients, dtype=np.int64)
         self._most = self._least = 0
         self._at_least = clients  # how many clients have taken part in just so many
 
     @classmethod
-    def of(
-        cls, participation: NDArray[np.int64], rounds: int, history: list[NDArray[np.int32]] | None = None
-    ) -> "Tally":
+    def of(cls, participation: Integers, rounds: int, history: list[NDArray[np.int32]] | None = None) -> "Tally":
         """The tally that has led to this participation, int64 (clients,), in so many rounds."""
         tally = cls(len(participation))
         tally.history = history
@@ -81,18 +79,14 @@ def staleness_histogram(ages: Mapping[int, int]) -> list[int]:
     return [ages.get(age, 0) for age in range(max(ages, default=-1) + 1)]
 
 
-def concurrency(
-    started_s: NDArray[np.float64], ended_s: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Clients at work over time, of when each job occupied a slot, (n,): ascending times, and how many from each of
-    them on.
-    """
+def concurrency(started_s: Floats, ended_s: Floats) -> tuple[Floats, Integers]:
+    """Clients at work over time, of when each job held a slot, (n,): ascending times, and how many from each on."""
     times, where = np.unique(np.concatenate([started_s, ended_s]), return_inverse=True)
     steps = np.bincount(where, np.repeat([1.0, -1.0], [len(started_s), len(ended_s)]), len(times))
     return times, np.cumsum(steps).astype(np.int64)
 
 
-def mean_concurrency(occupied_s: NDArray[np.float64], until_s: float) -> float | None:
+def mean_concurrency(occupied_s: Floats, until_s: float) -> float | None:
     """Clients at work on average from time 0 to ``until_s``, of how long each job occupied a slot, seconds, (n,).
 
     None where no time passed.

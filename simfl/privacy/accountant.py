@@ -43,9 +43,7 @@ class History:
 
     @property
     def participation(self) -> Mapping[int, Any]:
-        """The weights of the clients in each aggregate, scipy CSR of shape (rounds, clients), for every aggregator;
-        zero rows where nothing was aggregated.
-        """
+        """The clients' weights in each aggregate, scipy CSR (rounds, clients), by aggregator; zero rows without one."""
         return {who: view.rows for who, view in self.views.items()}
 
     @property
@@ -59,14 +57,11 @@ class History:
 
     def open_to(self, colluders: int) -> NDArray[np.bool_]:
         """From which round on the server and so many clients may know more than sums, bool (rounds,)."""
-        opened: NDArray[np.bool_] = np.logical_or.accumulate(self.fewest_tolerated() < colluders)
-        return opened
+        return np.logical_or.accumulate(self.fewest_tolerated() < colluders)
 
     @property
     def seen(self) -> Any:
-        """Of whom something was seen, by any aggregator, in a sum or, where stages protect against the server, not;
-        scipy-sparse (rounds, clients).
-        """
+        """Of whom an aggregator saw something, in a sum or, if stages protect against it, not; (rounds, clients)."""
         alone = [self.any_view.alone] if any(stage.observer == "server" for stage in self.stages) else []
         return sum([*self.participation.values(), *(each for each in alone if each is not None)])
 
@@ -119,7 +114,6 @@ class Accountant(Plugin, Protocol):
     @abstractmethod
     def accounts(self, history: History) -> Mapping[str, Iterable[float | int | None]]:
         """The values of its columns for every round; None = does not apply or was not evaluated."""
-        ...
 
     def clients(self, history: History) -> Mapping[str, NDArray[np.generic]]:
         """What it says of each client after the last round, by name, (clients,); a file of the run's own holds it."""

@@ -13,7 +13,7 @@ from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.certify.chain import Beside, candidates, is_known, noise_where
-from simfl.privacy.certify.clip import fits, is_sum
+from simfl.privacy.certify.clip import fits
 from simfl.privacy.stage import STAGES, Stage
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))
@@ -91,8 +91,9 @@ def _unfit(stage: Stage, setting: ScenarioView) -> Iterator[str]:
     where = noise_where(stage)
     if where:
         yield from (why for _, why in fits(setting))
-    if where != "client" and (where or stage.certificate):
-        yield from (why for _, why in is_sum(setting))
+    aggregate = setting.training.aggregate
+    if where != "client" and (where or stage.certificate) and not aggregate.sum_only:
+        yield f"noises a sum, but the aggregate {aggregate.name} is none; use aggregate: mean"
     if where != "server" and (where or stage.certificate) and (why := blind_noise(setting)):
         yield why
     unnamed = next((column.name for column in stage.columns if column.name.startswith("epsilon")), "")

@@ -7,13 +7,12 @@ from math import inf, sqrt
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin, is_foreign
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
-from simfl.core.types import Arrays, Job
+from simfl.core.types import Arrays, Bools, Floats, Integers, Job, Vectors
 from simfl.privacy.certify.maps import Bound, Facts, Map, Noise, as_applied
 
 EQUAL = 1e-9
@@ -61,17 +60,17 @@ class Members(NamedTuple):
 
     number: int
     jobs: tuple[Job, ...]
-    weights: NDArray[np.float64]
+    weights: Floats
     divisor: float
     opened: tuple[tuple[bytes, ...], ...] | None = None
-    examples: NDArray[np.int64] | None = None
+    examples: Integers | None = None
     fixed: float | None = None
     follows_data: bool = False
     step: float = 0.0
     coordinates: int = 0
     slope: float | None = None
-    moves: NDArray[np.float64] | None = None
-    positions: tuple[NDArray[np.int64], ...] | None = None
+    moves: Floats | None = None
+    positions: tuple[Integers, ...] | None = None
     known: Literal["", "own", "all", "server"] = ""
     clipped: int = 0
 
@@ -131,13 +130,13 @@ class Loss:
             None = never.
     """
 
-    mu: NDArray[np.float64] | None = None
-    pure: NDArray[np.float64] | None = None
-    rdp: NDArray[np.float64] | None = None
+    mu: Floats | None = None
+    pure: Floats | None = None
+    rdp: Floats | None = None
     weighted: bool = False
-    span: NDArray[np.int64] | None = None
+    span: Integers | None = None
     unsummed: Any = None
-    opened: NDArray[np.bool_] | None = None
+    opened: Bools | None = None
 
 
 class Stage(Plugin, Protocol):
@@ -220,17 +219,13 @@ class Stage(Plugin, Protocol):
         """Its state before the first aggregation; where nothing is learned, vectors are empty all the same."""
         return {}
 
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[np.float32]:
+    def client(self, vectors: Vectors, jobs: tuple[Job, ...], state: Arrays, streams: Streams) -> Vectors:
         """What n clients send, (n, d'), of their vectors, (n, d); by itself, what the maps make of them."""
         for link in self.maps:
             vectors = link.apply(vectors)
         return vectors
 
-    def server(
-        self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
-    ) -> tuple[NDArray[np.float32], Arrays]:
+    def server(self, vector: Vectors, members: Members, state: Arrays, streams: Streams) -> tuple[Vectors, Arrays]:
         """What the server makes of the aggregate, (d',) -> (d,), and the stage's next state."""
         return vector, state
 
@@ -247,9 +242,7 @@ class Stage(Plugin, Protocol):
 
     @property
     def server_maps(self) -> tuple[Map, ...]:
-        """What its server's part does to the sum before it adds noise; nothing, of a stage without one, and anything of
-        one that does not say so.
-        """
+        """What its server's part does to the sum before its noise: nothing without one, anything if unsaid."""
         return () if getattr_static(type(self), "server") is Stage.server else (Map(),)
 
     @property

@@ -11,9 +11,8 @@ from math import inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.core.types import SERVER
+from simfl.core.types import SERVER, Floats
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.chain import candidates
 from simfl.privacy.dp.losses import ORDERS, loss_factors, losses
@@ -92,7 +91,7 @@ def _below(base: Played, measured: float) -> list[Refuted]:
     return refuted
 
 
-def _seen(base: Played, updates: Vectors, client: int, observer: str, redraw: int = 0) -> NDArray[np.float64]:
+def _seen(base: Played, updates: Vectors, client: int, observer: str, redraw: int = 0) -> Floats:
     """All that an observer, ``server`` or ``outside``, sees of a client in a run, as one vector."""
     sums = base.again(updates, redraw).sums
     if observer == "outside":
@@ -176,7 +175,7 @@ def separation(moved: Vectors, noised: Vectors) -> tuple[float, float]:
     return max(_along(moved @ mean, noised @ mean), _along(moved[half:] @ through, noised[half:] @ through))
 
 
-def _along(difference: NDArray[np.float64], noise: NDArray[np.float64]) -> tuple[float, float]:
+def _along(difference: Floats, noise: Floats) -> tuple[float, float]:
     """The same of one statistic, (draws,): its noise is at most as large as its spread and kurtosis let it be."""
     n, centred = len(difference), noise - noise.mean()
     variance, mean = float(centred @ centred) / (n - 1), abs(float(difference.mean()))

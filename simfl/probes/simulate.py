@@ -102,9 +102,7 @@ class RecordedSum(NamedTuple):
 
 
 class Recorder(AggregationPipeline):
-    """The pipeline, which notes what was seen, asked of it, ``drawn`` by the stages' clients, by aggregate, and by the
-    protocol for its ``masks``.
-    """
+    """The pipeline, noting what was seen and asked, ``drawn`` by stages' clients, and by the protocol (``masks``)."""
 
     def __init__(self, parts: Components[Rule], streams: Watched, run_streams: Watched) -> None:
         of_stages = enumerate(stage_streams(parts.stages, parts.streams))

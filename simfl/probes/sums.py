@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.core.types import SERVER
+from simfl.core.types import SERVER, Floats
 from simfl.privacy.multiround.participation_matrix import with_samples
 from simfl.probes.signal import SURE, Refuted, refuted_noise
 from simfl.probes.simulate import DIMENSION, Played, simulate
@@ -39,10 +38,8 @@ def _off(total: Any, number: int) -> list[Refuted]:
     return [Refuted(what, most, off)] if off > most + exact else []
 
 
-def coefficients(base: Played, redraw: int = 0) -> NDArray[np.float64]:
-    """What each client's update counts in each released aggregate, (sums, clients), by updates that are 0 but for one
-    client's, and the same draws.
-    """
+def coefficients(base: Played, redraw: int = 0) -> Floats:
+    """What each client's update counts in each released aggregate, (sums, clients): same draws, all other updates 0."""
     direction = SMALL * np.where(np.arange(DIMENSION) % 2, -1.0, 1.0)
     nothing = [each.released for each in base.again(base.nothing, redraw).sums]
     seen = np.zeros((len(nothing), base.scenario.clients))
@@ -76,9 +73,7 @@ def refuted_weights(base: Played) -> list[Refuted]:
     return _unequal(summed, draws.mean(axis=0), SURE * draws.std(axis=0) / np.sqrt(MEANT), clipped)
 
 
-def _unequal(
-    rows: NDArray[np.float64], measured: NDArray[np.float64], error: Any, clipped: Sequence[int]
-) -> list[Refuted]:
+def _unequal(rows: Floats, measured: Floats, error: Any, clipped: Sequence[int]) -> list[Refuted]:
     """Clients who count otherwise than their row says, up to an error; sums that a protocol clipped are left out."""
     refuted, errors = [], np.broadcast_to(error, rows.shape)
     for t, (row, column, off) in enumerate(zip(rows, np.abs(measured), errors, strict=True)):

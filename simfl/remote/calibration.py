@@ -16,17 +16,15 @@ from math import exp, inf, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from simfl.core.errors import SimflError, amount
+from simfl.core.types import Floats
 from simfl.devices.profiles import COLUMNS
 from simfl.network.fair_sharing import waits_s
 from simfl.network.shared_edges import ServerLink
 from simfl.remote.job_times import JobTime
 from simfl.results.tables import csv_bytes
-
-Floats = NDArray[np.float64]
 
 LINE = ("latency_s", "down_bytes_per_s", "up_bytes_per_s")
 
@@ -316,7 +314,7 @@ def calibrate_shared(
         lines = np.array([fit.columns[name].value for fit in fits for name in LINE[1:]])
         if settled := len(before) > 0 and bool(np.abs(lines / before - 1).max() < CLOSE):
             break
-        waits = _waits_s(rows, fits, server)
+        waits = np.array([each.waits_s for each in _messages(rows, fits, server)])
     fitted = calibrate(_without(rows, waits, server), confidence, silent)
     behind = _behind(rows, fitted.clients, server)
     unbounded = (
@@ -328,9 +326,7 @@ def calibrate_shared(
 
 
 def _behind(rows: Sequence[JobTime], fits: Sequence[ClientFit], server: ServerLink) -> dict[str, tuple[int, ...]]:
-    """Of each bandwidth, whose is not known from above: a faster line would make its messages little shorter, or it is
-    about as wide as the server's link.
-    """
+    """Of each bandwidth, whose has no upper end: a faster line shortens little, or it is like the server's."""
     clients, before = np.array([row.client for row in rows]), _messages(rows, fits, server)
     limited, behind = (server.down_bytes_per_s, server.up_bytes_per_s), dict[str, list[int]]()
     for group in range(min(MOST_GROUPS, len(fits))):
@@ -385,8 +381,3 @@ def _messages(
         waits = none if limit == inf else waits_s(begins_s, alone_s, np.minimum(lines, limit) / limit)
         messages.append(_Messages(alone_s, waits))
     return messages[0], messages[1]
-
-
-def _waits_s(rows: Sequence[JobTime], fits: Sequence[ClientFit], server: ServerLink) -> Floats:
-    """By how many seconds each message was held up, (2, n)."""
-    return np.array([each.waits_s for each in _messages(rows, fits, server)])

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
+from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.core.version import RESULTS
 from simfl.remote.throttle import Throttle
@@ -196,7 +197,6 @@ class RemoteTraining:
     """simfl's own local training of one client: called with a job and its model, it gives the update and the loss."""
 
     def __init__(self, client: int, project: Mapping[str, Any]) -> None:
-        from simfl.core.rng import Streams
         from simfl.scenario import Scenario
         from simfl.scenario.plugin_files import Trust
 
@@ -254,8 +254,7 @@ def _call(
         with opener.open(request, timeout=SILENT_S) as answer:
             if throttle is not None and clock is not None and body is None:
                 return throttle.receive(answer.read, clock)
-            body_read: bytes = answer.read()
-            return body_read
+            return answer.read()
     except HTTPError as error:
         raise ClientError(f"{address}{path}: {_why(error)} ({error.code})", error.code) from None
     except (OSError, ValueError) as error:

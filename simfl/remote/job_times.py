@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from simfl.core.errors import SimflError, amount
+from simfl.core.errors import ScenarioError, SimflError, amount
 from simfl.core.storage.disk import naming, open_own, write_atomically
 from simfl.core.types import JobRequest
 from simfl.remote.wall_clock import ClockSource, WallClock
@@ -105,7 +105,6 @@ def read_job_times(path: Path) -> tuple[list[JobTime], int]:
     Raises:
         SimflError: it cannot be read, or is no such log; the message names file, line and column.
     """
-    from simfl.core.errors import ScenarioError
     from simfl.core.storage.data_folder import csv_rows
 
     file = path / JOB_TIMES if path.is_dir() else path

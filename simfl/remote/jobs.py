@@ -14,13 +14,12 @@ from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from simfl.core.errors import IntegrityError
 from simfl.core.http.handler import RequestError
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import make_folder, refuse_link, touch
-from simfl.core.types import JobRequest, JobResult, RemoteClientError
+from simfl.core.types import JobRequest, JobResult, RemoteClientError, Vectors
 from simfl.remote.job_times import JobTimes
 from simfl.results.client_updates import UpdateRecord, UpdateStore, npy_bytes
 from simfl.results.file_names import JOINED, JOINED_LIST
@@ -348,7 +347,7 @@ class ClientStatusFiles:
                 write_sealed(path, {"run": run, "clients": sorted({*known, client})})
 
 
-def parse_update(data: bytes, dimension: int) -> NDArray[np.float32]:
+def parse_update(data: bytes, dimension: int) -> Vectors:
     """
     Raises:
         RequestError: the data are no .npy file of this many finite float32 numbers.

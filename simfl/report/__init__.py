@@ -42,7 +42,12 @@ def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes
     if name in lame:
         raise SimflError(f"figure {lame[name]}")
     if name not in FIGURES:
-        hint = f"; {hint}" if (hint := _plugin_hint(source, name)) else ""
+        from simfl.report.plugin_figures import missing_figures_hint
+
+        hint = ""
+        with suppress(SimflError):  # what is wrong with the results is not what is asked for
+            hint = missing_figures_hint(_study(source), name)
+        hint = f"; {hint}" if hint else ""
         raise SimflError(f"no figure '{name}'{suggestion(name, FIGURES)} (one of {', '.join(sorted(FIGURES))}){hint}")
     try:
         return FIGURES[name](_study(source), **changes)
@@ -54,15 +59,6 @@ def _study(source: Study | Path | str | Sequence[Path | str]) -> Study:
     if isinstance(source, Study):
         return source
     return read_study([source] if isinstance(source, (str, Path)) else source)
-
-
-def _plugin_hint(source: Study | Path | str | Sequence[Path | str], name: str) -> str:
-    """How to have a figure of a plugin file of the results, if there is one of this name."""
-    from simfl.report.plugin_figures import missing_figures_hint
-
-    with suppress(SimflError):  # what is wrong with the results is not what is asked for
-        return missing_figures_hint(_study(source), name)
-    return ""
 
 
 def figure(source: Study | Path | str | Sequence[Path | str], name: str, **changes: object) -> "Figure":

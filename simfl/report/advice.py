@@ -54,9 +54,7 @@ class Advice:
 
 
 def family_level(study: Study) -> float:
-    """The probability below which one of the advice's p-values counts: Bonferroni over all pairs of groups and all
-    measures of :data:`CLAIMED`.
-    """
+    """Below which one of the advice's p-values counts: Bonferroni over all pairs of groups and :data:`CLAIMED`."""
     groups = len(study.groups)
     return (1 - CONFIDENCE) / max(1, groups * (groups - 1) // 2 * len(CLAIMED))
 
@@ -112,9 +110,7 @@ def advise(study: Study) -> Advice | None:
 def _with_enough_seeds(
     study: Study, accuracy: StudyMeasure | None, groups: list[Group], level: float, rule: list[str]
 ) -> list[Group] | Advice:
-    """The groups with seeds enough that are not significantly less accurate than the best, or that there is no choice;
-    the criteria are added to ``rule``.
-    """
+    """Groups with enough seeds, not significantly less accurate than the best, or no choice; extends ``rule``."""
     if accuracy is None:
         needed, enough = FEWEST_PAIRS, [group for group in groups if len(group.runs) >= FEWEST_PAIRS]
         what = f"{len(study.groups)} configurations"
@@ -185,9 +181,7 @@ def _last(
 
 
 def _possible_loss(accuracy: StudyMeasure | None, pick: Group, groups: Sequence[Group]) -> str:
-    """How much less accurate than the most accurate group the pick may be; empty where no loss is possible, or the pick
-    is that group.
-    """
+    """How much less accurate than the most accurate group the pick may be; empty where it cannot, or is that group."""
     best = _first(accuracy, groups) if accuracy else [pick]
     if accuracy is None or pick in best:
         return ""
@@ -209,9 +203,7 @@ def fewest_pairs(level: float) -> int:
 
 
 def cautions(study: Study) -> list[str]:
-    """What a reader of a study must know before its numbers: no time passed, runs diverged, rounds were skipped, or
-    certificates do not say the same.
-    """
+    """What to know before a study's numbers: no time, diverged runs, skipped rounds, certificates that differ."""
     finals = [run.finals for run in study.runs]
     timeless = bool(finals) and all(each.get("time_s") == each.get("skipped", 0) for each in finals)  # 1 s each
     sentences = [TIMELESS] if timeless else []

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from simfl.core.certificate_words import about
 from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
+from simfl.core.version import VERSION
 from simfl.report import style
 from simfl.report.advice import Advice, advise, cautions, family_level
 from simfl.report.figures import Kind, NothingToDraw, figures
-from simfl.report.measures import StudyMeasure, compare_with_baseline, with_values
+from simfl.report.measures import compare_with_baseline, with_values
 from simfl.report.page_tables import beside_table, csv_of, equal_table, group_table, round_table, run_table
 from simfl.report.saving import csv_text
-from simfl.report.study import Group, Study
+from simfl.report.study import Study
 from simfl.report.summary_text import attack_summary, describe, enumerate_words, in_clear
 from simfl.report.svg import inline
 
@@ -115,8 +116,6 @@ def _tables_context(study: Study) -> JsonObject:
 
 def _page_context(study: Study) -> JsonObject:
     """The scenario, and what the page itself is made of."""
-    from simfl.core.version import VERSION
-
     text = study.groups[0].first.text
     return {
         "version": VERSION,
@@ -197,7 +196,9 @@ def _tiles(study: Study, advice: Advice | None) -> list[Tile]:
         notes, verdict = [], 0
         guarantee = measure.name == GUARANTEE[0]
         if guarantee:
-            notes.append(_long_run(group, known.get(GUARANTEE[1])))
+            rounds = _span([int(run.summary["rounds"]) for run in group.runs], "rounds")
+            ends = known[GUARANTEE[1]].over(group).estimate if GUARANTEE[1] in known else math.nan
+            notes.append(f"after {rounds}" + ("" if math.isnan(ends) else f", {ends:g} for any number of rounds"))
         if group is not baseline and (effect := compare_with_baseline(measure, group, baseline, level)):
             name = baseline.label if len(baseline.label) <= SHORT else "baseline"
             notes.append(f"{name}: {scale.quantity(before)}")
@@ -215,14 +216,6 @@ def _tiles(study: Study, advice: Advice | None) -> list[Tile]:
         unit = "clients" if guarantee else scale.unit
         tiles.append(Tile(label, scale.text(value.estimate), unit, "; ".join(notes), about(measure.column), verdict))
     return tiles[:MOST_TILES]
-
-
-def _long_run(group: Group, lasting: StudyMeasure | None) -> str:
-    """After how many rounds a guarantee was computed, and what becomes of it."""
-    rounds = _span([int(run.summary["rounds"]) for run in group.runs], "rounds")
-    if lasting is None or math.isnan(ends := lasting.over(group).estimate):
-        return f"after {rounds}"
-    return f"after {rounds}, {ends:g} for any number of rounds"
 
 
 def _key(number: int) -> JsonObject:

@@ -18,8 +18,6 @@ from simfl.report.study import Group, Run, Study
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from simfl.report.study import Group
-
 
 POINTS = 240
 """Points of a drawn line; longer tables are thinned evenly."""
@@ -53,7 +51,7 @@ def _intervals(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArra
     return mean, half_width(values.std(axis=0, ddof=1) / np.sqrt(runs), runs - 1)
 
 
-def over_rounds(group: "Group", column: str) -> "DataFrame":
+def over_rounds(group: Group, column: str) -> "DataFrame":
     """A column of ``rounds.csv`` against the round, from 0 as there; rows: round, mean, low, high, runs and, of few
     seeds, ``seed_0`` and so on.
 
@@ -74,7 +72,7 @@ def over_rounds(group: "Group", column: str) -> "DataFrame":
     return _seed_table(group, "round", series.index.to_numpy(), series.to_numpy(dtype=np.float64).T)
 
 
-def over_time(group: "Group", column: str) -> "DataFrame":
+def over_time(group: Group, column: str) -> "DataFrame":
     """A column of ``rounds.csv`` against simulated time; rows: time_s, mean, low, high, runs and, of few
     seeds, ``seed_0`` and so on.
 
@@ -100,7 +98,7 @@ def _evenly_spread(count: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, count - 1, min(count, POINTS)).round().astype(np.int64)) if count else np.arange(0)
 
 
-def few_seeds(group: "Group") -> bool:
+def few_seeds(group: Group) -> bool:
     """Whether a group has several seeds, but too few to draw an interval."""
     return 1 < len(group.runs) < BAND_SEEDS
 
@@ -110,7 +108,7 @@ def seed_column(seed: int | str) -> str:
     return f"seed_{seed}"
 
 
-def _seed_table(group: "Group", x: str, places: NDArray[np.generic], values: NDArray[np.float64]) -> "DataFrame":
+def _seed_table(group: Group, x: str, places: NDArray[np.generic], values: NDArray[np.float64]) -> "DataFrame":
     from pandas import DataFrame
 
     mean, half = _intervals(values)
@@ -262,9 +260,7 @@ class MeasureChange:
 
 
 def compare_with_baseline(measure: StudyMeasure, group: Group, baseline: Group, level: float) -> MeasureChange | None:
-    """What a group does to a measure compared with the baseline, None where either has no value; p-values up to
-    ``level`` count.
-    """
+    """What a group does to a measure against the baseline, None where one has none; p-values up to ``level`` count."""
     ours, theirs = measure.by_seed(group), measure.by_seed(baseline)
     if not ours or not theirs:
         return None

@@ -42,8 +42,7 @@ def format_of(target: Path) -> str:
 
 def csv_text(table: "DataFrame") -> str:
     """The table as CSV: every digit, empty where a value is missing."""
-    text: str = table.to_csv(index=False, lineterminator="\n")
-    return text
+    return table.to_csv(index=False, lineterminator="\n")
 
 
 def save(fig: "Figure", table: "DataFrame", target: Path) -> tuple[Path, Path]:

@@ -76,8 +76,7 @@ class Run:
     @property
     def diverged_round(self) -> int | None:
         """The first round with a loss that is no finite number; None where there is none."""
-        first: int | None = self.summary.get("diverged_round")
-        return first
+        return self.summary.get("diverged_round")
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -162,8 +161,7 @@ class Run:
         """What came of the run's attacks: ``findings.json``, empty where there is none."""
         if FINDINGS not in self.results:
             return []
-        by_attack: list[JsonObject] = json.loads(self.results.read(FINDINGS))
-        return by_attack
+        return json.loads(self.results.read(FINDINGS))
 
     @cached_property
     def events(self) -> Path | None:

@@ -33,7 +33,8 @@ def read_study(paths: Iterable[Path | str]) -> Study:
     document: JsonObject = {}
     if len(paths_read) == 1 and is_swept(paths_read[0]):
         axes, members = _planned_runs(paths_read[0])
-        document = _comparison(paths_read[0])
+        results = ResultsFolder.open_sweep(paths_read[0])
+        document = json.loads(results.read("comparison.json")) if "comparison.json" in results else {}
     else:
         axes, members = _runs_by_scenario({run.path.resolve(): run for folder in paths_read for run in _runs(folder)})
     if not any(member.run for member in members):
@@ -165,13 +166,6 @@ def _assign_colours(groups: tuple[Group, ...]) -> tuple[Group, ...]:
 def _accuracy(group: Group) -> float:
     values = [run.summary.get("test_accuracy") or 0.0 for run in group.runs]
     return sum(values) / len(values)
-
-
-def _comparison(folder: Path) -> JsonObject:
-    """The content of ``comparison.json``, nothing where there is none."""
-    results = ResultsFolder.open_sweep(folder)
-    document: JsonObject = json.loads(results.read("comparison.json")) if "comparison.json" in results else {}
-    return document
 
 
 def _name_by_comparison(groups: tuple[Group, ...], document: JsonObject) -> tuple[Group, ...]:

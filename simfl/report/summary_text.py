@@ -94,9 +94,7 @@ Known = Mapping[str, StudyMeasure]
 
 
 class AttackSummary(NamedTuple):
-    """What attacks found: a sentence, and of each group its label, what is recovered, and what hiding it costs; the
-    most open group first.
-    """
+    """What attacks found: a sentence; by group, the most open first, its label, what was recovered, and the costs."""
 
     lead: str
     items: tuple[tuple[str, str, str], ...] = ()

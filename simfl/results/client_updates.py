@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.storage.disk import make_folder, naming, open_own, refuse_link, write_atomically
-from simfl.core.types import JobRequest, JobResult, RemoteClientError
+from simfl.core.types import JobRequest, JobResult, RemoteClientError, Vectors
 from simfl.results.file_names import UPDATES, UPDATES_FOLDER, is_finished
 from simfl.results.folder import ResultsFolder, read_update
 from simfl.results.tables import csv_bytes
@@ -168,14 +167,14 @@ class UpdateReplay:
         self.target.finalise()
 
 
-def npy_bytes(delta: NDArray[np.float32]) -> bytes:
+def npy_bytes(delta: Vectors) -> bytes:
     """An update as the bytes of an .npy file, the same for the same numbers."""
     file = io.BytesIO()
     np.save(file, np.ascontiguousarray(delta, dtype="<f4"), allow_pickle=False)
     return file.getvalue()
 
 
-def digest_of(model: NDArray[np.float32]) -> str:
+def digest_of(model: Vectors) -> str:
     """SHA-256 of a model's values, hexadecimal."""
     return sha256(np.ascontiguousarray(model, dtype="<f4").tobytes()).hexdigest()
 

@@ -10,14 +10,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import write_atomically
-from simfl.core.types import SERVER
+from simfl.core.types import SERVER, Bools, Floats
 from simfl.network.links import SharedLinks
-
-Floats = NDArray[np.float64]
 
 SIDES = ("down", "up")
 """From the server, and to it."""
@@ -57,7 +54,7 @@ class Traffic:
                 latest[client] = row
         self._sent = {side: np.array(rows, dtype=np.float64).reshape(-1, 4) for side, rows in sent.items()}
 
-    def rates(self, side: str, crosses: NDArray[np.bool_] | None = None) -> tuple[Floats, Floats]:
+    def rates(self, side: str, crosses: Bools | None = None) -> tuple[Floats, Floats]:
         """The moments at which the rate on a link changes, in seconds, and bytes per second from each on.
 
         Args:
@@ -81,8 +78,7 @@ def mean_rates(times_s: Floats, rate: Floats, edges_s: Floats) -> Floats:
     if not len(times_s):
         return np.zeros(len(edges_s) - 1)
     sent = np.append(0.0, np.cumsum(rate[:-1] * np.diff(times_s)))
-    means: Floats = np.diff(np.interp(edges_s, times_s, sent)) / np.diff(edges_s)
-    return means
+    return np.diff(np.interp(edges_s, times_s, sent)) / np.diff(edges_s)
 
 
 Span = JsonObject

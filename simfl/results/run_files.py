@@ -254,8 +254,7 @@ def read_rows(table: Path, rounds: int | None = None) -> Iterator[RoundRow]:
     with open(table, newline="") as file:
         reader = csv.reader(file)
         columns = next(reader)
-        for cells in islice(reader, rounds):
-            yield round_row(columns, cells)
+        yield from (round_row(columns, cells) for cells in islice(reader, rounds))
 
 
 def _cell_number(cell: object) -> float | None:

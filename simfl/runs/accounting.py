@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.columns import COLLUDER_COLUMNS
 from simfl.core.coverage import sent
 from simfl.core.errors import PluginError, SimflError
 from simfl.core.payload import MODEL
 from simfl.core.registration.protocol import is_foreign
-from simfl.core.types import SERVER, Arrays
+from simfl.core.types import SERVER, Arrays, Floats, Integers
 from simfl.privacy.accountant import Accountant, History
 from simfl.privacy.base import COLUMNS
 from simfl.privacy.certify.chain import Beside
@@ -105,7 +104,7 @@ def of_clients(scenario: Scenario, seen: History) -> Arrays:
     return numbers
 
 
-def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None = None) -> History:
+def history(scenario: Scenario, folder: Path, rounds: int, samples: Integers | None = None) -> History:
     """All that accountants see of a run.
 
     Args:
@@ -121,8 +120,8 @@ def history(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.i
 def history_of(
     scenario: Scenario,
     views: Mapping[int, ObserverView],
-    facts: tuple[dict[str, NDArray[np.float64]], ...],
-    samples: NDArray[np.int64] | None,
+    facts: tuple[dict[str, Floats], ...],
+    samples: Integers | None,
 ) -> History:
     """The same, wherever it was told."""
     weighing = samples if scenario.training.by_samples else None
@@ -130,16 +129,16 @@ def history_of(
     return History(views, facts, scenario.privacy.stages, weighing, silent=silent, beside=beside)
 
 
-def stage_facts(scenario: Scenario, folder: Path, rounds: int) -> tuple[dict[str, NDArray[np.float64]], ...]:
+def stage_facts(scenario: Scenario, folder: Path, rounds: int) -> tuple[dict[str, Floats], ...]:
     """What each stage of a run said of every round, by name: (rounds,), NaN where it said nothing."""
     return facts_of(_table(folder / "facts.csv") if scenario.privacy.stages else (), scenario, rounds)
 
 
 def facts_of(
     rows: Iterable[tuple[int, int, str, float]], scenario: Scenario, rounds: int
-) -> tuple[dict[str, NDArray[np.float64]], ...]:
+) -> tuple[dict[str, Floats], ...]:
     """The same by rows of round, stage, name and value."""
-    facts: tuple[dict[str, NDArray[np.float64]], ...] = tuple({} for _ in scenario.privacy.stages)
+    facts: tuple[dict[str, Floats], ...] = tuple({} for _ in scenario.privacy.stages)
     for number, stage, name, value in rows:
         facts[stage].setdefault(name, np.full(rounds, np.nan))[number] = value
     return facts

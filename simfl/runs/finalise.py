@@ -126,9 +126,7 @@ def _npy(values: NDArray[np.float32]) -> bytes:
 def _describe_columns(
     folder: Path, scenario: Scenario, columns: Sequence[Column], summary: JsonObject, unshown: bool
 ) -> None:
-    """Writes what the columns of the tables and the numbers of the summary mean; ``unshown``: attackers were not shown
-    all that there was.
-    """
+    """Writes what columns and the summary's numbers mean; ``unshown``: attackers were not shown all that there was."""
     numbers = [column for column in SUMMARY_COLUMNS if column.name in summary or column.name == "bytes"]
     plugin_numbers = [column for owner in (*scenario.attacks, *scenario.metrics) for column in owner.finals]
     every = with_bases(scenario, (*columns, *numbers, *plugin_numbers))
@@ -193,8 +191,7 @@ def cell(value: object) -> Any:
 
 
 def round_cells(row: Mapping[str, object]) -> JsonObject:
-    """A round's values as :func:`cell`; a loss that is there but not finite becomes
-    :data:`simfl.results.run_files.DIVERGED`."""
+    """A round's values as :func:`cell`; a loss that is not finite becomes :data:`simfl.results.run_files.DIVERGED`."""
     cells = {name: cell(value) for name, value in row.items()}
     diverged_losses = {name: DIVERGED for name in LOSSES if row.get(name) is not None and cells[name] is None}
     return cells | diverged_losses

@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.agents import Components, RoundResult, finalise_attacks, make_server
 from simfl.agents.world import World
 from simfl.attacks.base import Finding
-from simfl.core.types import under
+from simfl.core.types import Floats, Vectors, under
 from simfl.training.base import Rule
 
 
@@ -22,11 +21,11 @@ class RunInMemory:
         attack_results: of each observer.
     """
 
-    model: NDArray[np.float32]
+    model: Vectors
     rounds: list[RoundResult]
     attack_results: list[Finding]
 
-    def participation(self, clients: int) -> NDArray[np.float64]:
+    def participation(self, clients: int) -> Floats:
         """The participation matrix, (rounds, clients)."""
         matrix = np.zeros((len(self.rounds), clients))
         for row, done in zip(matrix, self.rounds, strict=True):

@@ -264,18 +264,13 @@ def _begin(scenario: Scenario, parts: Components[Rule], folder: Path, anew: bool
     for name in ("checkpoint", JOINED, UPDATES_FOLDER):
         refuse_link(folder / name)
     if anew or is_finished(folder):
-        _clear(folder)
+        (folder / SUMMARY).unlink(missing_ok=True)  # first: without it the run is not complete
+        remove_leftovers(folder)
+        for name in OWN:  # and nothing that somebody else has put beside them
+            (folder / name).unlink(missing_ok=True)
     files = {SCENARIO: scenario.to_yaml(folder).encode(), **clients_files(parts)}
     write_sealed(
         folder / BEGUN, {"digest": scenario.digest}, {name: sha256(data).hexdigest() for name, data in files.items()}
     )
     for name, data in files.items():
         write_atomically(folder / name, data)
-
-
-def _clear(folder: Path) -> None:
-    """Removes a run's own files, and nothing that somebody else has put beside them."""
-    (folder / SUMMARY).unlink(missing_ok=True)  # first: without it the run is not complete
-    remove_leftovers(folder)
-    for name in OWN:
-        (folder / name).unlink(missing_ok=True)

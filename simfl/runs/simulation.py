@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +12,10 @@ import numpy as np
 
 from simfl.agents import Components, MetricRunner, RoundResult, Server, finalise_attacks, make_server
 from simfl.agents.world import World
-from simfl.attacks.base import Finding, ServerView
+from simfl.attacks.base import ServerView
 from simfl.core.columns import ROUND_COLUMNS
 from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
-from simfl.core.storage.disk import remove_folder
 from simfl.core.types import under
 from simfl.metrics.participation import Tally
 from simfl.results import checkpoint
@@ -80,7 +80,9 @@ class Simulation:
         """Runs to the end; the summary."""
         try:
             self.begins("running", self.server.tally.rounds)
-            self._tell_earlier_rounds()
+            if self.on_round is not None:  # of the rounds before the checkpoint from which the run goes on
+                for row in read_rows(self.folder / "rounds.csv.part", self.server.tally.rounds):
+                    self.on_round(row)
             self.server.world.run(self.server.world.spawn(self.server.run()))
             self.begins("finishing", self.server.tally.rounds)
             return self._finish()
@@ -101,7 +103,10 @@ class Simulation:
                 state, marks = checkpoint.load(path)
                 if set(marks) != set(self.columns):
                     raise IntegrityError(f"{path}: belongs to a run with other tables; run it again with --force")
-                self._check_remote(int(state.get(KEPT, 0)))
+                remote, expected = self.scenario.means.remote_clients, int(state.get(KEPT, 0))
+                if remote is not None and (on_disk := remote.stored_updates()) < expected:
+                    why = f"{on_disk} updates, {expected} at the checkpoint; its end is gone"
+                    raise IntegrityError(f"{self.folder / UPDATES}.part: {why}")  # nobody would be asked for them again
                 self.tables = {name: self._table(name, marks[name]) for name in self.columns}
             except IntegrityError as error:
                 which = "" if path.name in str(error) else f"checkpoint {path.name} is not used: "
@@ -122,17 +127,6 @@ class Simulation:
             raise IntegrityError(f"{self.folder}: no checkpoint is usable; --force starts the run anew")
         self.tables = {name: self._table(name, None) for name in self.columns}
         return self._server(0.0)
-
-    def _check_remote(self, expected: int) -> None:
-        """
-        Raises:
-            IntegrityError: updates that came before a checkpoint are gone; nobody would be asked for them again.
-        """
-        remote = self.scenario.means.remote_clients
-        if remote is not None and (on_disk := remote.stored_updates()) < expected:
-            raise IntegrityError(
-                f"{self.folder / UPDATES}.part: {on_disk} updates, {expected} at the checkpoint; its end is gone"
-            )
 
     def _table(self, name: str, keep: tuple[int, str] | None) -> TableWriter:
         return TableWriter(self.folder / name, self.columns[name], keep)
@@ -199,12 +193,6 @@ class Simulation:
                 self._save_checkpoint(done.number + 1)
             raise
 
-    def _tell_earlier_rounds(self) -> None:
-        """The rounds before the checkpoint from which the run goes on."""
-        if self.on_round is not None:
-            for row in read_rows(self.folder / "rounds.csv.part", self.server.tally.rounds):
-                self.on_round(row)
-
     def _record(self, seen: ServerView) -> None:
         """What the server saw, so that it can be attacked later."""
         total, jobs = seen.total, {job.client: job for job in seen.jobs}
@@ -231,17 +219,14 @@ class Simulation:
         write_accuracies(self.folder, self.parts)
         if (remote := self.scenario.means.remote_clients) is not None:
             remote.finalise()
-        columns, attack_results = (*ROUND_COLUMNS, *plugin_columns(self.scenario)), self._attack_results()
+        columns = *ROUND_COLUMNS, *plugin_columns(self.scenario)
+        observers, state = self.parts.observers, self.server.state() if self.parts.observers else {}
+        observed = [under(f"observed/{i}", state) for i in range(len(observers))]
+        attack_results = finalise_attacks(observers, observed, self.parts.learner, self.parts.streams)
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
                          no_skill, self.parts.learner.samples, attack_results)  # fmt: skip
         remove_leftovers(self.folder)
         return summary
-
-    def _attack_results(self) -> list[Finding]:
-        """What the observers find out after the last round."""
-        observers, state = self.parts.observers, self.server.state() if self.parts.observers else {}
-        seen = [under(f"observed/{i}", state) for i in range(len(observers))]
-        return finalise_attacks(observers, seen, self.parts.learner, self.parts.streams)
 
 
 def _tables(parts: Components[Rule], row: tuple[str, ...], events: bool) -> dict[str, tuple[str, ...] | None]:
@@ -283,7 +268,7 @@ def leftovers(folder: Path) -> Iterator[Path]:
 def remove_leftovers(folder: Path) -> None:
     """Removes what only an unfinished run needs; a kill may have come before."""
     for left in list(leftovers(folder)):
-        if left.name in ("checkpoint", JOINED):
-            remove_folder(left)
+        if left.name in ("checkpoint", JOINED) and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
         else:
             left.unlink()

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.agents import RoundResult
 from simfl.core.coverage import changing_lengths, exposing, silent_server, told_by_compression
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import changing_weights, tolerated_colluders
-from simfl.core.types import SERVER
+from simfl.core.types import SERVER, Floats
 from simfl.privacy.certify.observer_view import UNCOUNTED, Clear, Event, NoiseTerm, ObserverView
 from simfl.results.run_files import participation_matrices, read_messages
 from simfl.scenario import Scenario
@@ -34,7 +33,7 @@ class Told(NamedTuple):
     """
 
     matrices: Callable[[], Mapping[int, Any]]
-    tolerated: Callable[[], NDArray[np.float64]]
+    tolerated: Callable[[], Floats]
     messages: Callable[[], Iterator[tuple[int, Transcript | None]]]
 
     @classmethod
@@ -99,7 +98,7 @@ class Views(Mapping[int, ObserverView]):
             for who, P in matrices.items()
         }  # fmt: skip
 
-    def _as_said(self, P: Any) -> NDArray[np.float64]:
+    def _as_said(self, P: Any) -> Floats:
         """The colluders whom the protocol says to tolerate in each round's sum, (rounds,); infinite without one."""
         summed, place = np.unique(np.diff(P.indptr), return_inverse=True)
         most = [tolerated_colluders(self.scenario, int(members)) if members else np.inf for members in summed]
@@ -192,7 +191,7 @@ def _with_weights(rows: Rows, transcript: Transcript, P: Any) -> Any:
     return combinations[np.diff(combinations.indptr) > 0]
 
 
-def fewest_tolerated(path: Path, rounds: int) -> NDArray[np.float64]:
+def fewest_tolerated(path: Path, rounds: int) -> Floats:
     """The fewest colluders that any session of each round says it tolerates, (rounds,), infinite where none says so."""
     fewest = np.full(rounds, np.inf)
     if not path.exists():

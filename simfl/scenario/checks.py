@@ -42,7 +42,11 @@ def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
     algorithm, compression = scenario.training.algorithm.name, scenario.compression.name
     return [
         *resolution.check_all(scenario),
-        *_missing_files(scenario),
+        *(
+            (path, f"{shown(name)} is no file beside the scenario or in {data_places()}")
+            for path, name in data_files.names(scenario)
+            if not os.path.isfile(scenario.file(name))
+        ),
         *_plugins_not_named(scenario),
         *_agents_unheard(scenario),
         *column_owners.problems(scenario),
@@ -59,12 +63,6 @@ def algorithm_key(scenario: "Scenario") -> KeyPath:
     """Where the client algorithm stands."""
     algorithm = scenario.training.algorithm
     return next((path for path, plugin in resolution.walk(scenario) if plugin is algorithm), ("training",))
-
-
-def _missing_files(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
-    for path, name in data_files.names(scenario):
-        if not os.path.isfile(scenario.file(name)):
-            yield path, f"{shown(name)} is no file beside the scenario or in {data_places()}"
 
 
 def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:

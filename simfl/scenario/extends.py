@@ -11,8 +11,6 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-from simfl.core.registration.protocol import Plugin
-from simfl.core.registration.registry import Registry
 from simfl.core.storage.disk import open_regular
 from simfl.scenario import data_files, plugin_files
 from simfl.scenario.builtin import ScenarioFile, find, folder_instead, no_such
@@ -142,7 +140,11 @@ class _Merging:
             inner = value if isinstance(value, dict) else {}
             editor.choose(parent, path, registry, written, value if isinstance(value, str) else value["name"])
             self.merged.places.keys |= {path: places.of(path, key=True)}
-        elif isinstance(value, dict) and (registry or _has_keys(annotation)) and _opens(registry, written):
+        elif (
+            isinstance(value, dict)  # and there is a mapping, or what is short for one, that further keys are put into
+            and (registry or any(map(is_dataclass, options(annotation))))
+            and isinstance(registry.normalise(written) if registry else written, dict)
+        ):
             inner = value
         else:
             editor.put(parent, path, value)
@@ -159,15 +161,6 @@ class _Merging:
         for known, new in ((self.merged.places.keys, self.document.places.keys),
                            (self.merged.places.values, self.document.places.values)):  # fmt: skip
             known |= {where: place for where, place in new.items() if where[: len(path)] == path}
-
-
-def _opens(registry: Registry[Plugin] | None, written: object) -> bool:
-    """Whether there is a mapping, or what is short for one, that further keys can be put into."""
-    return isinstance(registry.normalise(written) if registry else written, dict)
-
-
-def _has_keys(annotation: object) -> bool:
-    return any(is_dataclass(option) for option in options(annotation))
 
 
 def _seen_from(data: object, top: object, home: Path, folder: Path) -> Any:

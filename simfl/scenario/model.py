@@ -300,8 +300,7 @@ class Scenario:
         scenario = self
         if folder is not None:
             scenario = data_files.rename_files(self, lambda name, mark: data_files.seen_from(name, home, folder))
-        data: JsonObject = plain(replace(scenario, agents=Agents(scenario.agents.client)))
-        return data
+        return plain(replace(scenario, agents=Agents(scenario.agents.client)))
 
     def to_yaml(self, folder: Path | None = None) -> str:
         """The resolved scenario as a file that ``load`` reads back as the same scenario, from ``folder`` if given."""

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import Plugin, default_of, plain
 from simfl.core.registration.registry import Registry
 from simfl.scenario.fields import annotation_at, keys_of, owner, registry_of
@@ -145,16 +144,16 @@ class Change:
         kept_keys = {key: item for key, item in before.items() if key in known and key not in wanted}
         places = self.document.places
         stay = [
-            {where: spot for where, spot in spots.items() if self._stays(where, path, kept_keys)}
+            {
+                where: spot
+                for where, spot in spots.items()
+                if where[: len(path)] == path != where and where[len(path)] in kept_keys
+            }
             for spots in (places.keys, places.values)
         ]
         self.put(parent, path, {"name": wanted["name"], **kept_keys, **wanted})
         places.keys.update(stay[0])
         places.values.update(stay[1])
-
-    @staticmethod
-    def _stays(where: KeyPath, path: KeyPath, kept_keys: JsonObject) -> bool:
-        return len(where) > len(path) and where[: len(path)] == path and where[len(path)] in kept_keys
 
     def put(self, parent: Any, path: KeyPath, value: Any) -> None:
         parent[path[-1]] = value

@@ -3,7 +3,6 @@
 import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING
-from typing import Any
 
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry
@@ -46,7 +45,9 @@ def draft(name: str, builtin: str) -> str:
         if field.name in value:
             lines += _written(field.name, value[field.name])
         elif field.default is not MISSING:
-            lines += [f"# {line}" for line in _written(field.name, _default(field.name))]
+            known_field = Scenario.__dataclass_fields__[field.name]
+            default = known_field.default if known_field.default_factory is MISSING else known_field.default_factory()
+            lines += [f"# {line}" for line in _written(field.name, brief(default))]
     text = "\n".join(lines) + "\n"
     Scenario.parse(text, name)
     return text
@@ -55,11 +56,6 @@ def draft(name: str, builtin: str) -> str:
 def _written(key: str, value: object) -> list[str]:
     text = dump({key: value}).strip()
     return text.removeprefix("{").removesuffix("}").splitlines() if text.startswith("{") else text.splitlines()
-
-
-def _default(key: str) -> Any:
-    field = Scenario.__dataclass_fields__[key]
-    return brief(field.default if field.default_factory is MISSING else field.default_factory())
 
 
 def _comment(text: str, sign: str = "# ") -> Iterator[str]:

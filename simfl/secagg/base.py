@@ -171,7 +171,6 @@ class Protocol(Plugin, Interface):
                 server prepared them one by one.
             streams: the run's streams.
         """
-        ...
 
     def view(self, transcript: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
         """The combinations of weighted updates that the server and a coalition know of a session, without the
@@ -196,7 +195,6 @@ class Protocol(Plugin, Interface):
     @abstractmethod
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
         """The sum, or weighted mean, of the updates of the units kept; it replays the clients' sessions."""
-        ...
 
 
 PROTOCOLS = Registry[Protocol](

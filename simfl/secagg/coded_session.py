@@ -180,16 +180,14 @@ def decode_sum(code: MaskCode, responses: Mapping[int, Elements]) -> Elements:
 
 def sum_masks(owners: Iterable[tuple[Owner, int, int, int]], helpers: Iterable[Helper], code: MaskCode) -> Elements:
     """The weighted sum of masks that owners and helpers come to; owners with unit, its size, and weight."""
-    requests, responses = list(owners), {}
+    requests = list(owners)
     present = {helper.place: helper for helper in helpers}
     publics = {place: public_key(helper.private) for place, helper in present.items()}
     for owner, unit, size, _ in requests:
         for place, message in owner.seal_pieces(publics).items():
             present[place].receive(owner.label, unit, size, owner.public, message)
     weights = {owner.label: weight for owner, _, _, weight in requests}
-    for place, helper in present.items():
-        responses[place] = helper.answer(weights)
-    return decode_sum(code, responses)
+    return decode_sum(code, {place: helper.answer(weights) for place, helper in present.items()})
 
 
 def _sealing_key(private: bytes, public: bytes, owner: int, place: int) -> bytes:

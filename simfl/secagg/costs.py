@@ -17,9 +17,7 @@ WORK = "work"
 
 
 class _Requests(NamedTuple):
-    """The requests of the set-up, of one preparation with the work that follows, and of the recovery; and what the
-    server computes after the last phase.
-    """
+    """Requests of the set-up, a preparation with its work, and the recovery; what the server computes after."""
 
     setup: list[PhaseRequest]
     before: list[PhaseRequest]

@@ -12,7 +12,7 @@ from pydantic import Field
 from simfl.core.columns import MASKED_COLUMNS, failing
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Aggregate
+from simfl.core.types import Aggregate, Bools, Integers
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.coded_session import Helper, MaskCode, Owner, sum_masks
 from simfl.secagg.crypto.field import Elements, Q
@@ -79,8 +79,8 @@ class LightsecaggRecord(NamedTuple):
     size: int
     limit: float
     least: int
-    summed: NDArray[np.bool_]
-    answered: NDArray[np.bool_]
+    summed: Bools
+    answered: Bools
 
 
 @PROTOCOLS("lightsecagg")
@@ -120,7 +120,7 @@ class LightSecAgg(Coded):
         return PreparedUnits(masked.reshape(shape)[:, 0], code, code.down_bytes(others), compute_s)
 
     def recover(
-        self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams
+        self, cohort: Cohort, uploaded: Bools, prepared: Sequence[Any], streams: Streams
     ) -> Session[SessionResult | SessionFailure]:
         clients, arrived, shape, (code,) = cohort.units.ravel(), uploaded.ravel(), cohort.units.shape, prepared
         summed, n = whole_units(arrived, shape[1]), cohort.units.size
@@ -139,9 +139,7 @@ class LightSecAgg(Coded):
         compute_s = code.survivors * (code.length + code.survivors**2) * self.rates.product_s
         return SessionResult(summed.reshape(shape)[:, 0], record, compute_s)
 
-    def _few(
-        self, phase: str, cohort: Cohort, summed: NDArray[np.bool_], helping: NDArray[np.bool_], code: MaskCode
-    ) -> SessionFailure | None:
+    def _few(self, phase: str, cohort: Cohort, summed: Bools, helping: Bools, code: MaskCode) -> SessionFailure | None:
         hiding, left, least = cohort.hiding(summed), int(helping.sum()), self.min_sum or 2
         if hiding < least:
             why = f"{hiding} clients of whole units are left, a sum needs {least}"
@@ -160,7 +158,7 @@ class LightSecAgg(Coded):
         return self.mean(sums, quantised, updates, updates.divisor(updates.weights))
 
 
-def replay_sessions(record: LightsecaggRecord, vectors: dict[int, NDArray[np.int64]], streams: Streams) -> Elements:
+def replay_sessions(record: LightsecaggRecord, vectors: dict[int, Integers], streams: Streams) -> Elements:
     """The sum that the sessions come to, of the summed clients' vectors in whole numbers."""
     names, purpose = record.clients.tolist(), "lightsecagg"
     owners, total = [], np.zeros(record.code.length, dtype=np.int64)

@@ -6,7 +6,6 @@ from math import ceil, inf
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from simfl.core.columns import MASKED_COLUMNS, Column
@@ -16,7 +15,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.payload import SUMMABLE
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, failure_rates, summands
-from simfl.core.types import Aggregate
+from simfl.core.types import Aggregate, Bools, Floats, Integers
 from simfl.secagg.base import Protocol
 from simfl.secagg.crypto.field import Elements, Q, to_signed
 from simfl.secagg.crypto.keys import ELEMENT
@@ -48,8 +47,8 @@ class QuantisedUpdates(NamedTuple):
         weights: whole, int64 (n,).
     """
 
-    vectors: list[NDArray[np.int64]]
-    weights: NDArray[np.int64]
+    vectors: list[Integers]
+    weights: Integers
     grid: Grid
     clipped: int
 
@@ -212,7 +211,7 @@ class MaskedProtocol(Protocol):
         return self.execute is True and d > 0 and elements in (None, self.length(d))
 
     def quantise_updates(
-        self, updates: ClientUpdates, weights: NDArray[np.float64], limit: float, streams: Streams
+        self, updates: ClientUpdates, weights: Floats, limit: float, streams: Streams
     ) -> QuantisedUpdates:
         """The updates as the clients mask them; the rounding is drawn by job.
 
@@ -294,12 +293,12 @@ def clipped_row(clipped: int) -> dict[str, float]:
     return {"clipped": clipped} if clipped else {}
 
 
-def whole_units(members: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
+def whole_units(members: Bools, size: int) -> Bools:
     """The members whose units of ``size`` are there wholly, (n,)."""
     return np.repeat(members.reshape(-1, size).all(axis=1), size)
 
 
-def own_weights(setting: ScenarioView, *samples: int) -> NDArray[np.float64]:
+def own_weights(setting: ScenarioView, *samples: int) -> Floats:
     """What clients with so many samples multiply their fresh updates by; the server's part is its row."""
     fresh, rule = np.zeros(len(samples), dtype=np.int64), setting.training
     weights, row = rule.weights(np.array(samples), fresh), np.asarray(rule.row(fresh), dtype=np.float64)

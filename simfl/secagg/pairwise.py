@@ -78,7 +78,6 @@ class PairwiseMasks(MaskedProtocol):
     @abstractmethod
     def sizes(self, n: int) -> tuple[int, int] | None:
         """Neighbours of each of n clients, and the shares that open a secret; None if nothing is safe."""
-        ...
 
     def known(self, cohort: Cohort) -> dict[str, int]:
         n, size, sizes = cohort.units.size, cohort.units.shape[1], self.sizes(cohort.units.size)

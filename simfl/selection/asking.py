@@ -130,8 +130,7 @@ class Around:
 
     @property
     def asks(self) -> Literal["", "loss", "batch_loss"]:
-        asks: Literal["", "loss", "batch_loss"] = self.inner.asks
-        return asks
+        return self.inner.asks
 
     @property
     def asked_batch(self) -> int:
@@ -139,15 +138,13 @@ class Around:
 
     @property
     def scalars(self) -> Scalars:
-        scalars: Scalars = self.inner.scalars
-        return scalars
+        return self.inner.scalars
 
     def candidates(self, view: View, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
         return ask_candidates(self.inner, view, k, rng)
 
     def start(self, clients: int) -> Arrays:
-        state: Arrays = self.inner.start(clients)
-        return state
+        return self.inner.start(clients)
 
     def observe(self, view: View, summed: NDArray[np.int32]) -> Arrays:
         return observe(self.inner, view, summed)

@@ -46,7 +46,6 @@ class CanBeAsked(Protocol):
     @abstractmethod
     def contains(self, clients: NDArray[np.integer], losses: bool) -> bool:
         """Whether its guarantee speaks of a sum of these: a row, or whole units where there are ``losses``."""
-        ...
 
 
 class Policy(Plugin, Protocol):
@@ -125,7 +124,6 @@ class Policy(Plugin, Protocol):
         Raises:
             ValueError: ``k`` is no positive multiple of ``unit_size``.
         """
-        ...
 
     def candidates(self, view: View, k: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Where it ``asks``: the available clients who are sent the model and asked, int32 (n,), distinct.
@@ -156,9 +154,7 @@ class Policy(Plugin, Protocol):
         return True
 
     def client_guarantees(self, view: View) -> NDArray[np.float64] | None:
-        """The guarantee that :meth:`admits` keeps to each client after the sums in ``view.before``, (clients or more,);
-        None = it keeps none.
-        """
+        """The guarantee that :meth:`admits` keeps to each client after ``view.before``, (n or more,); None = none."""
         return None
 
     def family(self, clients: int) -> "Family | None":
@@ -187,7 +183,6 @@ POLICIES = Registry[Policy](
         "bernoulli",
         "fedcs",
         "guarded",
-        "half_partition",
         "oort",
         "partition",
         "power_of_choice",
@@ -195,6 +190,7 @@ POLICIES = Registry[Policy](
         "tifl",
         all="random",
         batch_partition="partition",
+        half_partition="partition",
         weighted="random",
     ),
 )

@@ -61,13 +61,13 @@ class GuardedSelection(Around):
     @cached_property
     def reserved(self) -> Policy:
         """The policy whose rows are reserved."""
-        policy: Policy = POLICIES[f"{self.reserve}_partition"](k=self.k, T=self.T, mode=self.mode)  # type: ignore[call-arg]
-        return policy
+        return POLICIES[f"{self.reserve}_partition"](k=self.k, T=self.T, mode=self.mode)  # type: ignore[call-arg]
 
     def check(self, setting: ScenarioView) -> list[Problem]:
         halves, n = self.reserve == "half", setting.clients
         problems = [(key.replace("k", "inner.k"), text) for key, text in unit_problems(self.k, self.T, n, halves)]
-        if not problems and self.rank is not None and self.rank < (least := self._reserved_rank(n)):
+        least = n * (1 + halves) // self.T - halves if not problems else 0
+        if self.rank is not None and self.rank < least:
             why = f"is {self.rank}, but the reserved family alone has rank {least}; the nearest valid value is {least}"
             problems.append(("rank", why))
         if self.notion == "weak" and self.T > LARGEST:
@@ -79,14 +79,7 @@ class GuardedSelection(Around):
             problems.append(("inner.shuffle", "is true, but units are assigned for both; use shuffle beside inner"))
         if self.inner.reads_history:
             problems.append(("inner", f"is {self.inner.name}, which looks at the rows itself; give the policy in it"))
-        return [*problems, *self._unanswerable(setting)]
-
-    def _reserved_rank(self, clients: int) -> int:
-        return clients // self.T if self.reserve == "batch" else 2 * clients // self.T - 1
-
-    def _unanswerable(self, setting: ScenarioView) -> list[Problem]:
-        """Where a row cannot be asked for before it is summed, or is none of zeros and ones."""
-        rule, problems = setting.training, []
+        rule = setting.training
         if rule.server != "synchronous":
             why = "each client knows its own part of the sums" if rule.many_aggregators else (
                 "its rows are known when the buffer is full, with weights by staleness")  # fmt: skip
@@ -97,8 +90,7 @@ class GuardedSelection(Around):
         return problems
 
     def resolve(self, setting: ScenarioView) -> Self:
-        resolved: Self = resolve_mode(self, setting)
-        return resolved
+        return resolve_mode(self, setting)
 
     def guarantee(self, clients: int) -> Guarantee:
         return Guarantee(semi_strong=self.T if self.notion == "semi_strong" else None, weak=self.T)

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.types import Bools, Floats, Vectors
 
 
 class Factor(NamedTuple):
@@ -43,13 +43,7 @@ class AggregationRule(Plugin, Protocol):
     columns: tuple[Column, ...] = ()
 
     @abstractmethod
-    def combine(
-        self,
-        deltas: NDArray[np.float32],
-        weights: NDArray[np.float64],
-        normaliser: float,
-        mask: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
+    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
         """One update, float32 (d,), of n >= 1 updates (n, d) and their weights (n,), some of them positive.
 
         Args:
@@ -59,15 +53,8 @@ class AggregationRule(Plugin, Protocol):
             mask: the coordinates that each update speaks about, (n, d); None = all. A coordinate is averaged over
                 those who hold it, and is 0 where nobody does.
         """
-        ...
 
-    def factor(
-        self,
-        deltas: NDArray[np.float32],
-        weights: NDArray[np.float64],
-        mask: NDArray[np.bool_] | None,
-        tensors: Sequence[slice],
-    ) -> Factor | None:
+    def factor(self, deltas: Vectors, weights: Floats, mask: Bools | None, tensors: Sequence[slice]) -> Factor | None:
         """What the combined update, or the step made of it, is multiplied with; None = nothing.
 
         Args:
@@ -93,13 +80,7 @@ class Mean:
     weighted = True
     sum_only = True
 
-    def combine(
-        self,
-        deltas: NDArray[np.float32],
-        weights: NDArray[np.float64],
-        normaliser: float,
-        mask: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
+    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
         # not a matrix product: the bits of BLAS depend on its number of threads
         share = (weights / normaliser).astype(np.float32)
         if mask is None:
@@ -119,13 +100,7 @@ class _Trimmed:
     def _left_out(self, n: int) -> int:
         """Of n updates, at each end."""
 
-    def combine(
-        self,
-        deltas: NDArray[np.float32],
-        weights: NDArray[np.float64],
-        normaliser: float,
-        mask: NDArray[np.bool_] | None = None,
-    ) -> NDArray[np.float32]:
+    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
         deltas = deltas[weights > 0]
         n = len(deltas)
         if drop := self._left_out(n):

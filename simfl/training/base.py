@@ -12,7 +12,7 @@ from simfl.clients.local_training import PlainSgd
 from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
-from simfl.core.types import Arrays
+from simfl.core.types import Arrays, Floats, Integers, Vectors
 from simfl.training.aggregates import AggregationRule
 
 if TYPE_CHECKING:
@@ -138,17 +138,11 @@ class Rule(Plugin, Protocol):
         return None
 
     @abstractmethod
-    def epochs(self, samples: NDArray[np.int64]) -> NDArray[np.float64]:
+    def epochs(self, samples: Integers) -> Floats:
         """Passes over its samples that a job makes, shape (n,): what its computation time is proportional to."""
-        ...
 
     @abstractmethod
-    def contributions(
-        self,
-        deltas: NDArray[np.float32],
-        downloaded: Callable[[], Sequence[NDArray[np.float32]]],
-        model: NDArray[np.float32],
-    ) -> NDArray[np.float32]:
+    def contributions(self, deltas: Vectors, downloaded: Callable[[], Sequence[Vectors]], model: Vectors) -> Vectors:
         """What is summed, float32 (n, d), of the clients' changes since their downloads.
 
         Args:
@@ -156,48 +150,37 @@ class Rule(Plugin, Protocol):
             downloaded: the models they began from, n of (d,).
             model: the current global model, (d,).
         """
-        ...
 
     @abstractmethod
-    def row(self, staleness: NDArray[np.int64]) -> NDArray[np.number]:
+    def row(self, staleness: Integers) -> NDArray[np.number]:
         """What the participation matrix holds for updates of this staleness, shape (n,); integer 1 = counts once."""
-        ...
 
     @abstractmethod
-    def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+    def weights(self, examples: Integers, staleness: Integers) -> Floats:
         """The weight each update carries in the sum, shape (n,)."""
-        ...
 
     @abstractmethod
-    def divisor(self, weights: NDArray[np.float64], examples: NDArray[np.int64]) -> float:
+    def divisor(self, weights: Floats, examples: Integers) -> float:
         """What the weighted sum is divided by."""
-        ...
 
     @abstractmethod
     def start(self, dimension: int) -> State:
         """The server optimiser's state before the first aggregation."""
-        ...
 
     @abstractmethod
-    def step(
-        self, model: NDArray[np.float32], update: NDArray[np.float32], state: State
-    ) -> tuple[NDArray[np.float32], State]:
+    def step(self, model: Vectors, update: Vectors, state: State) -> tuple[Vectors, State]:
         """The next global model, float32 (d,), from the aggregate of the updates, (d,); pure."""
-        ...
 
     @abstractmethod
     def ends(self, progress: Progress) -> bool:
         """Whether the run ends with the server update that brought it so far."""
-        ...
 
     def advances(self, before: Progress, after: Progress) -> bool:
         """Whether something that can end the run has come nearer."""
         return True
 
 
-def used_row(
-    rule: Rule, row: NDArray[Any], shares: NDArray[np.float64], divisor: float, samples: NDArray[np.int64]
-) -> NDArray[Any]:
+def used_row(rule: Rule, row: NDArray[Any], shares: Floats, divisor: float, samples: Integers) -> NDArray[Any]:
     """The row of the participation matrix, (n,), by which privacy is accounted.
 
     It is the one that is stated, where that makes of it what was used, times the clients' samples if the rule is by
@@ -272,7 +255,6 @@ class BufferedRule(Rule, Protocol):
 
     def refuses(self, staleness: int) -> bool:
         """Whether an update (of a unit) this old is not used at all."""
-        ...
 
 
 class SampledStalenessRule(BufferedRule, Protocol):

@@ -13,11 +13,11 @@ from math import inf
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.errors import amount, there_are
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Floats, Integers, Vectors
 from simfl.training.base import RULES
 from simfl.training.sgd_rule import SgdRule
 from simfl.training.staleness import ARRIVALS, STALENESS, Clock, ConstantStaleness
@@ -85,16 +85,11 @@ class FedBuff(SgdRule):
 
     # -- the server's arithmetic -------------------------------------------------------------------
 
-    def contributions(
-        self,
-        deltas: NDArray[np.float32],
-        downloaded: Callable[[], Sequence[NDArray[np.float32]]],
-        model: NDArray[np.float32],
-    ) -> NDArray[np.float32]:
+    def contributions(self, deltas: Vectors, downloaded: Callable[[], Sequence[Vectors]], model: Vectors) -> Vectors:
         """The changes or, where models are mixed, the way from the current model to each client's."""
         return deltas if self.mix == "deltas" else deltas + np.stack(downloaded()) - model
 
-    def row(self, staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+    def row(self, staleness: Integers) -> Floats:
         """s(τ), shape (n,)."""
         if self.max_staleness is not None:
             staleness = np.minimum(staleness, self.max_staleness)
@@ -105,11 +100,11 @@ class FedBuff(SgdRule):
         """Whether an update (of a unit) this old is not used at all."""
         return self.too_stale == "discard" and self.max_staleness is not None and staleness > self.max_staleness
 
-    def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+    def weights(self, examples: Integers, staleness: Integers) -> Floats:
         """e_i s(τ_i), shape (n,)."""
         return super().weights(examples, staleness) * self.row(staleness)
 
-    def divisor(self, weights: NDArray[np.float64], examples: NDArray[np.int64]) -> float:
+    def divisor(self, weights: Floats, examples: Integers) -> float:
         """Z, what the weighted sum is divided by."""
         match self.normaliser:
             case "count":
@@ -153,17 +148,24 @@ class FedBuff(SgdRule):
         """What cannot work in this scenario, with the values that would."""
         policy, clients = scenario.selection, scenario.clients
         problems = super().check(scenario)
-        problems += [*self._buffer(policy, clients), *self._pointless()]
-        problems += self._one_by_one(scenario.secagg)
+        problems += self._buffer(policy, clients)
+        if not (self.aggregate.weighted or isinstance(self.staleness, ConstantStaleness)):
+            name = self.aggregate.name
+            why = f"is {self.staleness.name}, but {name} counts every update once; use constant"
+            problems.append(("staleness", why))
+        if scenario.secagg.joint:
+            why = (
+                f"clients come and go one by one, but secagg: {scenario.secagg.name} needs one cohort from its first "
+                "phase to its last; use training: fedavg, or secagg: basecagg, whose masks belong to jobs"
+            )
+            problems.append(("name", why))
         return [*self._slots(policy.unit_size, clients), *problems] if self.arrivals.clocked else problems
 
     def _slots(self, unit: int, clients: int) -> Iterator[Problem]:
         slots = self.concurrency or 0
         if slots < unit:
-            yield (
-                "concurrency",
-                f"is {slots}, less than a unit of {amount(unit, 'client')}; the nearest valid value is {unit}",
-            )
+            why = f"is {slots}, less than a unit of {amount(unit, 'client')}; the nearest valid value is {unit}"
+            yield "concurrency", why
         elif slots > clients:
             yield "concurrency", f"is {slots} but {there_are(clients, 'client')}; the nearest valid value is {clients}"
 
@@ -180,23 +182,5 @@ class FedBuff(SgdRule):
                 f"found that are not in the buffer yet; the nearest valid value is {most}",
             )
         elif low != size:
-            near = [str(size) for size in (low, high) if 0 < size <= most]
-            valid = " and ".join(near)
-            yield (
-                "buffer",
-                f"is {size}, no multiple of the selection's unit of {unit} clients; valid are {valid}",
-            )
-
-    def _pointless(self) -> Iterator[Problem]:
-        if not (self.aggregate.weighted or isinstance(self.staleness, ConstantStaleness)):
-            name = self.aggregate.name
-            yield "staleness", f"is {self.staleness.name}, but {name} counts every update once; use constant"
-
-    @staticmethod
-    def _one_by_one(protocol: Any) -> Iterator[Problem]:
-        if protocol.joint:
-            yield (
-                "name",
-                f"clients come and go one by one, but secagg: {protocol.name} needs one cohort from its first phase to "
-                "its last; use training: fedavg, or secagg: basecagg, whose masks belong to jobs",
-            )
+            valid = " and ".join(str(near) for near in (low, high) if 0 < near <= most)
+            yield ("buffer", f"is {size}, no multiple of the selection's unit of {unit} clients; valid are {valid}")

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import Column
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Bools, Floats, Vectors
 from simfl.training.aggregates import AGGREGATES, AggregationRule, Factor, Mean
 
 BLOCK = 1 << 13
@@ -62,13 +62,7 @@ class MaskedMean(_BySigns):
         Field(description="divide the mask by its mean over all coordinates, or over each parameter's own"),
     ] = "none"
 
-    def factor(
-        self,
-        deltas: NDArray[np.float32],
-        weights: NDArray[np.float64],
-        mask: NDArray[np.bool_] | None,
-        tensors: Sequence[slice],
-    ) -> Factor:
+    def factor(self, deltas: Vectors, weights: Floats, mask: Bools | None, tensors: Sequence[slice]) -> Factor:
         agreement = sign_mask(deltas, weights, mask, self.tau)
         row = {"mask_mean": _mean(agreement)}
         for part in {"none": (), "all": (slice(None),), "layer": tensors}[self.rescale]:
@@ -85,20 +79,12 @@ class Shrunk(_BySigns):
     The control that tells what a mask selects from what it shortens.
     """
 
-    def factor(
-        self,
-        deltas: NDArray[np.float32],
-        weights: NDArray[np.float64],
-        mask: NDArray[np.bool_] | None,
-        tensors: Sequence[slice],
-    ) -> Factor:
+    def factor(self, deltas: Vectors, weights: Floats, mask: Bools | None, tensors: Sequence[slice]) -> Factor:
         mean = _mean(sign_mask(deltas, weights, mask, self.tau))
         return Factor(np.float32(mean), self.masks == "step", {"mask_mean": mean})
 
 
-def sign_mask(
-    deltas: NDArray[np.float32], weights: NDArray[np.float64], mask: NDArray[np.bool_] | None, tau: float
-) -> NDArray[np.float32]:
+def sign_mask(deltas: Vectors, weights: Floats, mask: Bools | None, tau: float) -> Vectors:
     """1 where at least ``tau`` of the votes remain after opposite signs cancel, else the share that remains; (d,).
 
     Updates of weight 0 do not vote. A coordinate's voters are those who hold it; who votes 0 counts as a voter.
@@ -124,5 +110,5 @@ def sign_mask(
     return agreement
 
 
-def _mean(mask: NDArray[np.float32]) -> float:
+def _mean(mask: Vectors) -> float:
     return float(mask.mean(dtype=np.float64)) if mask.size else 0.0

@@ -33,7 +33,6 @@ class ServerOptimiser(Plugin, Protocol):
     @abstractmethod
     def step(self, delta: Vector, state: State, rate: float) -> tuple[Vector, State]:
         """What is added to the model, float32 (d,), given the averaged update (d,) and the server's learning rate."""
-        ...
 
 
 SERVER_OPTIMISERS = Registry[ServerOptimiser]("server_optimiser", protocol=ServerOptimiser)

@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from simfl.clients.local_training import LocalTraining
 from simfl.core.columns import Column
 from simfl.core.scenario_view import ChosenLearning, ScenarioView
+from simfl.core.types import Floats, Integers, Vectors
 from simfl.training.aggregates import AGGREGATES, Mean
 from simfl.training.base import Losses, Progress, State
 from simfl.training.optimisers import SERVER_OPTIMISERS, ServerSgd
@@ -92,29 +93,22 @@ class ServerStep:
         if self.aggregate.columns:
             yield "aggregate", f"{self.aggregate.name} reports on one aggregate a round, but {why}; use mean"
 
-    def contributions(
-        self,
-        deltas: NDArray[np.float32],
-        downloaded: Callable[[], Sequence[NDArray[np.float32]]],
-        model: NDArray[np.float32],
-    ) -> NDArray[np.float32]:
+    def contributions(self, deltas: Vectors, downloaded: Callable[[], Sequence[Vectors]], model: Vectors) -> Vectors:
         return deltas
 
-    def row(self, staleness: NDArray[np.int64]) -> NDArray[np.number]:
+    def row(self, staleness: Integers) -> NDArray[np.number]:
         return np.ones(len(staleness), dtype=np.int64)
 
-    def weights(self, examples: NDArray[np.int64], staleness: NDArray[np.int64]) -> NDArray[np.float64]:
+    def weights(self, examples: Integers, staleness: Integers) -> Floats:
         return examples.astype(float) if self.weighting == "samples" else np.ones(len(examples))
 
-    def divisor(self, weights: NDArray[np.float64], examples: NDArray[np.int64]) -> float:
+    def divisor(self, weights: Floats, examples: Integers) -> float:
         return float(weights.sum())
 
     def start(self, dimension: int) -> State:
         return self.server_optimiser.start(dimension)
 
-    def step(
-        self, model: NDArray[np.float32], update: NDArray[np.float32], state: State
-    ) -> tuple[NDArray[np.float32], State]:
+    def step(self, model: Vectors, update: Vectors, state: State) -> tuple[Vectors, State]:
         update, state = self.server_optimiser.step(update, state, self.server_learning_rate)
         return model + update, state
 

@@ -29,7 +29,6 @@ class Staleness(Plugin, Protocol):
     @abstractmethod
     def weight(self, staleness: NDArray[np.number]) -> NDArray[np.float64]:
         """s(τ) of each staleness τ >= 0, float64 of the same shape."""
-        ...
 
 
 STALENESS = Registry[Staleness]("staleness", promises=("level_until",), protocol=Staleness)

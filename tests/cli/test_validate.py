@@ -15,8 +15,8 @@ import yaml
 from click.testing import CliRunner
 
 from simfl.cli import simfl
+from simfl.cli.validate import run_preflight
 from simfl.learning import Learning
-from simfl.runs.preflight import run_preflight
 from simfl.scenario import Scenario
 
 HOME = Path(__file__).resolve().parents[2]

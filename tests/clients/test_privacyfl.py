@@ -20,6 +20,7 @@ from simfl.privacy.stage import Members
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
 from tests.plugins.test_public_interface import killed_and_resumed, rows, tables
+from tests.support.staircase import density
 
 BASE = """
 name: privacyfl
@@ -259,7 +260,7 @@ def test_the_densities_of_a_staircase_never_differ_by_more(d, epsilon, gamma, ra
     bound = staircase.pure_epsilon(ratio, 1.0, epsilon, d)
 
     def loss(x, shift):
-        each = [(staircase.density(a, 1.0, epsilon, gamma), staircase.density(a + s, 1.0, epsilon, gamma))
+        each = [(density(a, 1.0, epsilon, gamma), density(a + s, 1.0, epsilon, gamma))
                 for a, s in zip(x, shift, strict=True)]  # fmt: skip
         return sum(np.log(p / q) for p, q in each)
 

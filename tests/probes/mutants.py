@@ -32,8 +32,7 @@ from simfl.privacy.dp.stages import (
 from simfl.privacy.dp.stages import discrete_laplace as discrete_laplace_stage
 from simfl.privacy.stage import STAGES, Members, Stage
 from simfl.probes import simulate as simulate_module
-from simfl.probes.declarations import refuted_codes, refuted_masks, refuted_rows
-from simfl.probes.stripping import parse
+from simfl.probes.declarations import parse, refuted_codes, refuted_masks, refuted_rows
 from simfl.probes.sums import refutations, repeated_noise
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.masked_protocol import MaskedProtocol

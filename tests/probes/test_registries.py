@@ -13,10 +13,17 @@ from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.protocol import required_fields
 from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.dp import losses
-from simfl.probes.declarations import refuted_codes, refuted_masks, refuted_rows
+from simfl.probes.declarations import (
+    better_unsaid,
+    certificates,
+    claims,
+    parse,
+    refuted_codes,
+    refuted_masks,
+    refuted_rows,
+)
 from simfl.probes.signal import refuted_noise
 from simfl.probes.simulate import simulate
-from simfl.probes.stripping import better_unsaid, certificates, claims, parse
 from simfl.probes.sums import refutations, refuted_weights, repeated_noise
 from tests.support.sizes import repeats
 

@@ -11,7 +11,7 @@ import pytest
 from simfl.cli.validate_plugins import FAILING, FEDAVG, FEDBUFF, scene
 from simfl.privacy.multiround import guarantees
 from simfl.probes import simulate as simulate_module
-from simfl.probes.stripping import parse
+from simfl.probes.declarations import parse
 from simfl.runs import views
 from simfl.runs.run import build
 from tests.support.sizes import repeats

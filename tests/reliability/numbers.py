@@ -15,6 +15,7 @@ from tests.privacy.test_exact import holds
 from tests.reliability.check import Case, Check, NotMeasured, Outcome, Plan, when
 from tests.reliability.tested import tested
 from tests.support.privacy_kinds import KINDS, SURE
+from tests.support.staircase import density
 
 DRAWS = 10**6
 SURELY = 0.001
@@ -146,7 +147,7 @@ def _steps(found, epsilon: float, gamma: float) -> float:
     """p of staircase noise against the integral of its density."""
     edges = np.unique([2.0 * (k + step) for k in range(60) for step in (0, gamma)])
     widths, middles = np.diff(edges), (edges[1:] + edges[:-1]) / 2
-    half = np.append(0, np.cumsum(widths * [staircase.density(x, 2.0, epsilon, gamma) for x in middles]))
+    half = np.append(0, np.cumsum(widths * [density(x, 2.0, epsilon, gamma) for x in middles]))
     return stats.kstest(found, lambda x: 0.5 + np.sign(x) * np.interp(np.abs(x), edges, half)).pvalue
 
 

@@ -154,10 +154,6 @@ class BoundedServer(ThreadingHTTPServer):
         with self._changed:
             return self._connections[request]
 
-    def is_called(self, name: str, arrived_at: str) -> bool:
-        """Whether a Host header names this server: a page elsewhere may point a name of its own at this machine."""
-        return is_server_name(name, self.host, arrived_at, self.names)
-
     # -- accepting -----------------------------------------------------------------------------------
 
     def process_request(self, request: Any, client_address: Any) -> None:

@@ -10,7 +10,7 @@ from io import BufferedReader
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from simfl.core.http.bounded_server import BoundedServer
+from simfl.core.http.bounded_server import BoundedServer, is_server_name
 
 DRAIN_S = 2.0
 """How long the rest of a refused request is read, so that its sender gets to see the answer."""
@@ -64,7 +64,8 @@ class BoundedHandler(BaseHTTPRequestHandler, ABC):
     def do_GET(self) -> None:
         try:
             self.unread_bytes = self._content_length()
-            if not self.is_addressed():
+            name, arrived_at = self.headers.get("Host", ""), self.connection.getsockname()[0]
+            if not is_server_name(name, self.server.host, arrived_at, self.server.names):
                 raise RequestError(403, self.wrong_host)
             try:
                 target = urlsplit(self.path)
@@ -82,10 +83,6 @@ class BoundedHandler(BaseHTTPRequestHandler, ABC):
         self.peer = self.server.connection(self.request)
         self.rfile.close()
         self.rfile = _HeadReader(self.connection.makefile("rb", buffering=0), self.server.limits.head_bytes)
-
-    def is_addressed(self) -> bool:
-        """Whether the Host header names this server."""
-        return self.server.is_called(self.headers.get("Host", ""), self.connection.getsockname()[0])
 
     def transfer_s(self, size_bytes: int) -> float:
         """Seconds that a peer has for sending or receiving so much."""

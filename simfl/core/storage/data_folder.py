@@ -42,9 +42,7 @@ _bypass: ContextVar[bool] = ContextVar("simfl_bypass_cache", default=False)
 
 
 def data_root() -> Path | None:
-    """The data folder: ``$SIMFL_DATA`` if set, else ``data`` or ``../shared/data`` beside the checkout or the
-    working directory; None where there is none.
-    """
+    """``$SIMFL_DATA``, else ``data`` or ``../shared/data`` by the checkout or working directory; None without."""
     if named := os.environ.get("SIMFL_DATA"):
         return Path(named) if Path(named).is_dir() else None
     checkout = Path(__file__).resolve().parents[3]

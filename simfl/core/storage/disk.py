@@ -5,7 +5,6 @@ import fcntl
 import hashlib
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -153,14 +152,6 @@ def make_folder(folder: Path, below: Path) -> None:
             break
         refuse_link(part)
     folder.mkdir(parents=True, exist_ok=True)
-
-
-def remove_folder(folder: Path) -> None:
-    """Removes a folder of results with all that is in it; of a link, the link alone."""
-    if folder.is_symlink():
-        folder.unlink()
-    else:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def touch(path: Path) -> None:

@@ -1,13 +1,12 @@
 """What least squares over rounds will recover under a policy, before anything is learned: its rows alone decide."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.attacks.least_squares import solve
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import View
+from simfl.core.types import Floats, View
 from simfl.selection.asking import ask
 from simfl.selection.base import Policy, resolved_policy
 
@@ -45,7 +44,7 @@ def windows(setting: ScenarioView) -> list[JsonObject]:
     return [_row(size, n, np.array(values)) for size, values in rows_by_size.items()]
 
 
-def _rows(policy: Policy, clients: int, rounds: int, streams: Streams, draw: int) -> NDArray[np.float64]:
+def _rows(policy: Policy, clients: int, rounds: int, streams: Streams, draw: int) -> Floats:
     """0/1 rows of the participation matrix, (rounds, clients)."""
     rows = np.zeros((rounds, clients))
     available, participation = np.ones(clients, dtype=bool), np.zeros(clients, dtype=np.int64)
@@ -57,7 +56,7 @@ def _rows(policy: Policy, clients: int, rounds: int, streams: Streams, draw: int
     return rows
 
 
-def _row(rounds: int, clients: int, values: NDArray[np.float64]) -> JsonObject:
+def _row(rounds: int, clients: int, values: Floats) -> JsonObject:
     rank = float(np.median(values[:, 0]))
     low, high = np.quantile(values[:, 1], (0.5, 0.9)).tolist()
     return {

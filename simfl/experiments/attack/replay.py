@@ -8,14 +8,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.agents import finalise_attacks
 from simfl.attacks.base import Finding, Observer, ServerView, TrueUpdates
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.core.types import Aggregate, Arrays, Job
+from simfl.core.types import Aggregate, Arrays, Integers, Job, Vectors
 from simfl.learning.base import Learner
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
@@ -53,12 +52,12 @@ class Recorded:
         return pandas.read_csv(self.results.file("aggregates.csv"))
 
     @cached_property
-    def last(self) -> NDArray[np.float32]:
+    def last(self) -> Vectors:
         """The final model, (d,)."""
         return np.asarray(np.load(self.results.file("model.npy")), dtype=np.float32)
 
     @cached_property
-    def vectors(self) -> NDArray[np.float32]:
+    def vectors(self) -> Vectors:
         """All that was recorded, (rows, d), not in memory."""
         path = self.results.file(VECTORS)
         return np.memmap(path, dtype="<f4", mode="r").reshape(-1, len(self.last))
@@ -69,18 +68,18 @@ class Recorded:
         return len(self.vectors) > 2 * len(self.rounds)
 
     @cached_property
-    def rounds(self) -> NDArray[np.int64]:
+    def rounds(self) -> Integers:
         """The rounds in which something was aggregated, ascending."""
         return np.unique(self.table["round"].to_numpy())
 
     @cached_property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Integers:
         """The first row of each such round in :attr:`vectors`, and the number of rows."""
         counts = np.searchsorted(self.table["round"], self.rounds, side="right")
         client_counts = np.diff(np.append(0, counts))
         return np.append(0, np.cumsum(2 + client_counts * self.shown))
 
-    def model(self, version: int) -> NDArray[np.float32]:
+    def model(self, version: int) -> Vectors:
         """The global model of a version, (d,)."""
         place = int(np.searchsorted(self.rounds, version))
         return self.last if place == len(self.rounds) else np.array(self.vectors[self.starts[place]])
@@ -167,7 +166,10 @@ def attack(
     (observer,), streams = scenario.attacks, Streams(scenario.seed)
     learner = scenario.learning.build(scenario, streams)
     middle = int(rounds[len(rounds) // 2])
-    truth = truth_at(learner, recorded, middle)
+    learner.put(middle, recorded.model(middle))
+    holders = np.flatnonzero(learner.samples).astype(np.int32)
+    jobs = [Job.of(ATTACKS + middle, client, middle, np.nan) for client in holders.tolist()]
+    truth = TrueUpdates(holders, learner.train(jobs).deltas)
     errors, state = replay_observer(observer, recorded, truth, streams, first, stop)
     remember_training(learner, reader, scenario)
     (finding,) = finalise_attacks((observer,), (state,), learner, streams)
@@ -208,11 +210,3 @@ def replay_observer(
         return {}, state
     memory = observer.update_memory(truth, observer.init_memory(clients, dimension), streams)
     return dict(observer.error(guess, truth._replace(memory=memory))), state
-
-
-def truth_at(learner: Learner, recorded: Recorded, version: int) -> TrueUpdates:
-    """What every client with samples trains from a version of the model."""
-    learner.put(version, recorded.model(version))
-    holders = np.flatnonzero(learner.samples).astype(np.int32)
-    jobs = [Job.of(ATTACKS + version, client, version, np.nan) for client in holders.tolist()]
-    return TrueUpdates(holders, learner.train(jobs).deltas)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.attacks.base import Finding
 from simfl.attacks.context import AttackerKnowledge
@@ -19,6 +18,7 @@ from simfl.attacks.membership import lira, margins, membership_finding, rates
 from simfl.core.children import SafeSpawn
 from simfl.core.errors import ExhaustedError, SimflError
 from simfl.core.rng import Streams
+from simfl.core.types import Bools, Floats, Integers, Vectors
 from simfl.experiments.attack.replay import remember_training
 from simfl.learning.data.base import Dataset
 from simfl.learning.transforms.base import Unchanged
@@ -89,15 +89,13 @@ def likelihood(
     return {name: membership_finding(rates(statistic, member, f"LiRA, {name}")) for name, statistic in document.items()}
 
 
-def halves(shadows: int, candidates: int, streams: Streams) -> NDArray[np.bool_]:
+def halves(shadows: int, candidates: int, streams: Streams) -> Bools:
     """Who is in which shadow federation, (shadows, candidates): each candidate in exactly half of them."""
     draws = streams("attack/shadows").random((shadows, candidates))
     return draws.argsort(axis=0).argsort(axis=0) < shadows // 2
 
 
-def _draw_samples(
-    trained: NDArray[np.int64], data: Dataset, most: int, streams: Streams
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _draw_samples(trained: Integers, data: Dataset, most: int, streams: Streams) -> tuple[Integers, Integers]:
     """Positions of members among the samples trained on and of others among the test samples, as many of both."""
     rng, n = streams("attack/candidates"), min(most, len(trained), len(data.y_test))
     return rng.permutation(trained)[:n], rng.permutation(len(data.y_test))[:n]
@@ -109,11 +107,11 @@ class _Shared(NamedTuple):
     path: Path
     trust: Trust
     data: Dataset
-    members: NDArray[np.int64]
-    others: NDArray[np.int64]
+    members: Integers
+    others: Integers
 
 
-def shadow(shared: _Shared, task: tuple[int, NDArray[np.bool_]]) -> NDArray[np.float64]:
+def shadow(shared: _Shared, task: tuple[int, Bools]) -> Floats:
     """The candidates' margins under a federation that trained on those that are inside, (candidates,).
 
     Args:
@@ -137,7 +135,7 @@ def _learning(scenario: Scenario, data: Dataset) -> Any:
     return replace(learning, data=Fixed(learning.data.name, data), transform=Unchanged())
 
 
-def _with(data: Dataset, members: Any, others: Any, inside: NDArray[np.bool_]) -> Dataset:
+def _with(data: Dataset, members: Any, others: Any, inside: Bools) -> Dataset:
     """The training samples that are no candidates, and the candidates that are inside."""
     rest = np.setdiff1d(np.arange(len(data.y_train)), members)
     mine, theirs = members[inside[: len(members)]], others[inside[len(members) :]]
@@ -150,9 +148,7 @@ def _with(data: Dataset, members: Any, others: Any, inside: NDArray[np.bool_]) -
     return replace(data, x_train=x, y_train=y, columns=columns)
 
 
-def _margins(
-    knowledge: AttackerKnowledge, model: NDArray[np.float32], data: Dataset, members: Any, others: Any
-) -> NDArray[np.float64]:
+def _margins(knowledge: AttackerKnowledge, model: Vectors, data: Dataset, members: Any, others: Any) -> Floats:
     from simfl.attacks.gradients import logits_of
 
     x = np.concatenate([data.x_train[members], data.x_test[others]])
@@ -170,11 +166,11 @@ def _start(shared: _Shared) -> None:
     _Process.shared = shared
 
 
-def _one(task: tuple[int, NDArray[np.bool_]]) -> NDArray[np.float64]:
+def _one(task: tuple[int, Bools]) -> Floats:
     return shadow(_Process.shared, task)
 
 
-def _map_tasks(shared: _Shared, tasks: list[Any], jobs: int) -> Iterator[NDArray[np.float64]]:
+def _map_tasks(shared: _Shared, tasks: list[Any], jobs: int) -> Iterator[Floats]:
     """Results in the order of the tasks, from fresh processes of one computing thread each.
 
     They are handed the data: what loads them takes longer to import than they take to send.

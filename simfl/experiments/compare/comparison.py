@@ -224,9 +224,7 @@ def _said(compared: list[Configuration]) -> dict[str, dict[str, list[str]]]:
 
 
 def _tables(results_of: dict[str, Measured], baseline: str, said: dict[str, dict[str, list[str]]]) -> JsonObject:
-    """Means and paired differences of what was measured, by configuration; no difference of certificates that say
-    different things.
-    """
+    """Means and paired differences, by configuration; no difference of certificates that say different things."""
     others = [(label, results) for label, results in results_of.items() if label != baseline]
     return {
         "means": [row for label, results in results_of.items() for row in means(label, results)],

@@ -80,9 +80,7 @@ Configurations = Mapping[str, tuple[Mapping[str, str], Measured]]
 
 
 def overhead_rows(configurations: Configurations) -> list[JsonObject]:
-    """Rows of :data:`BESIDE`: for each configuration with secure aggregation whose values but for ``secagg`` are
-    those of exactly one configuration without.
-    """
+    """Rows of :data:`BESIDE`: of configurations with secure aggregation that have exactly one twin without it."""
     plain: dict[frozenset[tuple[str, str]], list[str]] = {}
     for label, (values, results) in configurations.items():
         if not _hides(results):

@@ -124,9 +124,7 @@ def certificate_notes(document: JsonObject) -> Iterator[str]:
 
 
 def _warnings(document: JsonObject) -> Iterator[str]:
-    """In words, which configurations diverged, skipped many rounds, or have only bounds of their guarantees; and which
-    certificates do not say the same of all.
-    """
+    """In words, which configurations diverged, skipped rounds or have bounds only, and which certificates differ."""
     means: dict[str, dict[str, Any]] = {choice["choice"]: {} for choice in document["choices"]}
     for row in document["means"]:
         means[row["choice"]][row["metric"]] = row["mean"]

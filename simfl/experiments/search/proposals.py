@@ -128,8 +128,7 @@ class Proposer:
 
 
 def _violations(trial: "FrozenTrial") -> Sequence[float]:
-    violations: list[float] = trial.user_attrs.get(VIOLATIONS, [])
-    return violations
+    return trial.user_attrs.get(VIOLATIONS, [])
 
 
 def _number(parameter: SearchParameter, text: str) -> float:

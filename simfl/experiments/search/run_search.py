@@ -45,8 +45,6 @@ from simfl.scenario.digest import foreign_plugins
 if TYPE_CHECKING:
     from optuna.trial import Trial as Proposal
 
-    from simfl.scenario import Scenario
-
 
 PREFIX = "search-"
 STUDY = "optuna.log"

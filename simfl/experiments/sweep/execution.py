@@ -67,8 +67,7 @@ class Index:
 
     def error(self, digest: str) -> str | None:
         """Why a run failed."""
-        error: str | None = self._rows[digest]["error"]
-        return error
+        return self._rows[digest]["error"]
 
     def counts(self, digests: Iterable[str]) -> Counter[str]:
         """How many of some runs have which status."""
@@ -298,18 +297,13 @@ def _execute(
                 counts["running"] = max(0, counts["running"] - 1)
             if event == "ended":
                 missing.discard(digest)
-                counts[_end_status(index, digest)] += 1
+                if index.refresh(digest) == OPEN:  # it ran on another machine, into a folder that is not this one
+                    note_failure(index.runs / digest, "its results are not on this machine: --out must be shared")
+                    index.refresh(digest)
+                counts[index.status(digest)] += 1
                 if len(missing) % every == 0:
                     _write(index, folder)
             tell()
-
-
-def _end_status(index: Index, digest: str) -> str:
-    if index.refresh(digest) == OPEN:
-        # it ran on another machine, into a folder that is not this one
-        note_failure(index.runs / digest, "its results are not on this machine: --out must be shared")
-        index.refresh(digest)
-    return index.status(digest)
 
 
 def _write(index: Index, folder: Path) -> None:

@@ -224,17 +224,13 @@ class _Reading:
     def sorted_members(self, file: str) -> tuple[Member, ...]:
         if not self.wrong:
             return tuple(sorted(self.by_digest.values(), key=lambda member: (*map(order, member.values), member.seed)))
-        lines = [self.problem_text(members) for members in list(self.wrong.values())[:SHOWN]]
+        lines = []
+        for members in list(self.wrong.values())[:SHOWN]:
+            overrides, problem = members[0]
+            others = f" and {len(members) - 1} more" if len(members) > 1 else ""
+            lines.append(problem if len(members) == self.tried else f"member {overrides}{others}: {problem}")
         more = len(self.wrong) - SHOWN
         raise SimflError("\n".join([*lines, f"... and {more} more problems"] if more > 0 else lines))
-
-    def problem_text(self, members: list[tuple[str, str]]) -> str:
-        """One problem of some members: (overrides, what is wrong and where) of each."""
-        overrides, problem = members[0]
-        if len(members) == self.tried:
-            return problem
-        others = f" and {len(members) - 1} more" if len(members) > 1 else ""
-        return f"member {overrides}{others}: {problem}"
 
 
 def _label(axes: Sequence[Axis], values: Sequence[str], seed: int) -> str:

@@ -174,8 +174,7 @@ class _SweepFile:
         if ("file" in self.data) == ("scenario" in self.data):
             raise self.problem((), "a sweep file names a scenario: 'file: NAME', or its keys under 'scenario:'")
         if "scenario" in self.data:
-            scenario: dict[str, Any] = self.part("scenario", dict, {})
-            return scenario
+            return self.part("scenario", dict, {})
         return self.path(("file",), self.part("file", str, ""))
 
     def path(self, at: tuple[str, ...], name: object) -> Path:

@@ -154,5 +154,4 @@ def _reply(worker: subprocess.Popen[bytes], limit_s: float | None) -> JsonObject
     line = worker.stdout.readline()
     if not line.endswith(b"\n"):
         raise EOFError
-    answer: JsonObject = json.loads(line)
-    return answer
+    return json.loads(line)

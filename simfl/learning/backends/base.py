@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import RuntimeOptions
+from simfl.core.types import Floats, Vectors
 
 if TYPE_CHECKING:
     from simfl.learning.work import Work
@@ -59,13 +57,12 @@ class TrainingTask:
 class Engine(Protocol):
     """A backend built for one task."""
 
-    def train(self, works: Sequence["Work"]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def train(self, works: Sequence["Work"]) -> tuple[Vectors, Floats]:
         """Deltas (n, d) and mean losses of the last pass (n,) of n >= 1 works, each with at least one step.
 
         The same works give the same bits. On a processor a work's result has the same bits whatever other works are
         in the call, ``vmap`` excepted.
         """
-        ...
 
 
 class Backend(Plugin, Protocol):
@@ -102,7 +99,6 @@ class Backend(Plugin, Protocol):
     @abstractmethod
     def build(self, task: TrainingTask) -> Engine:
         """The engine for a task."""
-        ...
 
     def without_remote_clients(self) -> "Backend":
         """The backend of the same scenario where no client is remote."""

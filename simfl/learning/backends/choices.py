@@ -54,7 +54,7 @@ class Dense(Backend):
 
     def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.cohort_engine import CohortEngine
-        from simfl.learning.backends.dense_network import DenseNetwork, MarginNetwork
+        from simfl.learning.backends.replicas import DenseNetwork, MarginNetwork
         from simfl.learning.models.resnet import Margin
 
         network = MarginNetwork if isinstance(task.module[-1], Margin) else DenseNetwork

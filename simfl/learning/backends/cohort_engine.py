@@ -27,23 +27,17 @@ class NetworkReplicas(Protocol):
 
     def inputs(self, x: torch.Tensor) -> torch.Tensor:
         """Samples (n, *shape) in the form in which :meth:`gradients` takes them."""
-        ...
 
     def blocks(self, flat: torch.Tensor) -> list[torch.Tensor]:
         """The blocks of k flat vectors, (k, d), copied."""
-        ...
 
     def flat(self, blocks: Sequence[torch.Tensor]) -> torch.Tensor:
         """The flat vectors (k, d) of blocks."""
-        ...
 
     def gradients(
         self, blocks: Sequence[torch.Tensor], batch: StepBatch
     ) -> tuple[torch.Tensor | None, list[torch.Tensor | Product] | list[torch.Tensor]]:
-        """Sum of weight times cross-entropy, (k,), and its gradient for each parameter; running statistics move in
-        place.
-        """
-        ...
+        """Sum of weight times cross-entropy, (k,), and each parameter's gradient; running statistics move in place."""
 
 
 class CohortEngine:
@@ -95,7 +89,9 @@ class CohortEngine:
                 moving = [block[:active] for block in trained]
                 for left in reversed(range(repeats)):
                     noted = plan.frame.noted[s] and not left
-                    masks = self._masks(rngs[:active], [work.step_size(s) for work in works[:active]], k)
+                    masks = self._masks(
+                        rngs[:active], [work.bounds[s + 1] - work.bounds[s] for work in works[:active]], k
+                    )
                     row, gradients = self.network.gradients(here, StepBatch(x, y, weight, noted, masks))
                     step(moving, gradients)
                     if row is not None and noted:

@@ -24,6 +24,7 @@ from simfl.core.children import SAFE, safe_path
 from simfl.core.errors import SimflError
 from simfl.core.http.bounded_server import check_scheduler
 from simfl.core.scenario_view import RuntimeOptions
+from simfl.core.types import Floats, Integers, Vectors
 from simfl.core.version import RESULTS
 from simfl.learning.backends.base import Backend, Engine, TrainingTask
 from simfl.learning.torch_setup import configure_torch
@@ -93,7 +94,7 @@ class DaskEngine:
         self.calls = 0
         self.close = weakref.finalize(self, _close, self.client, self.token)
 
-    def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def train(self, works: Sequence[Work]) -> tuple[Vectors, Floats]:
         deltas, loss = np.empty((len(works), len(works[0].start)), dtype=np.float32), np.empty(len(works))
         left: list[list[int]] = []
         for _ in range(DEATHS):
@@ -167,7 +168,8 @@ class DaskEngine:
         """Submits one part to a worker; its future."""
         starts = {id(work.start) for work in works}
         keys = [key for key in shared if key in starts]
-        sent = [replace(work, start=_start(shared, work), job=None) for work in works]
+        known: dict[int, Any] = {key: key for key in keys}
+        sent = [replace(work, start=known.get(id(work.start), work.start), job=None) for work in works]
         return self.client.submit(
             _train,
             *(self.token, keys, [shared[key] for key in keys], sent),
@@ -188,10 +190,6 @@ class DaskEngine:
         models = list(several.values())
         sent = self.client.scatter(models, hash=False, broadcast=everywhere and len(models) == 1) if models else []
         return dict(zip(several, sent, strict=True))
-
-
-def _start(shared: dict[int, Any], work: Work) -> Any:
-    return id(work.start) if id(work.start) in shared else work.start
 
 
 def _connect(workers: int, means: RuntimeOptions) -> Any:
@@ -233,13 +231,7 @@ class _WorkerData(WorkerPlugin):
     """What every worker has of a run: the task without its samples, the samples, and which backend computes."""
 
     def __init__(
-        self,
-        token: str,
-        task: TrainingTask,
-        x: NDArray[np.float32],
-        y: NDArray[np.int64],
-        inner: Backend,
-        versions: dict[str, Any],
+        self, token: str, task: TrainingTask, x: Vectors, y: Integers, inner: Backend, versions: dict[str, Any]
     ) -> None:
         self.token, self.task, self.x, self.y, self.inner, self.versions = token, task, x, y, inner, versions
 
@@ -266,9 +258,7 @@ class _WorkerData(WorkerPlugin):
             return _engines[key]
 
 
-def _train(
-    token: str, keys: Sequence[int], models: Sequence[NDArray[np.float32]], works: Sequence[Work]
-) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+def _train(token: str, keys: Sequence[int], models: Sequence[Vectors], works: Sequence[Work]) -> tuple[Vectors, Floats]:
     """The deltas and losses of some works; a number as their start is the key of a model."""
     known = {key: np.require(model, requirements="W") for key, model in zip(keys, models, strict=True)}
     starts = [known[work.start] if isinstance(work.start, int) else work.start for work in works]

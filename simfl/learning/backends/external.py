@@ -5,12 +5,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.errors import ScenarioError
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import JobRequest, RemoteClients
+from simfl.core.types import Floats, JobRequest, RemoteClients, Vectors
 from simfl.learning.backends.base import BACKENDS, Backend, Engine, TrainingTask
 from simfl.learning.backends.choices import Auto
 from simfl.learning.work import Work
@@ -63,12 +62,10 @@ class External:
         return problems
 
     def supports(self, module: object, bf16: bool) -> str | None:
-        reason: str | None = self.inner.supports(module, bf16)
-        return reason
+        return self.inner.supports(module, bf16)
 
     def without_remote_clients(self) -> Backend:
-        inner: Backend = self.inner
-        return inner
+        return self.inner
 
     def build(self, task: TrainingTask) -> Engine:
         inner = self.inner.build(replace(task, means=replace(task.means, remote_clients=None)))
@@ -81,7 +78,7 @@ class _SplitEngine:
     def __init__(self, inner: Engine, clients: frozenset[int], remote: RemoteClients | None) -> None:
         self.inner, self.clients, self.remote = inner, clients, remote
 
-    def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def train(self, works: Sequence[Work]) -> tuple[Vectors, Floats]:
         away = [work.job is not None and work.job.client in self.clients for work in works]
         if not any(away):
             return self.inner.train(works)

@@ -12,45 +12,31 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloudpickle
 import numpy as np
 import torch
 from numpy.lib.format import open_memmap
-from numpy.typing import NDArray
 
 from simfl.core.children import SafeSpawn
 from simfl.core.errors import CrashError, ExhaustedError, SimflError
+from simfl.core.types import Floats, Vectors
 from simfl.learning.backends.base import Backend, Engine, TrainingTask
 from simfl.learning.torch_setup import configure_torch
 from simfl.learning.work import Work
 
-OPTIONAL: dict[str, Callable[[Work], Any]] = {"shifts": lambda work: work.shift, "masks": lambda work: work.mask}
-"""Vectors that a work may have, by the name of the file that carries them."""
-
-
-NOTHING = np.empty(0, dtype=np.float32)
-
-
-class _Light(NamedTuple):
-    """A work without its vectors, and the rows of the files that hold them."""
-
-    work: Work
-    start: int
-    shift: int | None
-    mask: int | None
-
+OPTIONAL = ("shift", "mask")
+"""Vectors that a work may have besides its start; each kind travels in a file of this name."""
 
 STARTED = "started"
 """The file that says that a process has come so far as to begin its work."""
-
 
 EXHAUSTED = {signal.SIGKILL, signal.SIGBUS}
 """What the system ends a process with for which there is no memory, or no shared memory."""
@@ -79,30 +65,25 @@ class ProcessEngine:
         )
         self.close = weakref.finalize(self, _close, self.pool, self.folder)
 
-    def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    def train(self, works: Sequence[Work]) -> tuple[Vectors, Floats]:
         n, dimension = len(works), len(works[0].start)
         rows = {id(work.start): i for i, work in enumerate(works)}  # clients that start from one model share a row
-        starts, deltas = (self._file(name, n, dimension) for name in ("starts", "deltas"))
+        starts, deltas = (self._file(name, n, dimension) for name in ("start", "deltas"))
         for row in rows.values():
             starts[row] = works[row].start
-        for name in OPTIONAL:
-            for i, work in enumerate(works):
-                if (vector := OPTIONAL[name](work)) is not None:
+        sent = []  # works with the rows of the files in place of the vectors
+        for i, work in enumerate(works):
+            places: dict[str, Any] = {"start": rows[id(work.start)]}
+            for name in OPTIONAL:
+                if (vector := getattr(work, name)) is not None:
                     self._file(name, n, dimension)[i] = vector
-        light = [
-            _Light(
-                replace(work, start=NOTHING, shift=None, mask=None),
-                rows[id(work.start)],
-                None if work.shift is None else i,
-                None if work.mask is None else i,
-            )
-            for i, work in enumerate(works)
-        ]
+                    places[name] = i
+            sent.append(replace(work, **places))
         size = 1 if self.one_by_one else -(-n // self.workers)
         parts = [range(first, min(first + size, n)) for first in range(0, n, size)]
         names = {name: str(file.filename) for name, file in self.files.items()}
         try:
-            tasks = [self.pool.submit(_train, names, part, [light[i] for i in part]) for part in parts]
+            tasks = [self.pool.submit(_train, names, part, [sent[i] for i in part]) for part in parts]
             loss = [task.result() for task in tasks]
         except BrokenProcessPool as error:
             raise self._why() from error
@@ -194,18 +175,14 @@ def _end_with_parent(folder: str) -> None:
     os._exit(1)
 
 
-def _train(names: dict[str, str], rows: range, works: Sequence[_Light]) -> NDArray[np.float64]:
+def _train(names: dict[str, str], rows: range, works: Sequence[Any]) -> Floats:
     """Writes the deltas of some works into their rows of the file "deltas" and returns their losses."""
     files = {name: _Worker.file(name, path) for name, path in names.items()}
-    start = {light.start: np.asarray(files["starts"][light.start]) for light in works}  # one object for one model
-    full = [
-        replace(
-            light.work,
-            start=start[light.start],
-            shift=None if light.shift is None else files["shifts"][light.shift],
-            mask=None if light.mask is None else files["masks"][light.mask],
-        )
-        for light in works
-    ]
+    start = {work.start: np.asarray(files["start"][work.start]) for work in works}  # one object for one model
+    full = []
+    for work in works:
+        places = {name: getattr(work, name) for name in OPTIONAL}
+        vectors = {name: files[name][row] for name, row in places.items() if row is not None}
+        full.append(replace(work, start=start[work.start], **vectors))
     files["deltas"][rows.start : rows.stop], loss = _Worker.engine.train(full)
     return loss

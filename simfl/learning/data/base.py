@@ -57,9 +57,7 @@ class Dataset:
 
 
 class Outline(NamedTuple):
-    """What is known of a data set before it is read: the shape of one sample, the number of classes, and whether
-    samples are tokens.
-    """
+    """Of data before they are read: the shape of a sample, the number of classes, whether samples are tokens."""
 
     shape: tuple[int, ...]
     classes: int
@@ -93,7 +91,6 @@ class Data(Plugin, Protocol):
             MissingError: its files are not there; the message says how to get them.
             ScenarioError: its files are not what they should be.
         """
-        ...
 
     def outline(self, setting: ScenarioView) -> "Outline | None":
         """What the files' headers tell, fast; None where only reading them does. ``simfl validate`` asks it.

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import ScenarioError
+from simfl.core.types import Integers, Vectors
 
 
 def broken(what: object, why: str) -> ScenarioError:
@@ -13,7 +14,7 @@ def broken(what: object, why: str) -> ScenarioError:
     return ScenarioError("", f"{what}: {why}")
 
 
-def check_labels(labels: NDArray[np.generic], classes: int, samples: int, what: object) -> NDArray[np.int64]:
+def check_labels(labels: NDArray[np.generic], classes: int, samples: int, what: object) -> Integers:
     """The labels as int64.
 
     Raises:
@@ -67,9 +68,7 @@ def image_arrays(
     }
 
 
-def _scale_channels(
-    images: NDArray[np.generic], mean: NDArray[np.generic], scale: NDArray[np.generic]
-) -> NDArray[np.float32]:
+def _scale_channels(images: NDArray[np.generic], mean: NDArray[np.generic], scale: NDArray[np.generic]) -> Vectors:
     out = np.empty((len(images), images.shape[3], *images.shape[1:3]), dtype=np.float32)
     for channel, (shift, factor) in enumerate(zip(mean, scale, strict=True)):
         np.subtract(images[..., channel], np.float32(shift), out=out[:, channel], dtype=np.float32)
@@ -77,7 +76,7 @@ def _scale_channels(
     return out
 
 
-def standardise(train: NDArray[np.number], test: NDArray[np.number]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def standardise(train: NDArray[np.number], test: NDArray[np.number]) -> tuple[Vectors, Vectors]:
     """Features (n, columns), shifted and scaled so that every training column has mean 0 and variance 1.
 
     A column that is constant in the training part becomes 0 there.
@@ -88,7 +87,7 @@ def standardise(train: NDArray[np.number], test: NDArray[np.number]) -> tuple[ND
     return ((train - mean) * scale).astype(np.float32), ((test - mean) * scale).astype(np.float32)
 
 
-def unit_rows(x: NDArray[np.number]) -> NDArray[np.float32]:
+def unit_rows(x: NDArray[np.number]) -> Vectors:
     """Features (n, columns) of 0 or more, columns scaled to at most 1, then rows to Euclidean norm 1.
 
     Reference: Chaudhuri, Monteleoni and Sarwate, "Differentially private empirical risk minimization", JMLR 2011,
@@ -127,7 +126,7 @@ def check_ids(ids: NDArray[np.generic], samples: int, what: object) -> None:
 
 def cut_by_client(
     ids: NDArray[np.generic] | None, samples: int, test_fraction: float, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[Integers, Integers]:
     """Positions for training and test, both sorted: the same share of each client's samples, drawn.
 
     A client keeps one sample at least for training. Where samples are nobody's (``ids`` None), they are cut as one

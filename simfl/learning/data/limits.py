@@ -41,8 +41,7 @@ Measured, with pandas 3: 77 to 98 bytes for rows of 4 characters, 111 for rows o
 """
 
 EXPANSION, HARMLESS = 100, 2**26
-"""A compressed table may be so many times its file's size, and so many bytes in any case: real ones are 5 to 50 times.
-"""
+"""A compressed table may be so many times its file's size, and so many bytes in any case: real ones are 5 to 50."""
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
@@ -115,5 +114,4 @@ def first_line(path: Path) -> bytes:
 
 
 def _open(path: Path) -> BinaryIO:
-    opened: BinaryIO = OPENERS.get(path.suffix, open)(path, "rb")
-    return opened
+    return OPENERS.get(path.suffix, open)(path, "rb")

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Integers
 from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.learning.data.limits import check_values
 
@@ -72,7 +72,7 @@ class MarkovText:
     def _sources(self, setting: ScenarioView) -> int:
         return setting.clients if self.sources is None else self.sources
 
-    def _successors(self, sources: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    def _successors(self, sources: int, rng: np.random.Generator) -> Integers:
         """The successor of every character in every source's texts, (sources, symbols): a permutation each."""
         cycle = rng.permutation(self.symbols)
         common = np.empty_like(cycle)
@@ -83,9 +83,7 @@ class MarkovText:
             row[private] = row[np.roll(private, 1)]
         return table
 
-    def _windows(
-        self, successors: NDArray[np.int64], characters: int, rng: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _windows(self, successors: Integers, characters: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
         """All samples of texts of so many characters, source by source, and the character that follows each."""
         sources = np.arange(len(successors))
         text = rng.integers(self.symbols, size=(characters, len(sources)))

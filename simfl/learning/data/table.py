@@ -80,7 +80,9 @@ def _features(
     for column in columns:
         if column in known_texts:
             for x, text in zip((x_train, x_test), texts[column], strict=True):
-                _set_ones(x, start + _codes(text, known_texts[column]), start)
+                code = _codes(text, known_texts[column])
+                known = np.flatnonzero(code >= 0)  # the others are texts that the training part never has
+                x[known, start + code[known]] = 1
             start += len(known_texts[column])
         else:
             pair = standardise(_numbers(train[column], files[0]), _numbers(test[column], files[1]))
@@ -123,9 +125,3 @@ def _codes(texts: NDArray[np.str_], values: NDArray[np.str_]) -> NDArray[np.int6
     """Position of each text in the sorted values, or -1."""
     place = np.minimum(np.searchsorted(values, texts), len(values) - 1)
     return np.where(values[place] == texts, place, -1).astype(np.int64)
-
-
-def _set_ones(x: np.ndarray, place: np.ndarray, start: int) -> None:
-    """Sets x[i, place[i]] to 1; a place before ``start`` is that of a text which the training part never has."""
-    known = np.flatnonzero(place >= start)
-    x[known, place[known]] = 1

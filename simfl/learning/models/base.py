@@ -10,13 +10,12 @@ from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Vectors
 from simfl.learning.capacity import refuse_too_large
 from simfl.learning.objects.shorthand import shorthand
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
-    from numpy.typing import NDArray
 
 BYTES_PER_PARAMETER = 32
 """The server's model, the module, its copy that is measured, the first update and the draws, about."""
@@ -38,7 +37,7 @@ class BuildableModel(Protocol):
 
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module": ...
 
-    def initial_values(self) -> "NDArray[np.float32] | None": ...
+    def initial_values(self) -> "Vectors | None": ...
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int | None: ...
 
@@ -77,7 +76,6 @@ class Model(Plugin, Protocol):
         Raises:
             ScenarioError: the model cannot take samples of this shape.
         """
-        ...
 
     def prepare(self, setting: ScenarioView) -> BuildableModel:
         """The model that can be built, where that takes something from the scenario around it; itself as a rule.
@@ -87,7 +85,7 @@ class Model(Plugin, Protocol):
         """
         return cast(BuildableModel, self)
 
-    def initial_values(self) -> "NDArray[np.float32] | None":
+    def initial_values(self) -> "Vectors | None":
         """The initial model, (d,), of a module that was built with its own values; None where simfl draws them."""
         return None
 

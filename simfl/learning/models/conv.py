@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -17,64 +17,79 @@ VGG11 = ((64, True), (128, True), (256, False), (256, True), (512, False), (512,
 """Channels after each convolution, and whether it is pooled."""
 
 
+class _TwoConvolutions(Model):
+    """Two 5 x 5 convolutions, each pooled 2 x 2, and linear layers of so many ReLU units before the last one."""
+
+    channels: ClassVar[tuple[int, int]]
+    units: ClassVar[tuple[int, ...]]
+    smallest: ClassVar[int] = 16
+
+    @staticmethod
+    def paddings(shape: tuple[int, ...]) -> tuple[int, int]:
+        """Of the convolutions."""
+        return 0, 0
+
+    def sizes(self, shape: tuple[int, ...]) -> tuple[int, int]:
+        """Channels of a sample, and inputs of the first linear layer.
+
+        Raises:
+            ScenarioError: as :func:`image_shape`.
+        """
+        channels, *sides = image_shape(shape, self.smallest, self.name)
+        for padding in self.paddings(shape):
+            sides = [(side + 2 * padding - 4) // 2 for side in sides]
+        return channels, self.channels[-1] * prod(sides)
+
+    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
+        from torch import nn
+
+        channels, pixels = self.sizes(shape)
+        layers: list[nn.Module] = []
+        for (inputs, outputs), padding in zip(pairwise((channels, *self.channels)), self.paddings(shape)):
+            # pooling before ReLU: equal to ReLU before pooling, and cheaper
+            layers += [nn.Conv2d(inputs, outputs, 5, padding=padding), nn.MaxPool2d(2), nn.ReLU()]
+        layers.append(nn.Flatten())
+        for inputs, outputs in pairwise((pixels, *self.units)):
+            layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        return nn.Sequential(*layers, nn.Linear((pixels, *self.units)[-1], classes))
+
+    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
+        channels, pixels = self.sizes(shape)
+        return parameter_count((channels, *self.channels), (pixels, *self.units, classes))
+
+
 @MODELS("cnn_mnist")
 @dataclass(frozen=True)
-class CnnMnist(Model):
+class CnnMnist(_TwoConvolutions):
     """Two 5 x 5 convolutions (32, 64 channels), each 2 x 2 max-pooled, and 512 ReLU units.
 
     1,663,370 parameters for 28 x 28 x 1 images in 10 classes. Reference: McMahan et al. 2017, section 3.
     """
 
-    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
-        from torch import nn
+    channels = (32, 64)
+    units = (512,)
+    smallest = 4
 
-        channels, pixels = pooled_size(shape, 4, self.name, 64, (2, 2))
-        return nn.Sequential(
-            *_block(channels, 32, 5, 2),
-            *_block(32, 64, 5, 2),
-            nn.Flatten(),
-            nn.Linear(pixels, 512),
-            nn.ReLU(),
-            nn.Linear(512, classes),
-        )
-
-    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
-        channels, pixels = pooled_size(shape, 4, self.name, 64, (2, 2))
-        return parameter_count((channels, 32, 64), (pixels, 512, classes))
+    @staticmethod
+    def paddings(shape: tuple[int, ...]) -> tuple[int, int]:
+        return 2, 2
 
 
 @MODELS("lenet5")
 @dataclass(frozen=True)
-class LeNet5(Model):
+class LeNet5(_TwoConvolutions):
     """Two 5 x 5 convolutions (6, 16 channels), each 2 x 2 max-pooled, and layers of 120 and 84 ReLU units.
 
     62,006 parameters for 32 x 32 x 3 images in 10 classes; images of 28 x 28 are padded to 32 x 32.
     Reference: LeCun et al. 1998, with max pooling and ReLU.
     """
 
-    def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
-        from torch import nn
-
-        padding = self._padding(shape)
-        channels, pixels = pooled_size(shape, 16, self.name, 16, (padding, 0))
-        return nn.Sequential(
-            *_block(channels, 6, 5, padding),
-            *_block(6, 16, 5, 0),
-            nn.Flatten(),
-            nn.Linear(pixels, 120),
-            nn.ReLU(),
-            nn.Linear(120, 84),
-            nn.ReLU(),
-            nn.Linear(84, classes),
-        )
-
-    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
-        channels, pixels = pooled_size(shape, 16, self.name, 16, (self._padding(shape), 0))
-        return parameter_count((channels, 6, 16), (pixels, 120, 84, classes))
+    channels = (6, 16)
+    units = (120, 84)
 
     @staticmethod
-    def _padding(shape: tuple[int, ...]) -> int:
-        return 2 if shape[1:] == (28, 28) else 0
+    def paddings(shape: tuple[int, ...]) -> tuple[int, int]:
+        return (2 if shape[1:] == (28, 28) else 0), 0
 
 
 @MODELS("vgg11")
@@ -126,33 +141,12 @@ def image_shape(shape: tuple[int, ...], smallest: int, name: str) -> tuple[int, 
     return shape
 
 
-def pooled_size(
-    shape: tuple[int, ...], smallest: int, name: str, outputs: int, paddings: tuple[int, int] = (0, 0)
-) -> tuple[int, int]:
-    """Channels of a sample, and what two 5 x 5 convolutions, each pooled 2 x 2, make of it in ``outputs`` channels.
-
-    Raises:
-        ScenarioError: as :func:`image_shape`.
-    """
-    channels, *sides = image_shape(shape, smallest, name)
-    for padding in paddings:
-        sides = [(side + 2 * padding - 4) // 2 for side in sides]
-    return channels, outputs * prod(sides)
-
-
-def _block(inputs: int, outputs: int, kernel: int, padding: int) -> list[Any]:
-    """Convolution, pooling, ReLU: equal to ReLU before pooling, and cheaper."""
-    from torch import nn
-
-    return [nn.Conv2d(inputs, outputs, kernel, padding=padding), nn.MaxPool2d(2), nn.ReLU()]
-
-
 Dropout = Annotated[float, Field(ge=0, lt=1, description="share of the units that each dropout layer drops")]
 
 
 @MODELS("multiround_cifar")
 @dataclass(frozen=True)
-class MultiroundCifar(Model):
+class MultiroundCifar(_TwoConvolutions):
     """Convolutions of 6 and 16 channels, layers of 120 and 84 units, and dropout after each of their ReLUs.
 
     62,006 parameters for 32 x 32 x 3 images in 10 classes, as lenet5. The public code of arXiv 2106.03328, CNNCifar3.
@@ -160,10 +154,13 @@ class MultiroundCifar(Model):
 
     dropout: Dropout = 0.2
 
+    channels = (6, 16)
+    units = (120, 84)
+
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
-        channels, pixels = pooled_size(shape, 16, self.name, 16)
+        channels, pixels = self.sizes(shape)
 
         def active() -> list[nn.Module]:
             return [nn.ReLU(), nn.Dropout(self.dropout)]
@@ -177,14 +174,10 @@ class MultiroundCifar(Model):
             nn.Linear(84, classes),
         )
 
-    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
-        channels, pixels = pooled_size(shape, 16, self.name, 16)
-        return parameter_count((channels, 6, 16), (pixels, 120, 84, classes))
-
 
 @MODELS("multiround_mnist")
 @dataclass(frozen=True)
-class MultiroundMnist(Model):
+class MultiroundMnist(_TwoConvolutions):
     """Convolutions of 32 and 64 channels and one linear layer, with a ReLU on the logits.
 
     62,346 parameters for 28 x 28 x 1 images in 10 classes. The public code of arXiv 2106.03328: with dropout CNNMnist3,
@@ -195,10 +188,13 @@ class MultiroundMnist(Model):
         bool, Field(description="a fifth of the second convolution's channels and half of the last layer's inputs")
     ] = True
 
+    channels = (32, 64)
+    units = ()
+
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
-        channels, pixels = pooled_size(shape, 16, self.name, 64)
+        channels, pixels = self.sizes(shape)
         pool = nn.AvgPool2d(2) if self.dropout else nn.MaxPool2d(2)
         drop = [nn.Dropout2d(0.2)] if self.dropout else []
         return nn.Sequential(
@@ -208,7 +204,3 @@ class MultiroundMnist(Model):
             *([nn.Dropout(0.5)] if self.dropout else []),
             *[nn.Linear(pixels, classes), nn.ReLU()],
         )
-
-    def parameters(self, shape: tuple[int, ...], classes: int) -> int:
-        channels, pixels = pooled_size(shape, 16, self.name, 64)
-        return parameter_count((channels, 32, 64), (pixels, classes))

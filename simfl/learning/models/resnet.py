@@ -1,6 +1,4 @@
-"""Torch modules of simfl's models: residual networks with whatever normalisation, and others. Imported only where torch
-is.
-"""
+"""Torch modules of simfl's models: residual networks of any normalisation, and others. Imported only where torch is."""
 
 from collections.abc import Callable
 
@@ -42,11 +40,7 @@ class Block(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int, norm: Norm) -> None:
         super().__init__()
         self.body = nn.Sequential(
-            _conv(inputs, outputs, stride),
-            norm(outputs),
-            nn.ReLU(),
-            _conv(outputs, outputs, 1),
-            norm(outputs),
+            _conv(inputs, outputs, stride), norm(outputs), nn.ReLU(), _conv(outputs, outputs, 1), norm(outputs)
         )
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or inputs != outputs:
@@ -57,9 +51,7 @@ class Block(nn.Module):
 
 
 class NextToken(nn.Module):
-    """The recurrent network of char_lstm: from tokens (n, length), int64 of 0 .. ``classes`` - 1, to the logits of the
-    next one, (n, classes).
-    """
+    """That of char_lstm: tokens (n, length), int64 below ``classes``, to logits of the next one, (n, classes)."""
 
     def __init__(self, classes: int, embedding: int, hidden: int, layers: int) -> None:
         super().__init__()
@@ -70,8 +62,7 @@ class NextToken(nn.Module):
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", enabled=False):  # processors without AVX-512 have no bfloat16 LSTM
             states, _ = self.lstm(self.embedding(tokens))
-        logits: torch.Tensor = self.output(states[:, -1])
-        return logits
+        return self.output(states[:, -1])
 
 
 class Margin(torch.nn.Module):

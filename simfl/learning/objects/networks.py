@@ -8,12 +8,11 @@ from math import inf, prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from simfl.core.errors import ScenarioError
+from simfl.core.types import Vectors
 from simfl.learning.objects.global_seeds import seed_generators
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
-    from numpy.typing import NDArray
 
 SIZES: dict[str, Callable[[tuple[int, ...], int], object]] = {
     "shape": lambda shape, classes: shape,
@@ -111,7 +110,7 @@ class UserNetwork:
     name: str
     value: Any
     seed: int
-    start: "NDArray[np.float32] | None" = None
+    start: "Vectors | None" = None
 
     tokens: ClassVar[None] = None
     steepness: ClassVar[float] = inf
@@ -150,7 +149,7 @@ class UserNetwork:
         self.start = values(module)
         return module
 
-    def initial_values(self) -> "NDArray[np.float32] | None":
+    def initial_values(self) -> "Vectors | None":
         """The values that the module had when it was built, (d,)."""
         return self.start
 

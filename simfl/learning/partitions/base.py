@@ -127,7 +127,6 @@ class Partition(Plugin, Protocol):
         Raises:
             ScenarioError: the data cannot be split so.
         """
-        ...
 
 
 PARTITIONS = Registry[Partition](

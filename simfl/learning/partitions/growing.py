@@ -57,9 +57,7 @@ class GrowingData:
 
 @dataclass(frozen=True)
 class Grown(Split):
-    """Samples in the order in which they come, beginning with ``first``, int64 (clients,); else as in
-    :class:`GrowingData`.
-    """
+    """Samples in the order of arrival, beginning with ``first``, int64 (clients,); else as in :class:`GrowingData`."""
 
     first: NDArray[np.int64]
     new: int

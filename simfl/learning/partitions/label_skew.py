@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.errors import ScenarioError
+from simfl.core.types import Bools, Integers
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import PARTITIONS, Split, assign_classes, by_class, equal_sizes
 
@@ -48,7 +48,7 @@ class LabelSkew:
 
 def _deal_classes(
     data: Dataset, clients: int, classes: int, rng: np.random.Generator
-) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
+) -> tuple[list[Integers], Integers]:
     """The samples of each class, shuffled, and the classes of each client, (clients, classes)."""
     pools = by_class(data, rng)
     present = np.flatnonzero([len(pool) for pool in pools])
@@ -57,9 +57,7 @@ def _deal_classes(
     return pools, assign_classes(present, clients, classes, rng)
 
 
-def _take(
-    left: NDArray[np.int64], allowed: NDArray[np.bool_], wanted: int, rng: np.random.Generator
-) -> NDArray[np.int64]:
+def _take(left: Integers, allowed: Bools, wanted: int, rng: np.random.Generator) -> Integers:
     """Up to ``wanted`` random samples among those left of the allowed classes: how many of each, shape (classes,)."""
     pool = np.where(allowed, left, 0)
     return rng.multivariate_hypergeometric(pool, max(0, min(wanted, int(pool.sum()))), method="marginals")

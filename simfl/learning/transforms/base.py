@@ -33,7 +33,6 @@ class Transform(Plugin, Protocol):
         Raises:
             ScenarioError: such samples cannot be transformed so.
         """
-        ...
 
     def origins(self, samples: int) -> NDArray[np.int64] | None:
         """Of which of so many training samples each of those is made that come out, and of no other, int64 (m,); what

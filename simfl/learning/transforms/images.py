@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Integers, Vectors
 from simfl.learning.data.base import Dataset
 from simfl.learning.transforms.base import TRANSFORMS, Transform, images_of
 
@@ -42,7 +42,7 @@ class Images(Transform):
             return [(key, f"is missing beside {other}: give both, or neither")]
         return []
 
-    def origins(self, samples: int) -> NDArray[np.int64]:
+    def origins(self, samples: int) -> Integers:
         return np.tile(np.arange(samples), 1 + len(self.copies))
 
     def apply(self, data: Dataset, streams: Streams) -> Dataset:
@@ -60,7 +60,7 @@ class Images(Transform):
         labels = np.tile(data.y_train, times)
         return replace(data, x_train=every, y_train=labels, x_test=test, columns=columns)
 
-    def _channels(self, key: str, data: Dataset) -> NDArray[np.float32]:
+    def _channels(self, key: str, data: Dataset) -> Vectors:
         """The numbers under this key, one for each channel of the data."""
         numbers, channels = getattr(self, key), data.shape[0]
         if len(numbers) != channels:
@@ -68,9 +68,7 @@ class Images(Transform):
         return np.array(numbers, dtype=np.float32)[:, None, None]
 
 
-def _normalise(
-    train: NDArray[np.float32], test: NDArray[np.float32], mean: NDArray[np.float32], deviation: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _normalise(train: Vectors, test: Vectors, mean: Vectors, deviation: Vectors) -> tuple[Vectors, Vectors]:
     low, high = (bound(train, axis=(0, 2, 3), keepdims=True)[0] for bound in (np.min, np.max))
     factor = 1 / (np.where(high > low, high - low, 1).astype(np.float32) * deviation)
     shift = low * factor + mean / deviation

@@ -8,16 +8,14 @@ the whole run, and the smallest of them is the run's.
 
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from simfl.core.coverage import compression_place
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.certify.maps import Bound, Facts, Map
-
-if TYPE_CHECKING:
-    from simfl.privacy.stage import Stage
+from simfl.privacy.stage import Stage
 
 
 class Beside(NamedTuple):
@@ -41,17 +39,17 @@ class Beside(NamedTuple):
         return cls(compression.codes, compression.per_client, changes)
 
 
-def is_known(stage: "Stage") -> bool:
+def is_known(stage: Stage) -> bool:
     """Whether it gives maps of all that its client's part does."""
     return all(type(link) is not Map for link in stage.links)
 
 
-def noise_where(stage: "Stage") -> str:
+def noise_where(stage: Stage) -> str:
     """Where it adds noise: ``client``, ``share`` or ``server``; empty = nowhere."""
     return "" if stage.adds_noise is None else stage.adds_noise.where
 
 
-def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], beside: Beside) -> Bound:
+def bound_at(stages: Sequence[Stage], i: int, facts: Sequence[Facts], beside: Beside) -> Bound:
     """How long what stage ``i`` adds its noise to can be, of each client; infinite where nobody knows.
 
     Args:
@@ -71,7 +69,9 @@ def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], beside: 
         for link in stage.links:
             alone = alone and link.per_client
             after = link.bound(bound, facts[k])
-            bound = _wider(bound, after) if k > i and stages[i].changes_coordinates else after
+            # of what stands beside an update, and has noise of its own, a clip of both narrows nothing for sure
+            beside_it = k > i and stages[i].changes_coordinates
+            bound = Bound(*map(np.maximum, bound, after)) if beside_it else after
         if k != i and stage.adds_noise is not None and stage.adds_noise.where != "server":
             bound = Bound()
     if noise.where == "server":
@@ -81,12 +81,7 @@ def bound_at(stages: Sequence["Stage"], i: int, facts: Sequence[Facts], beside: 
     return bound if alone else Bound()
 
 
-def _wider(one: Bound, other: Bound) -> Bound:
-    """Of what stands beside an update, and has noise of its own, a clip of both narrows nothing for sure."""
-    return Bound(*map(np.maximum, one, other))
-
-
-def candidates(stages: Sequence["Stage"], facts: Sequence[Facts], beside: Beside) -> list[tuple[int, Bound]]:
+def candidates(stages: Sequence[Stage], facts: Sequence[Facts], beside: Beside) -> list[tuple[int, Bound]]:
     """The stages whose noise protects, each with the bound at which it does."""
     noisy = [i for i, stage in enumerate(stages) if stage.adds_noise is not None]
     bounds = [(i, bound_at(stages, i, facts, beside)) for i in noisy]

@@ -40,12 +40,6 @@ def fits(setting: ScenarioView) -> list[Problem]:
     return []
 
 
-def is_sum(setting: ScenarioView) -> list[Problem]:
-    """What the aggregate has to be where noise on a sum is to protect: a sum."""
-    rule = setting.training.aggregate
-    return [] if rule.sum_only else [("", f"noises a sum, but the aggregate {rule.name} is none; use aggregate: mean")]
-
-
 def changed_by_others(setting: ScenarioView, name: str, repeats: bool) -> list[Problem]:
     """Which stages before a stage change the models that clients train, for which it has bounds: those that may move
     two updates apart; all of them where it ``repeats`` the same sum. (What comes after noise is every stage's matter.)

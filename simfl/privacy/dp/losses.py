@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.types import SERVER
+from simfl.core.types import SERVER, Bools, Floats, Integers
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.chain import candidates, noise_where
 from simfl.privacy.certify.maps import Facts
@@ -31,13 +31,11 @@ ORDERS = np.array([*range(2, 65), *range(68, 129, 4), *range(144, 257, 16), 320,
 
 
 class EpsilonTimeline(NamedTuple):
-    """The most and the median epsilon of all clients after each round, (rounds,), and each client's last one,
-    (clients,).
-    """
+    """The most and the median epsilon of all clients after each round, (rounds,), and each one's last, (clients,)."""
 
-    most: NDArray[np.float64]
-    median: NDArray[np.float64]
-    last: NDArray[np.float64]
+    most: Floats
+    median: Floats
+    last: Floats
 
 
 def losses(history: History) -> list[Loss]:
@@ -66,7 +64,7 @@ def _of_every_round(loss: Loss, facts: Facts, history: History) -> Loss:
     summed = np.diff(history.participation[SERVER].indptr) > 0
     said = ~np.isnan(np.stack(list(facts.values()))).all(axis=0)
 
-    def sure(values: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    def sure(values: Floats | None) -> Floats | None:
         if values is None:
             return None
         shape = (-1,) + (1,) * (values.ndim - 1)
@@ -102,7 +100,7 @@ def _with_unsummed(loss: Loss, facts: Facts, history: History) -> Loss:
         return loss
     said = ~np.isnan(np.stack(list(facts.values()))).all(axis=0)
 
-    def everywhere(values: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
+    def everywhere(values: Floats | None) -> Floats | None:
         if values is None:
             return None
         known = values[said]
@@ -166,7 +164,7 @@ def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
         weights.data[order],
     )
 
-    def so_far(values: NDArray[np.number]) -> NDArray[np.float64]:
+    def so_far(values: NDArray[np.number]) -> Floats:
         """Summed up over each client's rounds; pandas makes infinity and more no number."""
         import pandas
 
@@ -186,7 +184,7 @@ def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
     return timeline if loss.opened is None else _infinite_from(timeline, loss.opened)
 
 
-def _infinite_from(timeline: EpsilonTimeline, opened: NDArray[np.bool_]) -> EpsilonTimeline:
+def _infinite_from(timeline: EpsilonTimeline, opened: Bools) -> EpsilonTimeline:
     """Infinite for everybody from the round on, bool (rounds,), after which more than sums may be known."""
     if not opened.any():
         return timeline
@@ -194,12 +192,7 @@ def _infinite_from(timeline: EpsilonTimeline, opened: NDArray[np.bool_]) -> Epsi
     return EpsilonTimeline(most, median, np.full(len(timeline.last), np.inf))
 
 
-def _epsilons(
-    squares: NDArray[np.float64],
-    pure: NDArray[np.float64] | None,
-    rdp: Iterable[NDArray[np.float64]] | None,
-    delta: float,
-) -> NDArray[np.float64]:
+def _epsilons(squares: Floats, pure: Floats | None, rdp: Iterable[Floats] | None, delta: float) -> Floats:
     """What squares of mu, pure epsilons and Renyi divergences, order by order, amount to, each of the same shape."""
     if rdp is None:
         distinct, which = np.unique(squares, return_inverse=True)
@@ -216,11 +209,11 @@ class RunLoss(NamedTuple):
     (orders, clients), or None. Those of runs whose noise is independent add up.
     """
 
-    squares: NDArray[np.float64]
-    pure: NDArray[np.float64]
-    rdp: NDArray[np.float64] | None = None
+    squares: Floats
+    pure: Floats
+    rdp: Floats | None = None
 
-    def epsilons(self, delta: float) -> NDArray[np.float64]:
+    def epsilons(self, delta: float) -> Floats:
         """Of each client, (clients,); 0 of one of whom nothing is told."""
         total = self.squares + self.pure + (0 if self.rdp is None else self.rdp.sum(axis=0))
         epsilons = np.where(total > 0, _epsilons(self.squares, self.pure, self.rdp, delta), 0.0)
@@ -236,7 +229,7 @@ class RunLoss(NamedTuple):
         """What both tell; a client that one of them does not have is told nothing of by it."""
         clients = max(len(self.squares), len(other.squares))
 
-        def add(one: NDArray[np.float64], another: NDArray[np.float64]) -> NDArray[np.float64]:
+        def add(one: Floats, another: Floats) -> Floats:
             total = np.zeros((*one.shape[:-1], clients))
             total[..., : one.shape[-1]] += one
             total[..., : another.shape[-1]] += another
@@ -278,14 +271,12 @@ def _run_loss(history: History, loss: Loss) -> RunLoss:
     return RunLoss(squares, pure, None if loss.rdp is None else (taking_part @ loss.rdp).T)
 
 
-def rdp_epsilon(divergence: NDArray[np.float64], alpha: float, delta: float) -> NDArray[np.float64]:
+def rdp_epsilon(divergence: Floats, alpha: float, delta: float) -> Floats:
     """The epsilon that a Renyi divergence of order alpha stands for."""
     return np.maximum(0.0, divergence + np.log1p(-1 / alpha) - (np.log(delta) + np.log(alpha)) / (alpha - 1))
 
 
-def _over_rounds(
-    round: NDArray[np.int64], client: NDArray[np.int64], epsilon: NDArray[np.float64], rounds: int, clients: int
-) -> EpsilonTimeline:
+def _over_rounds(round: Integers, client: Integers, epsilon: Floats, rounds: int, clients: int) -> EpsilonTimeline:
     order = np.argsort(round, kind="stable")
     ends = np.searchsorted(round[order], np.arange(rounds), side="right")
     now, most, median, begin, highest, touched = np.zeros(clients), np.zeros(rounds), np.zeros(rounds), 0, 0.0, 0

@@ -13,12 +13,11 @@ all.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from simfl.core.types import Bools, Floats, Integers
 
 TOLERANCE = 1e-9
 """Below it a length that is at most 1 counts as 0."""
-
-Floats = NDArray[np.float64]
 
 
 class Information:
@@ -84,8 +83,7 @@ class Information:
     def noised_columns(self) -> Floats:
         """B of shape (rank, N) with B'B = A'A for the sums with noise."""
         known = len(self._factor)
-        product: Floats = self._factor @ self._basis[:known]
-        return product
+        return self._factor @ self._basis[:known]
 
     def hidden(self) -> Floats:
         """The projector onto the combinations of updates that no sum tells anything of, shape (N, N)."""
@@ -98,16 +96,14 @@ class Information:
         if not self.noised:
             return np.zeros((0, self._basis.shape[1]))
         if not self._exact and len(self._factor) == self.rank:
-            root: Floats = solve_triangular(self._factor, self.basis, trans="T")
-            return root
+            return solve_triangular(self._factor, self.basis, trans="T")
         free = self._open_coordinates()
         factor = np.zeros((len(self._factor), self.rank))
         factor[:, : len(self._factor)] = self._factor
         triangle = np.linalg.qr(factor @ free, mode="r")
         open_ = free.T @ self.basis
         open_[:, np.square(open_).sum(axis=0) < TOLERANCE**2] = 0.0  # known from the sums without noise
-        solved: Floats = solve_triangular(triangle, open_, trans="T")
-        return solved
+        return solve_triangular(triangle, open_, trans="T")
 
     def _open_coordinates(self) -> Floats:
         """A basis of the coordinates that the sums without noise leave open, shape (rank, m)."""
@@ -154,8 +150,7 @@ class Errors(NamedTuple):
         variance = b[:, None] - 2 * ratio * self.covariance + ratio**2 * b - fixed * self.covariance
         learned = _signal(unknown, variance)
         np.fill_diagonal(learned, 0.0)
-        best: Floats = learned.max(axis=1)
-        return best
+        return learned.max(axis=1)
 
     def with_two(self) -> Floats:
         """The most that two further known updates let learn of each, shape (N,): exact, O(N^3)."""
@@ -198,13 +193,10 @@ def greedy(errors: Errors, steps: int) -> Floats:
         b -= 2 * p * q
         open_[every, j] = False
         learned[step] = _signal(n[every, every], s[every, every])
-    best: Floats = np.maximum.accumulate(learned, axis=0)
-    return best
+    return np.maximum.accumulate(learned, axis=0)
 
 
-def _best(
-    n: Floats, s: Floats, a: Floats, b: Floats, open_: NDArray[np.bool_], every: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _best(n: Floats, s: Floats, a: Floats, b: Floats, open_: Bools, every: Integers) -> Integers:
     """Who joins each client's coalition."""
     unknown, error = n[every, every], s[every, every]
     free = a > TOLERANCE
@@ -212,12 +204,11 @@ def _best(
         hidden = np.where(free & (unknown > TOLERANCE)[:, None], n**2 / a, 0.0)
         covered = np.where(~free & (b > 0) & (unknown <= TOLERANCE)[:, None], s**2 / (b * error[:, None]), 0.0)
     score = np.round(np.nan_to_num(hidden + covered, posinf=0.0), 9)
-    chosen: NDArray[np.int64] = np.where(open_, score, -1.0).argmax(axis=1)
-    return chosen
+    return np.where(open_, score, -1.0).argmax(axis=1)
 
 
 def _step(
-    errors: Errors, j: NDArray[np.int64], a: Floats, b: Floats, done: list[tuple[Floats, Floats, Floats]]
+    errors: Errors, j: Integers, a: Floats, b: Floats, done: list[tuple[Floats, Floats, Floats]]
 ) -> tuple[Floats, Floats, Floats]:
     """One elimination for each client: hidden loses f f', the covariance p q' + q p'; three arrays (N, N)."""
     every = np.arange(len(j))
@@ -275,7 +266,7 @@ def groups(gram: Floats, colluders: int) -> Floats:
     return bound
 
 
-def _distances(gram: Floats, members: NDArray[np.int64]) -> Floats:
+def _distances(gram: Floats, members: Integers) -> Floats:
     """Squared distances of all columns from a point in the span of some, next to the nearest; shape (N,).
 
     Any point of the span gives a bound, so that a small ridge for nearly dependent columns does no harm.
@@ -288,7 +279,7 @@ def _distances(gram: Floats, members: NDArray[np.int64]) -> Floats:
     return np.where(distance < 10 * TOLERANCE * lengths, 0.0, distance)
 
 
-def smaller_than_hidden(colluders: NDArray[np.int64], class_sizes: NDArray[np.int64], weak: int) -> NDArray[np.bool_]:
+def smaller_than_hidden(colluders: Integers, class_sizes: Integers, weak: int) -> Bools:
     """Where so many colluders learn nothing for certain, shape (colluders, N).
 
     A client that always took part together with s - 1 others, with equal weights, is hidden among those of them who do

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.types import SERVER
+from simfl.core.types import SERVER, Bools, Floats
 from simfl.privacy.accountant import History
 from simfl.privacy.dp.losses import losses, noised_weights
-from simfl.privacy.ledger.coalitions import Floats
 from simfl.privacy.ledger.ledger_scope import COLLUDERS, LEDGER_COLUMNS
 from simfl.privacy.ledger.noise_ledger import ColluderCurve, NoiseLedger, bounded_ledger
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, with_samples
@@ -63,7 +62,7 @@ def of_clients(history: History, tables: list[NoiseLedger]) -> Mapping[str, NDAr
     return dict(zip([column.name for column in LEDGER_COLUMNS], values, strict=True))
 
 
-def _in_open_sums(history: History, colluders: int) -> NDArray[np.bool_]:
+def _in_open_sums(history: History, colluders: int) -> Bools:
     """Whose update the server and so many clients may have seen, bool (clients,); anybody's where a sum has failed."""
     open_, seen = history.fewest_tolerated() < colluders, np.zeros(history.shape[1], dtype=bool)
     for P in history.participation.values():

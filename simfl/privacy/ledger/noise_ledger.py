@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.processor import one_thread
-from simfl.privacy.ledger.coalitions import Errors, Floats, Information, greedy, groups, pairs, smaller_than_hidden
+from simfl.core.types import Floats, Integers
+from simfl.privacy.ledger.coalitions import Errors, Information, greedy, groups, pairs, smaller_than_hidden
 from simfl.privacy.ledger.ledger_scope import COLLUDERS
 from simfl.privacy.multiround.basis import Basis, basis
 from simfl.privacy.multiround.budget import Budget
@@ -112,7 +112,7 @@ class _State:
         self._colluders = np.array(colluders, dtype=np.int64)
         self._information = Information(rounds.shape[1])
         self._squares = np.zeros(rounds.shape[1])
-        self._small: dict[bytes, tuple[NDArray[np.int64], Floats]] = {}
+        self._small: dict[bytes, tuple[Integers, Floats]] = {}
         self._rises = np.zeros(rounds.shape[0], dtype=bool)
         self._rises[ranks.rounds] = True
         self._noise_free = False
@@ -138,7 +138,10 @@ class _State:
         root = self._information.error_root()
         with np.errstate(divide="ignore"):
             alone = 1 / np.sqrt(np.square(root).sum(axis=0))
-        alone = np.minimum(np.where(self._is_isolated(), alone, 0.0), everybody)
+        at, label = self._ranks.isolated, self._ranks.classes.label
+        single = (self._ranks.size == 1) & (at > 0) & (at <= self._information.rank)
+        isolated = np.append(single, False)[label]  # whose update is a combination of the sums; label -1: in no sum
+        alone = np.minimum(np.where(isolated, alone, 0.0), everybody)
         lower, upper = np.tile(alone, (shape[0], 1)), np.tile(everybody, (shape[0], 1))
         if self._budget.take(n * n * (2 * self._information.rank + 8 * int(self._colluders.max(initial=0)) ** 2)):
             with np.errstate(divide="ignore"):
@@ -177,18 +180,10 @@ class _State:
             if self._budget.take(4 * n * n * self._information.rank):
                 np.minimum(row, np.sqrt(groups(gram, count)), out=row)
 
-    def _is_isolated(self) -> NDArray[np.bool_]:
-        """Whose update is a combination of the sums so far, exactly; shape (N,)."""
-        at, label = self._ranks.isolated, self._ranks.classes.label
-        alone = (self._ranks.size == 1) & (at > 0) & (at <= self._information.rank)
-        isolated: NDArray[np.bool_] = np.append(alone, False)[label]  # label -1: in no sum
-        return isolated
-
-    def _class_sizes(self) -> NDArray[np.int64]:
+    def _class_sizes(self) -> Integers:
         """Of each client's class of equal columns after all rounds, shape (N,); what is smaller later holds earlier."""
         label = self._ranks.classes.label
-        sizes: NDArray[np.int64] = np.append(self._ranks.size, len(label))[label]
-        return sizes
+        return np.append(self._ranks.size, len(label))[label]
 
 
 def round_digits(values: Floats) -> Floats:
@@ -254,23 +249,16 @@ def with_later_rounds(
     return NoiseLedger(partial.colluders, worst, last, rounds)
 
 
-def _signals(P: Any, mu: Floats) -> Floats:
-    """The squared signal to noise of each weight's client in its sum, if the others are known; shape (n,)."""
-    with np.errstate(invalid="ignore"):
-        signals: Floats = np.where(P.data > 0, P.data * np.repeat(mu, np.diff(P.indptr)), 0.0) ** 2
-    return signals
-
-
 def _forget(worst: ColluderCurve, first: int) -> None:
     """Drops the values of the rounds from the first one on."""
     for each in worst.parts:
         each[..., first:] = np.nan
 
 
-def _class_sizes(exact: ParticipationMatrix) -> NDArray[np.int64]:
+def _class_sizes(exact: ParticipationMatrix) -> Integers:
     """How many clients have the same column as each client for certain, itself included, shape (N,)."""
     classes = identical(exact)
-    sizes: NDArray[np.int64] = np.append(classes.size, exact.shape[1])[classes.label]  # label -1: in no sum, and hidden
+    sizes: Integers = np.append(classes.size, exact.shape[1])[classes.label]  # label -1: in no sum, and hidden
     return np.where(exact.with_rough_weights(), 1, sizes)
 
 
@@ -325,3 +313,10 @@ def bounded_ledger(
     exact = min(first, certain.known)
     whole = with_later_rounds(replace(certain, known=exact), sums, mu, every, weak, rounds)
     return BoundedLedger(whole, certain, exact)
+
+
+def _signals(P: Any, mu: Floats) -> Floats:
+    """The squared signal to noise of each weight's client in its sum, if the others are known; shape (n,)."""
+    with np.errstate(invalid="ignore"):
+        signals: Floats = np.where(P.data > 0, P.data * np.repeat(mu, np.diff(P.indptr)), 0.0) ** 2
+    return signals

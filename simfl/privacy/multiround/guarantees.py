@@ -118,12 +118,17 @@ class Guarantees(Privacy):
 
     def _guarantees(self, history: History) -> dict[str, list[float | int | None]]:
         """The columns of the guarantees, and what is left of them against colluders."""
-        least = _worst([self._against(view, _foreign(view.rows, who), history) for who, view in history.views.items()])
+        seen = [self._against(view, _foreign(view.rows, who), history) for who, view in history.views.items()]
+        least = np.minimum.reduce(seen)
+        least[np.isinf(least)] = np.nan  # of an aggregator that has aggregated nothing yet
         least[:-1] = self._where_open(least, history, 0)[:-1]
         values = [*least, *(() if self.colluders is None else self._against_colluders(least, history))]
         kinds = (int, float, int, int) * 2
         names = [column.name for column in (*COLUMNS, *COLLUDER_COLUMNS)[: len(values)]]
-        return {name: _values_or_none(*of) for name, of in zip(names, zip(values, kinds), strict=True)}
+        return {
+            name: [None if np.isnan(value) else kind(value) for value in column]
+            for name, column, kind in zip(names, values, kinds)
+        }
 
     def _against_colluders(self, least: NDArray[np.float64], history: History) -> NDArray[np.float64]:
         """What is left of the values against colluders: 1 from the first session on that does not tolerate them.
@@ -133,7 +138,8 @@ class Guarantees(Privacy):
         """
         colluders = self.colluders or 0
         left = reduce_by(least, colluders)
-        if colluders and _differ([view.rows for view in history.views.values()]):  # colluders who aggregate have more
+        first, *others = (view.rows for view in history.views.values())
+        if colluders and any((other != first).nnz for other in others):  # colluders who aggregate have more
             left = np.where(np.isnan(left), left, 1.0)
         return self._where_open(left, history, colluders)
 
@@ -144,9 +150,7 @@ class Guarantees(Privacy):
         return np.where(history.open_to(colluders), worst, values)
 
     def _against(self, view: ObserverView, P: Any, history: History) -> NDArray[np.float64]:
-        """The columns' values against one aggregator, by its view and what it does not know of its rows, (4, rounds);
-        infinite until it has aggregated something.
-        """
+        """Against one aggregator, by its view and the foreign rows, (4, rounds); infinite until it has aggregated."""
         if view.open:
             values = np.ones((len(COLUMNS), P.shape[0]))
             values[1:, ~evaluation_rounds(P.shape[0], self.every)] = np.nan
@@ -171,17 +175,6 @@ def _first(P: Any) -> int:
     return int(counts[0]) if len(counts) else P.shape[0]
 
 
-def _worst(seen: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The smallest value against any aggregator; not known (NaN) where one is not known."""
-    least = np.minimum.reduce(seen)
-    return np.where(np.isinf(least), np.nan, least)
-
-
-def _differ(matrices: list[Any]) -> bool:
-    """Whether two of them are not the same."""
-    return any((other != matrices[0]).nnz for other in matrices[1:])
-
-
 def _foreign(P: Any, aggregator: int) -> Any:
     """The sums as they look to their aggregator, who knows its own part of them."""
     if aggregator == SERVER:
@@ -190,7 +183,3 @@ def _foreign(P: Any, aggregator: int) -> Any:
     P.data[P.indptr[aggregator] : P.indptr[aggregator + 1]] = 0
     P.eliminate_zeros()
     return P.tocsr()
-
-
-def _values_or_none(column: Any, kind: type) -> list[float | int | None]:
-    return [None if np.isnan(value) else kind(value) for value in column]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.prime_field import Residues, echelon, inverses, matvec, modulo, negative, times
+from simfl.core.types import Integers
 from simfl.privacy.multiround.basis import Basis
 
 PLACES = 20
@@ -27,17 +28,17 @@ class LinearCode:
     """
 
     form: Residues
-    pivots: NDArray[np.int64]
-    weight: NDArray[np.int64]
-    classes: list[NDArray[np.int64]]
+    pivots: Integers
+    weight: Integers
+    classes: list[Integers]
     p: int
 
     @property
-    def free(self) -> NDArray[np.int64]:
+    def free(self) -> Integers:
         """The places without a pivot, shape (k,)."""
         return np.setdiff1d(np.arange(len(self.weight)), self.pivots)
 
-    def support(self, places: NDArray[np.integer]) -> NDArray[np.int64]:
+    def support(self, places: NDArray[np.integer]) -> Integers:
         """The classes behind some places."""
         return np.sort(np.concatenate([self.classes[place] for place in places]))
 
@@ -95,7 +96,7 @@ def search_work(code: LinearCode) -> int:
     return 2 * r * r * m + 20 * r * r * (m - r) + 200_000
 
 
-def search(code: LinearCode, limit: int, trials: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
+def search(code: LinearCode, limit: int, trials: int, rng: np.random.Generator) -> Integers | None:
     """The places of the lightest codeword found that weighs less than ``limit`` clients, or None.
 
     Echelon forms over random column orders have light rows, and so have combinations of two rows chosen to cancel as
@@ -115,14 +116,14 @@ def search(code: LinearCode, limit: int, trials: int, rng: np.random.Generator) 
     return places
 
 
-def _rows(form: Residues, weight: NDArray[np.int64], limit: int) -> NDArray[np.int64] | None:
+def _rows(form: Residues, weight: Integers, limit: int) -> Integers | None:
     """The support of the lightest row if it is lighter than the limit."""
     weights = (form != 0) @ weight
     best = int(np.argmin(weights))
     return np.flatnonzero(form[best]) if weights[best] < limit else None
 
 
-def _pairs(form: Residues, pivots: NDArray[np.int64], code: LinearCode, limit: int) -> NDArray[np.int64] | None:
+def _pairs(form: Residues, pivots: Integers, code: LinearCode, limit: int) -> Integers | None:
     """The support of the lightest combination of two rows if it is lighter than the limit."""
     free = np.setdiff1d(np.arange(form.shape[1]), pivots)
     weight = code.weight[free]
@@ -149,7 +150,7 @@ def _pairs(form: Residues, pivots: NDArray[np.int64], code: LinearCode, limit: i
     return places
 
 
-def _heaviest(ratio: Residues, weight: NDArray[np.int64]) -> tuple[NDArray[np.int64], Residues]:
+def _heaviest(ratio: Residues, weight: Integers) -> tuple[Integers, Residues]:
     """For each row the ratio other than 0 with the greatest total weight: that weight (0 if none) and the ratio."""
     n, k = ratio.shape
     shift = np.uint64(PLACES)
@@ -175,7 +176,7 @@ def level_work(places: int, w: int) -> int:
     return 5 * w * comb(places, max(1, w - 1)) + 10_000 * places
 
 
-def level(code: LinearCode, w: int, limit: int, accept: Callable[[NDArray[np.int64]], bool]) -> int:
+def level(code: LinearCode, w: int, limit: int, accept: Callable[[Integers], bool]) -> int:
     """The least weight below ``limit`` of an accepted codeword of exactly ``w`` places; ``limit`` if there is none.
 
     How: "Level w in detail" in :mod:`simfl.privacy.multiround.weak`; the work does not depend on the rank. Presumes
@@ -212,9 +213,7 @@ def level(code: LinearCode, w: int, limit: int, accept: Callable[[NDArray[np.int
     return limit
 
 
-def _offer(
-    places: NDArray[np.int64], weight: NDArray[np.int64], limit: int, accept: Callable[[NDArray[np.int64]], bool]
-) -> int:
+def _offer(places: Integers, weight: Integers, limit: int, accept: Callable[[Integers], bool]) -> int:
     """Offers hits from the lightest on while they are under the limit; the weight of the first accepted, or limit."""
     for i in np.argsort(weight, kind="stable"):
         if weight[i] >= limit:
@@ -249,8 +248,8 @@ def _eliminate(
 
 
 def _parallel(
-    x: Residues, y: Residues, columns: NDArray[np.int64], load: NDArray[np.int64], code: LinearCode
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    x: Residues, y: Residues, columns: Integers, load: Integers, code: LinearCode
+) -> tuple[Integers, Integers, Integers]:
     """Neighbouring columns of equal x / y in each row: rows (h,), pairs (h, 2), weights with the row's load (h,)."""
     ratio = times(x, inverses(y, code.p), code.p)
     flat = y == 0

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.linear_solver import simplex_solver
+from simfl.core.types import Bools, Floats, Integers
 from simfl.privacy.multiround.basis import Basis
 from simfl.privacy.multiround.budget import Budget
 from simfl.privacy.multiround.weight_reading import Values
@@ -19,7 +20,7 @@ CONDITION = 1e6
 FRACTION = 10_000  # work of one operation on fractions
 
 
-def well_conditioned(codes: NDArray[np.int32], values: Values, budget: Budget) -> NDArray[np.float64] | None:
+def well_conditioned(codes: NDArray[np.int32], values: Values, budget: Budget) -> Floats | None:
     """The rows of ``codes``, (r, M), each with largest entry 1, or their exact reduced echelon form if nearly
     dependent.
 
@@ -35,12 +36,12 @@ def well_conditioned(codes: NDArray[np.int32], values: Values, budget: Budget) -
     return form if _condition(form) <= CONDITION else None
 
 
-def _condition(rows: NDArray[np.float64]) -> float:
+def _condition(rows: Floats) -> float:
     singular = np.linalg.svd(rows, compute_uv=False)
     return float(singular[0] / singular[-1]) if singular[-1] > 0 else np.inf
 
 
-def _echelon(rows: list[list[Fraction]]) -> NDArray[np.float64]:
+def _echelon(rows: list[list[Fraction]]) -> Floats:
     """Gauss-Jordan elimination in fractions; complete pivoting keeps the entries moderate."""
     for k in range(len(rows)):
         i, j = max(
@@ -77,7 +78,7 @@ class Programme:
     ``rows`` are well conditioned, float64 (r, M), no zero column; ``size`` the clients in each class, (M,).
     """
 
-    def __init__(self, rows: NDArray[np.float64], size: NDArray[np.int64]) -> None:
+    def __init__(self, rows: Floats, size: Integers) -> None:
         self._size = size.astype(np.float64)
         self._rows = rows
         rank, width = rows.shape
@@ -95,7 +96,7 @@ class Programme:
         rank, width = self._rows.shape
         return float(width) ** 3 + float(self._iterations) * max(rank * width, 2000)
 
-    def solve(self, i: int) -> tuple[float, float, NDArray[np.float64]]:
+    def solve(self, i: int) -> tuple[float, float, Floats]:
         """f(i) of class i, enclosed: a lower bound, an upper bound, and the v that has the upper bound, shape (M,).
 
         Both bounds are taken from vectors that are projected onto where they must lie, so they hold whatever
@@ -107,7 +108,7 @@ class Programme:
             y, v = self._solve_null(i)
         return self._lower(i, y), *self._upper(i, v)
 
-    def _solve_direct(self, i: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _solve_direct(self, i: int) -> tuple[Floats, Floats]:
         model, size = self._model, self._size[i]
         model.changeColBounds(i, -size, np.inf)
         model.changeColCost(i, -1.0)
@@ -116,7 +117,7 @@ class Programme:
         model.changeColCost(i, 0.0)
         return np.array(solution.col_value), np.array(solution.row_dual) @ self._rows
 
-    def _solve_null(self, i: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _solve_null(self, i: int) -> tuple[Floats, Floats]:
         model, size = self._model, self._size[i]
         dimension = len(self._null_space)
         model.changeRowBounds(i, -size, np.inf)
@@ -133,14 +134,14 @@ class Programme:
         self._iterations += max(1, self._model.getInfo().simplex_iteration_count)
         return self._model.getSolution()
 
-    def _lower(self, i: int, y: NDArray[np.float64]) -> float:
+    def _lower(self, i: int, y: Floats) -> float:
         """m_i + y_i after y was made orthogonal to R and scaled into its bounds."""
         y = y - (y @ self._row_space.T) @ self._row_space
         loads = np.abs(y) / self._size
         loads[i] = 0.0
         return float(self._size[i] + max(0.0, y[i]) / max(1.0, loads.max(initial=0.0)))
 
-    def _upper(self, i: int, v: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def _upper(self, i: int, v: Floats) -> tuple[float, Floats]:
         v = (v @ self._row_space.T) @ self._row_space
         if not abs(v[i]) > TOLERANCE:
             return np.inf, v
@@ -148,7 +149,7 @@ class Programme:
         return float(self._size @ np.abs(v)), v
 
 
-def _model(matrix: NDArray[np.float64], size: NDArray[np.float64], direct: bool) -> "Highs":
+def _model(matrix: Floats, size: Floats, direct: bool) -> "Highs":
     """max 0 over y with |y| <= size and matrix @ y = 0 (direct), or over s with |matrix @ s| <= size."""
     import highspy
     from scipy.sparse import csc_matrix
@@ -181,7 +182,7 @@ class Enclosure:
 
     lower: float
     upper: float
-    source: NDArray[np.int64] | int
+    source: Integers | int
 
     @property
     def value(self) -> float | None:
@@ -222,7 +223,7 @@ def semi_strong(basis: Basis, ranks: list[int], last: dict[int, int], budget: Bu
 
 
 def _solve_programmes(
-    basis: Basis, rank: int, best: Enclosure, bound: NDArray[np.float64], done: NDArray[np.bool_], budget: Budget
+    basis: Basis, rank: int, best: Enclosure, bound: Floats, done: Bools, budget: Budget
 ) -> Enclosure:
     """Solves programmes in the order of their lower bounds until none can lie below the best; updates ``bound``."""
     present, label, size = basis.merged_classes(rank)
@@ -254,9 +255,7 @@ def _solve_programmes(
     return Enclosure(min(upper, max(best.lower, float(lower.min()))), upper, source)
 
 
-def _programme(
-    basis: Basis, rank: int, columns: NDArray[np.int64], size: NDArray[np.int64], budget: Budget
-) -> Programme | None:
+def _programme(basis: Basis, rank: int, columns: Integers, size: Integers, budget: Budget) -> Programme | None:
     """The programmes over some classes, one for each merged class; None where the budget does not allow for it."""
     if not budget.take(float(len(size)) ** 3):
         return None

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.prime_field import Residues, times
+from simfl.core.types import Bools, Floats, Integers
 from simfl.privacy.multiround.roots import GENERATORS, Root, approximation, modular, root
 
 DECIMALS = 12
@@ -43,7 +44,7 @@ class Format:
     decimals: int | None = None
 
     @classmethod
-    def of(cls, x: NDArray[np.float64], bits: int = 53) -> "Format":
+    def of(cls, x: Floats, bits: int = 53) -> "Format":
         """The form of some distinct positive numbers; narrower than the array's own ``bits`` where all would fit."""
         broken = x[x != np.rint(x)]
         if bits < 53 or not len(broken):
@@ -59,14 +60,14 @@ class Format:
                     return cls(53, digits)
         return cls()
 
-    def error(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+    def error(self, x: Floats) -> Floats:
         """How far the number meant may be from x: two units in the last binary place (a few operations), or half a
         unit in the last decimal place."""
         if self.decimals is not None:
             return np.full(len(x), 0.5000001 * 10.0**-self.decimals)
         return x * 2.0 ** (2 - self.bits)
 
-    def short(self, x: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def short(self, x: Floats) -> Bools:
         """Whether x has so few digits, binary or decimal, that it is meant as it stands.
 
         Of decimals all are or none: if each is a short binary number or a tenth, and chance would hardly leave as many
@@ -79,7 +80,7 @@ class Format:
         return np.full(len(x), bool(some.all()) and chance ** np.count_nonzero(x != np.rint(x)) <= CREDIBLE)
 
 
-def are_percentages(x: NDArray[np.float64], indptr: NDArray[np.integer], codes: NDArray[np.integer]) -> bool:
+def are_percentages(x: Floats, indptr: NDArray[np.integer], codes: NDArray[np.integer]) -> bool:
     """Whether whole numbers may be rounded percentages: those of every round add up to 100, but for rounding.
 
     Half a percent a client is possible; where weights differ, twice that of independent errors is believed, or one.
@@ -100,7 +101,7 @@ def are_percentages(x: NDArray[np.float64], indptr: NDArray[np.integer], codes: 
     return bool((missing[differ] ** 2).mean() <= max(1.0, size[differ].mean() / 3))
 
 
-def bits_of(x: NDArray[np.float64]) -> NDArray[np.int64]:
+def bits_of(x: Floats) -> Integers:
     """Significant bits of positive doubles: 1 for a power of two, up to 53."""
     whole = np.ldexp(np.frexp(x)[0], 53).astype(np.int64)
     return 53 - (np.frexp((whole & -whole).astype(float))[1] - 1)
@@ -128,16 +129,14 @@ class Numbers:
         kind: int8, shape (u,): positions in :data:`KINDS`.
     """
 
-    numerator: NDArray[np.int64]
-    denominator: NDArray[np.int64]
-    shift: NDArray[np.int64]
+    numerator: Integers
+    denominator: Integers
+    shift: Integers
     roots: dict[int, Root]
     kind: NDArray[np.int8]
 
 
-def read(
-    x: NDArray[np.float64], indptr: NDArray[np.integer], codes: NDArray[np.integer], bits: int | None = 53
-) -> Numbers:
+def read(x: Floats, indptr: NDArray[np.integer], codes: NDArray[np.integer], bits: int | None = 53) -> Numbers:
     """Reads the weights of a participation matrix.
 
     A fraction n/d is taken for x where it is the only one with so small a denominator that x can be the rounding of
@@ -169,13 +168,13 @@ def read(
     return numbers
 
 
-def _take(numbers: Numbers, where: NDArray[np.bool_], n: NDArray[np.int64], d: NDArray[np.int64], kind: str) -> None:
+def _take(numbers: Numbers, where: Bools, n: Integers, d: Integers, kind: str) -> None:
     where = where & (d > 0)
     numbers.numerator[where], numbers.denominator[where], numbers.shift[where] = n[where], d[where], 0
     numbers.kind[where] = KINDS.index(kind)
 
 
-def _as_written(x: NDArray[np.float64], form: Format) -> Numbers:
+def _as_written(x: Floats, form: Format) -> Numbers:
     """The decimal or binary numbers themselves, in lowest terms; unsure."""
     shift = np.zeros(len(x), dtype=np.int64)
     if form.decimals is not None:
@@ -197,7 +196,7 @@ def _as_written(x: NDArray[np.float64], form: Format) -> Numbers:
     return Numbers(numerator, denominator, shift, {}, np.full(len(x), KINDS.index("unsure"), dtype=np.int8))
 
 
-def _simplest(x: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _simplest(x: Floats, error: Floats) -> tuple[Integers, Integers]:
     """The only fraction n/d within the error of x that obeys 2 * error * d**2 < 1; where there is none d = 0.
 
     By Legendre such a fraction is a convergent of the continued fraction of x.
@@ -222,14 +221,14 @@ def _simplest(x: NDArray[np.float64], error: NDArray[np.float64]) -> tuple[NDArr
 
 
 def _common_denominators(
-    x: NDArray[np.float64],
-    error: NDArray[np.float64],
-    d: NDArray[np.int64],
-    chance: NDArray[np.float64],
+    x: Floats,
+    error: Floats,
+    d: Integers,
+    chance: Floats,
     indptr: NDArray[np.integer],
     codes: NDArray[np.integer],
     kind: NDArray[np.int8],
-) -> NDArray[np.bool_]:
+) -> Bools:
     """The numbers of rounds whose fractions have a common denominator D that chance does not explain.
 
     Any w numbers have a common denominator of at most D within their errors with a chance of about D times the product
@@ -261,7 +260,7 @@ def _common_denominators(
     return accepted
 
 
-def _roots(x: NDArray[np.float64], error: NDArray[np.float64], numbers: Numbers) -> None:
+def _roots(x: Floats, error: Floats, numbers: Numbers) -> None:
     """Reads what is left as roots of fractions."""
     left = np.flatnonzero(numbers.kind == KINDS.index("unsure"))
     if len(left) > ROOTS:
@@ -293,13 +292,13 @@ class Values:
     How a double is read: :func:`read`. Doubles that are read as the same number are one value.
     """
 
-    floats: NDArray[np.float64]
+    floats: Floats
     numbers: Numbers
     _residues: dict[int, Residues] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
-        cls, weights: NDArray[np.float64], indptr: NDArray[np.integer], bits: int | None = 53
+        cls, weights: Floats, indptr: NDArray[np.integer], bits: int | None = 53
     ) -> tuple["Values", NDArray[np.int32]]:
         """The distinct values of positive weights (n,) in compressed rows, and the number of each weight's value (n,).
 
@@ -327,12 +326,12 @@ class Values:
         return cls(exact, numbers), place[codes].astype(np.int32)
 
     @property
-    def sure(self) -> NDArray[np.bool_]:
+    def sure(self) -> Bools:
         """Whether each value is certain to be the number that was meant, shape (u,)."""
         return self.numbers.kind < KINDS.index("unsure")
 
     @property
-    def rough(self) -> NDArray[np.bool_]:
+    def rough(self) -> Bools:
         """Whether so few digits of each value are known that equal ones may stand for unequal weights, shape (u,)."""
         return self.numbers.kind >= KINDS.index("rough")
 
@@ -367,7 +366,7 @@ class Values:
         return value if root is None else value * approximation(root)
 
 
-def _labels(numbers: Numbers) -> NDArray[np.int64]:
+def _labels(numbers: Numbers) -> Integers:
     """A number for each root, 0 for none."""
     seen = {each: i + 1 for i, each in enumerate(dict.fromkeys(numbers.roots.values()))}
     labels = np.zeros(len(numbers.kind), dtype=np.int64)

@@ -9,27 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.prime_field import Residues, echelon, matvec
+from simfl.core.types import Floats, Integers
 from simfl.privacy.multiround.basis import Basis
 from simfl.privacy.multiround.budget import Budget
 
 
 @dataclass(frozen=True)
 class Witness:
-    """What the server can compute: ``sum of coefficients[t] * aggregate(t)`` = ``sum of values[i] * update(i)``,
-    exactly, zeros left out.
-    """
+    """What the server computes exactly: ``sum of coefficients[t] * aggregate(t) = sum of values[i] * update(i)``."""
 
     coefficients: dict[int, Fraction]
     values: dict[int, Fraction]
     shape: tuple[int, int]
 
     @property
-    def combination(self) -> NDArray[np.float64]:
+    def combination(self) -> Floats:
         """The coefficient of every round, shape (J,)."""
         return _spread(self.coefficients, self.shape[0])
 
     @property
-    def vector(self) -> NDArray[np.float64]:
+    def vector(self) -> Floats:
         """The value at every client, shape (N,): ``combination @ P``."""
         return _spread(self.values, self.shape[1])
 
@@ -45,7 +44,7 @@ class Witness:
         return sum(magnitudes, Fraction(0)) / max(magnitudes)
 
 
-def _spread(entries: dict[int, Fraction], length: int) -> NDArray[np.float64]:
+def _spread(entries: dict[int, Fraction], length: int) -> Floats:
     array = np.zeros(length)
     for place, value in entries.items():
         array[place] = float(value)
@@ -69,9 +68,7 @@ def birth(basis: Basis, rank: int, support: NDArray[np.integer], p: int) -> int:
     return 0 if solution is None else int(np.flatnonzero(solution[0])[-1]) + 1
 
 
-def _combination(
-    basis: Basis, rank: int, support: NDArray[np.integer], p: int
-) -> tuple[Residues, NDArray[np.int64]] | None:
+def _combination(basis: Basis, rank: int, support: NDArray[np.integer], p: int) -> tuple[Residues, Integers] | None:
     """The combination of the rows that leaves only ``support`` mod p, and the columns that determine it."""
     rows = basis.residues(rank, p)
     width = rows.shape[1]
@@ -127,9 +124,7 @@ def isolating(basis: Basis, rank: int, classes: list[int], budget: Budget) -> li
     return _solve(basis, rank, pivots, classes, budget)
 
 
-def _solve(
-    basis: Basis, rank: int, columns: NDArray[np.int64], ones: list[int], budget: Budget
-) -> list[Witness] | None:
+def _solve(basis: Basis, rank: int, columns: Integers, ones: list[int], budget: Budget) -> list[Witness] | None:
     """The combinations of the first ``rank`` rows that are, on ``columns``, 1 at one class and 0 elsewhere; None also
     where the weights are no fractions."""
     if not basis.of.values.rational:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from simfl.core.columns import Column
 from simfl.core.errors import SimflError
 from simfl.core.registration.packages import Broken, load_package, packages
 from simfl.core.validation import checked_pair
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from pandas import DataFrame
-
-    from simfl.core.columns import Column
 
 
 Drawn = tuple["Figure", "DataFrame"]

@@ -3,9 +3,8 @@
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from simfl.core.types import SERVER
+from simfl.core.types import SERVER, Floats, Integers
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.study import Study
@@ -30,8 +29,8 @@ class PlaceGraph(NamedTuple):
 
     names: list[str]
     server: int
-    latency_s: NDArray[np.float64]
-    links: NDArray[np.int64]
+    latency_s: Floats
+    links: Integers
 
 
 @figure("latency", "Latency graph", "Time")
@@ -74,7 +73,7 @@ def _name(called: list[str]) -> str:
     return ", ".join([first, *others[:1]]) + (f" +{len(others) - 1}" if len(others) > 1 else "")
 
 
-def _direct(latency: NDArray[np.float64]) -> NDArray[np.int64]:
+def _direct(latency: Floats) -> Integers:
     """Pairs i < j without a place k on the way: latency i-k-j above latency i-j, in one of the directions."""
     size = len(latency)
     detour = np.full_like(latency, np.inf)
@@ -87,7 +86,7 @@ def _direct(latency: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.argwhere(np.triu(direct | direct.T))
 
 
-def _layout(network: PlaceGraph) -> NDArray[np.float64]:
+def _layout(network: PlaceGraph) -> Floats:
     """A position for each place, shape (places, 2), distances like latencies."""
     size, server = len(network.names), network.server
     if size == 1:
@@ -111,7 +110,7 @@ def _layout(network: PlaceGraph) -> NDArray[np.float64]:
     return np.round(places - places[server], 9)
 
 
-def _graph(network: PlaceGraph, places: NDArray[np.float64]) -> Any:
+def _graph(network: PlaceGraph, places: Floats) -> Any:
     from matplotlib.collections import LineCollection
     from pandas import DataFrame
 
@@ -137,7 +136,7 @@ def _graph(network: PlaceGraph, places: NDArray[np.float64]) -> Any:
     return fig, table
 
 
-def _rings(axes: "Axes", places: NDArray[np.float64]) -> None:
+def _rings(axes: "Axes", places: Floats) -> None:
     """Circles of equal latency from the server, named upwards, where a star has its gap."""
     from matplotlib.patches import Circle
     from matplotlib.ticker import MaxNLocator
@@ -156,7 +155,7 @@ def _rings(axes: "Axes", places: NDArray[np.float64]) -> None:
     axes.set_axis_off()
 
 
-def _histogram(latency_s: NDArray[np.float64]) -> Any:
+def _histogram(latency_s: Floats) -> Any:
     from pandas import DataFrame
 
     low, high = float(latency_s.min()), float(latency_s.max())
@@ -180,7 +179,7 @@ Box = tuple[float, float, float, float]
 
 
 def name_points(
-    axes: Any, names: list[str], places: NDArray[np.float64], centre: int, points_per_unit: float, size: float = 6.5
+    axes: Any, names: list[str], places: Floats, centre: int, points_per_unit: float, size: float = 6.5
 ) -> None:
     """Writes names on the side that faces away from the origin; outer points come first.
 

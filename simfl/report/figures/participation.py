@@ -76,9 +76,7 @@ def _heat_map(axes: "Axes", matrix: "csr_array", most: int) -> "DataFrame":
 
 
 def blocks(matrix: "csr_array", most: int) -> tuple[NDArray[np.float64], int, int]:
-    """A participation matrix (rounds, clients) as means of equal blocks, at most ``most`` of them; and how ``high`` and
-    ``wide`` these are.
-    """
+    """A participation matrix as means of at most ``most`` equal blocks, and how high (rounds) and wide these are."""
     rounds, clients = matrix.shape
     high = wide = 1
     while -(-rounds // high) * -(-clients // wide) > most:

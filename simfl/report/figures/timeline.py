@@ -178,5 +178,4 @@ def _legend(fig: "Figure", phases: bool) -> None:
 
 def _read(path: Path) -> Iterator[JsonObject]:
     with open(path, encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
+        yield from map(json.loads, lines)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
+from simfl.core.types import Floats, Integers
 from simfl.privacy.multiround.analysis import MatrixAnalysis
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, identical
 from simfl.results.file_names import BEGUN, CLIENTS, JOINED, JOINED_LIST, SCENARIO, is_finished
@@ -45,13 +45,13 @@ class FirstRounds:
             ended, or the weights of a round cannot be read for sure.
     """
 
-    P: NDArray[np.float64]
-    label: NDArray[np.int64]
+    P: Floats
+    label: Integers
     exposed: dict[int, int]
     known: int
 
     @classmethod
-    def of(cls, P: NDArray[np.float64]) -> "FirstRounds":
+    def of(cls, P: Floats) -> "FirstRounds":
         """Reads a (J, N) array.
 
         Raises:
@@ -187,9 +187,7 @@ class LiveClients:
             self._known = {i: NOTHING | {"rounds": count} for i, count in enumerate(counts)}
             self._work_out(*entries, clients)
 
-    def _work_out(
-        self, rounds: NDArray[np.int64], who: NDArray[np.int64], weights: NDArray[np.float64], clients: int
-    ) -> None:
+    def _work_out(self, rounds: Integers, who: Integers, weights: Floats, clients: int) -> None:
         """Adds units and exposure to what is known of the clients; units by all rounds."""
         n_rounds = int(rounds.max()) + 1
         P = np.zeros((min(n_rounds, MOST_ROUNDS), clients))
@@ -214,9 +212,7 @@ class LiveClients:
                                    "unknown_after": None if safe else first.known}  # fmt: skip
 
 
-def _columns(
-    rounds: NDArray[np.int64], who: NDArray[np.int64], weights: NDArray[np.float64], clients: int
-) -> tuple[list[int], list[bytes]]:
+def _columns(rounds: Integers, who: Integers, weights: Floats, clients: int) -> tuple[list[int], list[bytes]]:
     """Of each client the number of rounds in whose sums it was, and its rounds with their largest weights as bytes."""
     order = np.lexsort((weights, rounds, who))
     order = order[weights[order] > 0]
@@ -229,7 +225,7 @@ def _columns(
     return [span.stop - span.start for span in spans], [rounds[s].tobytes() + weights[s].tobytes() for s in spans]
 
 
-def _entries(data: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]] | None:
+def _entries(data: bytes) -> tuple[Integers, Integers, Floats] | None:
     """Rounds, clients and weights of the entries of a participation table; None where there is none."""
     rows = [row.split(b",") for row in data.splitlines()]
     places = [rows[0].index(name) for name in (b"round", b"client", b"weight")] if rows else []

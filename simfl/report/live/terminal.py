@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from email.utils import formatdate
+from threading import Event
 from typing import Any
 
 from simfl.core.certificate_words import IF_ONLY_SUMS, RECONSTRUCTABLE
@@ -21,8 +22,6 @@ STYLES = {"done": "green", "failed": "red", "running": "bold", "waiting": "dim"}
 
 def follow(watched: WatchedFolder) -> None:
     """Shows the state again and again until all is finished; once where nobody looks on."""
-    from threading import Event
-
     from rich.console import Console
     from rich.live import Live
 

@@ -21,8 +21,7 @@ def tracker_class(name: str) -> type["Tracker"]:
     """
     if name not in TRACKERS:
         raise SimflError(f"log: there is no '{name}' among {', '.join(TRACKERS)}{suggestion(name, TRACKERS)}")
-    cls: type[Tracker] = getattr(import_module(f"simfl.runs.tracking.{name}_tracker"), TRACKERS[name])
-    return cls
+    return getattr(import_module(f"simfl.runs.tracking.{name}_tracker"), TRACKERS[name])
 
 
 def prepare_trackers(names: Sequence[str], scenario: str) -> None:

@@ -85,7 +85,7 @@ def problems(errors: list[Any], document: Document, top: object) -> list[Problem
     translated = [translate(error, document.value, top) for error in errors[:EXPLAINED]]
     explained = _Explained(document, top)
     unknown = [one.path for one in translated if one.error["type"] == UNKNOWN_KEY]
-    mistyped = {(*path[:-1], explained.nearest_key(path)) for path in unknown}
+    mistyped = {(*path[:-1], nearest(str(path[-1]), keys_of(*explained.around(path[:-1])))) for path in unknown}
     for group in alternatives(translated):
         path = group[0].path
         repeats = group[0].error["type"] == "missing" and path in mistyped
@@ -142,9 +142,6 @@ class _Explained:
         return annotation_at(self.top, self.document.value, path), self.at(path, None)
 
     # -- keys ----------------------------------------------------------------------------------
-
-    def nearest_key(self, path: KeyPath) -> str | None:
-        return nearest(str(path[-1]), keys_of(*self.around(path[:-1])))
 
     def unknown_key(self, path: KeyPath) -> str:
         annotation, value = self.around(path[:-1])
@@ -362,11 +359,8 @@ def alternatives(errors: list[TranslatedError]) -> list[list[TranslatedError]]:
     for union, members in groups.items():
         wrong_kind = {one.branch for one in members if one.path == union and one.error["type"] in {*TYPES, "plugin"}}
         fitting = [one for one in members if one.branch not in wrong_kind]
-        if fitting and all(one.path == union and _of_choice(one) for one in fitting):
+        words = ("literal_error", "plugin_unknown")
+        if fitting and all(one.path == union and one.error["type"] in words for one in fitting):
             fitting = []  # a word that is none of the names, where other kinds of value are possible too
         single += [[one] for one in fitting] if fitting else [members]
     return single
-
-
-def _of_choice(errors: TranslatedError) -> bool:
-    return errors.error["type"] in ("literal_error", "plugin_unknown")

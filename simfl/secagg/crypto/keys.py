@@ -149,9 +149,7 @@ class _Stream:
 
 
 def stretch_seed(seed: bytes, count: int) -> tuple[bytes, Elements]:
-    """Of a seed of 32 bytes another one and ``count`` uniform field elements, of which neither tells anything of the
-    other.
-    """
+    """Of a seed of 32 bytes another and ``count`` uniform field elements, neither of which tells of the other."""
     stream = Cipher(algorithms.ChaCha20(seed, bytes(16)), None).encryptor()
     following, words = stream.update(bytes(SEED)), below(np.frombuffer(stream.update(bytes(4 * count)), dtype="<u4"))
     while len(words) < count:

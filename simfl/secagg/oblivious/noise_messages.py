@@ -215,9 +215,7 @@ def _bits(rng: np.random.Generator, shape: tuple[int, int]) -> Bits:
 
 
 class ObliviousRound(NamedTuple):
-    """A round as the server has it in the end: y_i, what the parties have sent, (n, d), and what it takes off their
-    sum, (d,).
-    """
+    """A round as the server has it: y_i, what the parties have sent, (n, d), and what it takes off their sum, (d,)."""
 
     vectors: Elements
     random: Elements
@@ -229,9 +227,7 @@ class ObliviousRound(NamedTuple):
 
 
 def run_round(plan: ObliviousPlan, number: int, vectors: NDArray[np.int64], streams: Streams) -> ObliviousRound:
-    """Everybody's part in round ``number``; ``vectors`` are whole numbers under masks that cancel out over all parties,
-    (n, d), not reduced.
-    """
+    """Everybody's part in a round; ``vectors`` are whole, (n, d), under masks that cancel out over all, not reduced."""
     total, random = vectors % Q, np.zeros(plan.elements, dtype=np.int64)
     for i in range(plan.parties):
         dealt = Party(plan, i, streams).draw_noise()

@@ -236,13 +236,11 @@ class Oblivious(MaskedProtocol):
         repeated = self.noise == "once" and record.number > 0
         return {**row, "epsilon_weight": inf if repeated else self._epsilon(len(record.clients), fine, moved)}
 
-    def noise_bound(self, cohort: Cohort) -> float:
-        """What the noise of any coordinate hardly ever exceeds: its sum is sub-gamma, as that of Laplace variables."""
-        parties, rare = cohort.units.size, log(2 * max(1, cohort.dimension)) + TAIL * log(2)
-        return self.noise_of(parties) * (2 * sqrt((parties - 1) * rare) + rare)
-
     def limit(self, cohort: Cohort) -> float:
-        return super().limit(cohort) + ceil(self.noise_bound(cohort) / self.clip)
+        """With what the noise of any coordinate hardly exceeds: its sum is sub-gamma, as that of Laplace variables."""
+        parties, rare = cohort.units.size, log(2 * max(1, cohort.dimension)) + TAIL * log(2)
+        noise = self.noise_of(parties) * (2 * sqrt((parties - 1) * rare) + rare)
+        return super().limit(cohort) + ceil(noise / self.clip)
 
     # -- what theory knows ---------------------------------------------------------------------------
 

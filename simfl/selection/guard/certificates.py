@@ -14,8 +14,8 @@ A row is refused by the first client that has no certificate. With P the project
 vector with v_i = 1, so that f(i) is at most the sum of its magnitudes: the client of the smallest such sum comes first.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -32,8 +32,7 @@ TOLERANCE = 1e-9
 """Relative: a bound of T (1 - 1e-9) counts as T; the columns of a run have nine digits as well."""
 
 INDEPENDENT = 1e-3
-"""Least part of a row's length that stands orthogonally on the span; one with less is refused, as floating point could
-not tell."""
+"""Least part of a row's length that is orthogonal to the span; less is refused, as floating point could not tell."""
 
 CUBE = 0.97
 """Half the edge of the smaller cube that projections aim at."""
@@ -215,8 +214,7 @@ def _inside(
 
 def _pull(away: Floats, units: NDArray[np.int32]) -> Floats:
     """What takes a move's entries on a unit back to 0 and keeps it orthogonal to the span, (units, T, clients)."""
-    pull: Floats = np.linalg.pinv(away[units[:, :, None], units[:, None]], rcond=1e-9, hermitian=True) @ away[units]
-    return pull
+    return np.linalg.pinv(away[units[:, :, None], units[:, None]], rcond=1e-9, hermitian=True) @ away[units]
 
 
 class CertificateProgramme:
@@ -250,13 +248,9 @@ class CertificateProgramme:
         columns, rows = basis or ((highspy.HighsBasisStatus.kLower,) * self._rows.shape[1], ())
         begin = highspy.HighsBasis()
         begin.col_status = list(columns)
-        begin.row_status = [*rows, *_repeat(highspy.HighsBasisStatus.kBasic, len(self._rows) - len(rows))]
+        begin.row_status = [*rows, *repeat(highspy.HighsBasisStatus.kBasic, len(self._rows) - len(rows))]
         begin.valid = True
         return begin
-
-
-def _repeat(value: Any, times: int) -> Iterator[Any]:
-    return (value for _ in range(times))
 
 
 def _model(rows: Floats) -> "Highs":

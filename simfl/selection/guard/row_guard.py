@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import PluginError
+from simfl.core.types import Bools, Floats
 from simfl.selection.guard.certificates import NO_UNITS, Certificates
 from simfl.selection.guard.span import Span, keeps_weak
 
@@ -47,9 +48,7 @@ class Guard:
         return cls(T, notion, span, None, most_rank)
 
     @classmethod
-    def after(
-        cls, past: NDArray[np.bool_], units: NDArray[np.int32], T: int, notion: Notion, most_rank: int | None
-    ) -> Self:
+    def after(cls, past: Bools, units: NDArray[np.int32], T: int, notion: Notion, most_rank: int | None) -> Self:
         """Around reserved units, (units, size), and sums that nobody has guarded, (sums, clients).
 
         What these have left of T is kept: semi-strong, of each client, weak, of all of them.
@@ -62,7 +61,7 @@ class Guard:
         return cls(left, notion, span, None, most_rank)
 
     @property
-    def client_guarantees(self) -> NDArray[np.float64]:
+    def client_guarantees(self) -> Floats:
         """What is guaranteed to each client, (clients,)."""
         if self.certificates is None:
             return np.full(self.span.forms[0].rows.shape[1], float(self.T))
@@ -84,15 +83,15 @@ class Guard:
         return None if certificates is None else replace(self, span=span, certificates=certificates)
 
 
-def _row(clients: NDArray[np.integer], n: int) -> NDArray[np.bool_]:
+def _row(clients: NDArray[np.integer], n: int) -> Bools:
     row = np.zeros(n, dtype=bool)
     row[clients] = True
     return row
 
 
-def _independent(rows: Sequence[NDArray[np.bool_]], clients: int, seed: int) -> tuple[Span, NDArray[np.bool_]]:
+def _independent(rows: Sequence[Bools], clients: int, seed: int) -> tuple[Span, Bools]:
     """The span of some rows, and those of them that make it wider, (rank, clients)."""
-    span, independent = Span.empty(clients, seed), list[NDArray[np.bool_]]()
+    span, independent = Span.empty(clients, seed), list[Bools]()
     for row in rows:
         wider = span.with_row(row)
         if wider is not None and wider is not span:

@@ -13,9 +13,6 @@ from simfl.core.scenario_view import ScenarioView, can_lose_clients, failure_rat
 from simfl.selection.base import CanBeAsked, resolved_policy
 from simfl.selection.theory.families import Family
 
-LARGEST = 10**6
-"""Most rows that :func:`rows` lists."""
-
 LARGEST_LOG10 = 100
 """Families of more rows are told by the logarithm of their size only."""
 
@@ -185,20 +182,6 @@ def _least_class(family: Family) -> int:
     memberships = np.full((family.clients, counts.max()), -1)
     memberships[members[order], place] = of[order]
     return int(np.unique(memberships, axis=0, return_counts=True)[1].min())
-
-
-def rows(family: Family) -> NDArray[np.uint8]:
-    """Every row of a small family, 0/1, shape (size, clients); rows in the order of their first units.
-
-    Raises:
-        ValueError: the family has more than a million rows.
-    """
-    if (size := family.size()) > LARGEST:
-        raise ValueError(f"the family has more than {LARGEST:.0e} rows")
-    result = np.zeros((size, family.clients), dtype=np.uint8)
-    for row, clients in zip(result, family.rows(), strict=True):
-        row[clients] = 1
-    return result
 
 
 def expected_cardinality(family: Family, dropout: ArrayLike) -> float:

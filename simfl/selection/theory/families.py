@@ -16,11 +16,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.types import Floats
 from simfl.selection.base import CanBeAsked
 from simfl.selection.theory.cardinality import at_least, each_for_itself, of_blocks, pairs_at_least, share
 from simfl.selection.units.sizes import Problem, at_most_clients, unit_problems
-
-Floats = NDArray[np.float64]
 
 
 class Family(CanBeAsked, Protocol):
@@ -39,25 +38,18 @@ class Family(CanBeAsked, Protocol):
 
     def units(self) -> NDArray[np.int32]:
         """Every unit, shape (units, unit_size); two of them may share clients."""
-        ...
 
     def size(self) -> int:
         """The number of rows, exact."""
-        ...
 
     def size_log10(self) -> float:
         """Its logarithm, also where the number would have millions of digits."""
-        ...
 
     def rows(self) -> Iterator[NDArray[np.integer]]:
         """The clients of each row, in the order of the rows' first units."""
-        ...
 
     def cardinality(self, present: Floats) -> float:
-        """Mean number of clients selected in a round, before failures, who are available with probability ``present``,
-        (clients,).
-        """
-        ...
+        """Mean number of clients selected, before failures, who are there with probability ``present``, (clients,)."""
 
     def aggregated_cardinality(self, present: Floats, survive: Floats, on_failure: str, uniform: bool) -> float | None:
         """Mean number of clients aggregated in a round, where selected clients fail independently; None = not known.
@@ -68,17 +60,12 @@ class Family(CanBeAsked, Protocol):
             on_failure: ``drop_unit``, ``abort`` or ``partial``.
             uniform: every available row is selected with the same probability, whatever happened before.
         """
-        ...
 
     def guarantee(self, present: Floats | None) -> tuple[int, int]:
-        """(strong, semi-strong and weak) multi-round privacy that holds for any number of rounds; ``present`` None =
-        not known.
-        """
-        ...
+        """(strong, semi-strong, weak) privacy that holds for any number of rounds; ``present`` None = not known."""
 
     def full_rank(self, present: Floats) -> float | None:
         """Lower bound on the probability that as many rounds as clients reveal everybody; None = not known."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ available blocks chosen uniformly are a sample without replacement.
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.types import Units, View
+from simfl.core.types import Bools, Floats, Integers, Units, View
 from simfl.selection.base import Mode, nobody
 
 
@@ -40,7 +40,7 @@ def count(k: int, size: int) -> int:
     return k // size
 
 
-def whole(available: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
+def whole(available: Bools, size: int) -> Bools:
     """Blocks all of whose clients are available, bool (clients // size,)."""
     table = available.reshape(-1, size)
     if size > 16:
@@ -51,7 +51,7 @@ def whole(available: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
     return result
 
 
-def totals(participation: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def totals(participation: Integers, size: int) -> Integers:
     """Summed participation of each block, int64 (clients // size,)."""
     table = participation.reshape(-1, size)
     if size > 16:
@@ -64,7 +64,7 @@ def members(blocks: NDArray[np.integer], size: int) -> Units:
     return (blocks[:, None] * size + np.arange(size)).astype(np.int32)
 
 
-def least(cost: NDArray[np.int64], need: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def least(cost: Integers, need: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """Positions of the ``need`` smallest costs, ties broken uniformly."""
     threshold = np.partition(cost, need - 1)[need - 1]
     below = np.flatnonzero(cost < threshold)
@@ -72,7 +72,7 @@ def least(cost: NDArray[np.int64], need: int, rng: np.random.Generator) -> NDArr
     return np.append(below, rng.choice(tied, need - len(below), replace=False, shuffle=False))
 
 
-def least_used(participation: NDArray[np.int64], among: NDArray[np.bool_], rng: np.random.Generator) -> int:
+def least_used(participation: Integers, among: Bools, rng: np.random.Generator) -> int:
     """The client of least participation where ``among`` is true, ties broken uniformly."""
     clients = np.flatnonzero(among)
     used = participation[clients]
@@ -81,7 +81,7 @@ def least_used(participation: NDArray[np.int64], among: NDArray[np.bool_], rng: 
 
 
 def draw_by_weight(
-    clients: NDArray[np.integer], weights: NDArray[np.float64], count: int, rng: np.random.Generator
+    clients: NDArray[np.integer], weights: Floats, count: int, rng: np.random.Generator
 ) -> NDArray[np.int32]:
     """Up to ``count`` clients, one after the other, each with probability proportional to its weight among those left.
 
@@ -103,9 +103,7 @@ def draw_by_weight(
     return np.sort(among[first]).astype(np.int32)
 
 
-def of_highest(
-    clients: NDArray[np.integer], values: NDArray[np.float64], count: int, rng: np.random.Generator
-) -> NDArray[np.int32]:
+def of_highest(clients: NDArray[np.integer], values: Floats, count: int, rng: np.random.Generator) -> NDArray[np.int32]:
     """Up to ``count`` of the clients, (n,), of highest value, ties at random; values of all clients, (clients,)."""
     ties = rng.permutation(len(values))
     order = np.lexsort((ties[clients], -values[clients]))

@@ -13,18 +13,18 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-Mask = NDArray[np.bool_]
+from simfl.core.types import Bools, Floats
 
 TRIES = 8
 """Plain draws of starts that are tried before the exact counting takes over; both give the same law."""
 
 
-def starts(usable: Mask) -> Mask:
+def starts(usable: Bools) -> Bools:
     """Starts both of whose half-batches are usable, bool (M,)."""
     return usable & np.roll(usable, -1)
 
 
-def coverable(usable: Mask) -> Mask:
+def coverable(usable: Bools) -> Bools:
     """Half-batches that some valid choice contains, provided there is one, bool (M,).
 
     A usable half-batch with a usable neighbour is in some largest choice: in an even run all are, in an odd run any
@@ -33,7 +33,7 @@ def coverable(usable: Mask) -> Mask:
     return usable & (np.roll(usable, 1) | np.roll(usable, -1))
 
 
-def runs(usable: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def runs(usable: Bools) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """First half-batch and length of each maximal run of usable half-batches; some half-batch is unusable."""
     gap = int(np.argmin(usable))
     flat = np.zeros(len(usable) + 2, dtype=np.int8)
@@ -42,12 +42,12 @@ def runs(usable: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     return (edges[::2] + gap) % len(usable), edges[1::2] - edges[::2]
 
 
-def capacity(usable: Mask) -> int:
+def capacity(usable: Bools) -> int:
     """The most starts that a valid choice can hold."""
     return len(usable) // 2 if usable.all() else int((runs(usable)[1] // 2).sum())
 
 
-def uniform_starts(usable: Mask, need: int, rng: np.random.Generator, covered: int | None = None) -> NDArray[np.intp]:
+def uniform_starts(usable: Bools, need: int, rng: np.random.Generator, covered: int | None = None) -> NDArray[np.intp]:
     """``need`` starts, uniformly over the valid choices [that contain the half-batch ``covered``], ascending.
 
     ``usable`` is bool (M,), M even; ``need`` between 1 and ``capacity(usable)``; ``covered`` of ``coverable(usable)``.
@@ -66,7 +66,7 @@ def uniform_starts(usable: Mask, need: int, rng: np.random.Generator, covered: i
 
 
 def _by_trial(
-    possible: Mask, need: int, rng: np.random.Generator, covered: int | None, fixed: list[int] | None
+    possible: Bools, need: int, rng: np.random.Generator, covered: int | None, fixed: list[int] | None
 ) -> NDArray[np.intp] | None:
     """Draws starts until no two are adjacent; None if that is unlikely or did not happen.
 
@@ -92,7 +92,7 @@ def _by_trial(
 
 
 def _by_counting(
-    usable: Mask, need: int, rng: np.random.Generator, covered: int | None, fixed: list[int] | None
+    usable: Bools, need: int, rng: np.random.Generator, covered: int | None, fixed: list[int] | None
 ) -> NDArray[np.intp]:
     """Counts the choices by runs and draws one."""
     m = len(usable)
@@ -114,7 +114,6 @@ def _by_counting(
 
 
 Integers = NDArray[np.integer]
-Floats = NDArray[np.float64]
 
 BATCH = 16
 """Draws made at a time."""
@@ -251,9 +250,7 @@ class _Lengths:
         return pairs
 
 
-def cheapest_starts(
-    possible: NDArray[np.bool_], cost: NDArray[np.int64], need: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
+def cheapest_starts(possible: Bools, cost: NDArray[np.int64], need: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """``need`` >= 1 possible starts, no two adjacent on the circle, of least summed cost; ascending.
 
     ``possible``, bool (M,), has ``need`` non-adjacent ones; ``cost`` is int64 (M,). Ties are broken by an independent

@@ -132,12 +132,10 @@ class Accounting(Accountant):
     @abstractmethod
     def of_sample(self, mu: float, rounds: int, clients: int) -> float:
         """Epsilon of as many rounds, in each of which the client takes part with probability ``rate``."""
-        ...
 
     @abstractmethod
     def of_event(self, event: object, relation: object) -> float:
         """Epsilon of an event of dp-accounting for neighbours of this relation."""
-        ...
 
 
 class _Worst:

@@ -12,17 +12,18 @@ from math import exp, pi, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.types import Floats, Integers
 from simfl.privacy.dp.mechanisms.log_concave import CONTEXT, LogConcaveSampler, log_concave_sampler
 
 
-def sample(rng: np.random.Generator, variance: float, size: int) -> NDArray[np.int64]:
+def sample(rng: np.random.Generator, variance: float, size: int) -> Integers:
     """Discrete Gaussian noise of parameter sigma² = variance, int64 (size,)."""
     return _table(variance).draw(rng, size) if variance else np.zeros(size, dtype=np.int64)
 
 
 @lru_cache(maxsize=64)
 def _table(variance: float) -> LogConcaveSampler:
-    def log_f(x: NDArray[np.int64]) -> NDArray[np.float64]:
+    def log_f(x: Integers) -> Floats:
         return -(x.astype(np.float64) ** 2) / (2 * variance)
 
     def exact(x: int) -> Decimal:
@@ -36,9 +37,7 @@ def tau(clients: int, variance: float) -> float:
     return 10 * sum(exp(-2 * pi**2 * variance * k / (k + 1)) for k in range(1, clients))
 
 
-def rdp(
-    orders: NDArray[np.floating], l1: float, l2: float, dimension: int, clients: int, variance: float
-) -> NDArray[np.float64]:
+def rdp(orders: NDArray[np.floating], l1: float, l2: float, dimension: int, clients: int, variance: float) -> Floats:
     """An upper bound of the Renyi divergence of each order above 1, of the sum of ``clients`` parts in ``dimension``
     coordinates: ``l1``, ``l2`` in steps of the grid, ``variance`` the parameter sigma² of each one's noise.
     """

@@ -14,7 +14,8 @@ Goryczka and Xiong, "A comprehensive comparison of multiparty secure additions w
 from math import exp, expm1, log
 
 import numpy as np
-from numpy.typing import NDArray
+
+from simfl.core.types import Floats, Integers
 
 PIECE = 1 << 16
 """Coordinates at a time."""
@@ -22,10 +23,8 @@ NEAR = 1 << 12
 """Terms that are added up one by one; those beyond are integrated."""
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 
-Floats = NDArray[np.float64]
 
-
-def share(rng: np.random.Generator, scale: float, shape: float, size: int) -> NDArray[np.int64]:
+def share(rng: np.random.Generator, scale: float, shape: float, size: int) -> Integers:
     """The difference of two negative binomials of this shape, int64 (size,); shape 1/n is one of n shares of noise of
     this scale, in steps; both above 0.
     """

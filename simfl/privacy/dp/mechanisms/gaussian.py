@@ -101,5 +101,4 @@ def _log_delta(
 def _mills(x: NDArray[np.float64]) -> NDArray[np.float64]:
     from scipy.special import erfcx
 
-    ratio: NDArray[np.float64] = sqrt(pi / 2) * erfcx(x / sqrt(2))
-    return ratio
+    return sqrt(pi / 2) * erfcx(x / sqrt(2))

@@ -58,6 +58,8 @@ from math import ceil, exp, expm1, log2
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.types import Bools, Floats, Integers
+
 CONTEXT = Context(prec=90)
 """In which exact probabilities are given."""
 CELLS = 10
@@ -76,8 +78,6 @@ PIECE = 1 << 13
 """Draws at a time: they stay in the processor's cache."""
 
 Words = NDArray[np.uint64]
-Whole = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,17 +95,17 @@ class LogConcaveSampler:
         sure: (cells,): of 2^(64 - bits), what is kept of a strip whichever number it is.
     """
 
-    log_f: Callable[[Whole], Floats]
+    log_f: Callable[[Integers], Floats]
     exact: Callable[[int], Decimal]
     end: int
     bits: int
     height: float
     weights: list[int]
     share: Words
-    other: Whole
+    other: Integers
     sure: Words
 
-    def draw(self, rng: np.random.Generator, size: int) -> Whole:
+    def draw(self, rng: np.random.Generator, size: int) -> Integers:
         """Independent draws, int64 (size,)."""
         out, filled = np.empty(size, dtype=np.int64), 0
         while filled < size:
@@ -115,7 +115,7 @@ class LogConcaveSampler:
             filled += len(numbers)
         return out
 
-    def _candidates(self, rng: np.random.Generator, count: int) -> Whole:
+    def _candidates(self, rng: np.random.Generator, count: int) -> Integers:
         first, second = rng.integers(0, 2**64, (2, count), dtype=np.uint64)  # laid out as above; split in place
         cell = (first >> np.uint64(REST)).view(np.int64)
         first &= np.uint64((1 << REST) - 1)
@@ -131,9 +131,7 @@ class LogConcaveSampler:
         numbers[doubtful] = values
         return np.delete(numbers, doubtful[~accepted])
 
-    def _decide(
-        self, rng: np.random.Generator, strip: Whole, numbers: Whole, u: Words
-    ) -> tuple[Whole, NDArray[np.bool_]]:
+    def _decide(self, rng: np.random.Generator, strip: Integers, numbers: Integers, u: Words) -> tuple[Integers, Bools]:
         """Numbers where the strip alone does not decide, or a tail is meant, and whether they are kept."""
         n_strips, step = len(self.weights) - 2, 2.0 ** (self.bits - 64)
         tails = np.flatnonzero(strip >= n_strips)
@@ -167,7 +165,7 @@ class LogConcaveSampler:
 
 
 def log_concave_sampler(
-    log_f: Callable[[Whole], Floats], exact: Callable[[int], Decimal] | None = None, reach: float = REACH
+    log_f: Callable[[Integers], Floats], exact: Callable[[int], Decimal] | None = None, reach: float = REACH
 ) -> LogConcaveSampler:
     """The table of a law.
 
@@ -197,7 +195,7 @@ def log_concave_sampler(
     return LogConcaveSampler(log_f, law, end, bits, height, weights, share, other, sure)
 
 
-def _least(log_f: Callable[[Whole], Floats], reach: float) -> int:
+def _least(log_f: Callable[[Integers], Floats], reach: float) -> int:
     """The least whole number above 0 where log_f is not above -reach."""
     far = 1
     while log_f(np.array([far]))[0] > -reach:
@@ -209,13 +207,13 @@ def _least(log_f: Callable[[Whole], Floats], reach: float) -> int:
     return far
 
 
-def _slope(log_f: Callable[[Whole], Floats], end: int) -> float:
+def _slope(log_f: Callable[[Integers], Floats], end: int) -> float:
     """How much log_f falls from the end on with every step, at least."""
     at = log_f(np.array([end, end + 1]))
     return float(at[0] - at[1])
 
 
-def _alias(weights: list[int]) -> tuple[Words, Whole]:
+def _alias(weights: list[int]) -> tuple[Words, Integers]:
     """Cells of 2^54 each, of at most two strips, in which strips have these weights, 2^64 in all."""
     full, cells = 1 << REST, 1 << CELLS
     left = weights + [0] * (cells - len(weights))

@@ -12,8 +12,8 @@ from functools import lru_cache
 from math import log
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.core.types import Floats, Integers
 from simfl.privacy.dp.mechanisms.log_concave import LogConcaveSampler, log_concave_sampler
 
 SLACK = 1e-12
@@ -25,10 +25,8 @@ TERMS = 13
 FAR = 250
 """Terms of the power series after which it has converged, for variances below that."""
 
-Floats = NDArray[np.float64]
 
-
-def sample(rng: np.random.Generator, variance: float, size: int) -> NDArray[np.int64]:
+def sample(rng: np.random.Generator, variance: float, size: int) -> Integers:
     """Skellam noise of mean 0 and this variance, int64 (size,)."""
     return _table(variance).draw(rng, size) if variance else np.zeros(size, dtype=np.int64)
 
@@ -38,7 +36,7 @@ def _table(variance: float) -> LogConcaveSampler:
     return log_concave_sampler(lambda k: log_ratio(k, variance))
 
 
-def log_ratio(k: NDArray[np.int64], variance: float) -> Floats:
+def log_ratio(k: Integers, variance: float) -> Floats:
     """Logarithm of the probability of each whole number over that of 0, (n,), for variances above 0."""
     order = np.abs(k).astype(np.float64)
     if variance < LARGE:
@@ -57,8 +55,7 @@ def _log_series(order: Floats, x: float) -> Floats:
     for m in range(1, FAR):
         term = term * (x * x / 4 / m) / (m + order)
         total += term
-    series: Floats = order * log(x / 2) - gammaln(order + 1) + np.log(total)
-    return series
+    return order * log(x / 2) - gammaln(order + 1) + np.log(total)
 
 
 def _expansion(order: Floats, root: Floats, variance: float) -> Floats:
@@ -88,7 +85,7 @@ def _polynomials() -> list[list[float]]:
     return polynomials
 
 
-def rdp(orders: NDArray[np.int64], l1: float, l2: float, variance: float) -> NDArray[np.float64]:
+def rdp(orders: Integers, l1: float, l2: float, variance: float) -> Floats:
     """An upper bound of the Renyi divergence of each whole order above 1: ``l1``, ``l2`` in steps of the grid, the
     ``variance`` of the noise in the sum in squares of these.
     """

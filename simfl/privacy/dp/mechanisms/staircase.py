@@ -4,10 +4,11 @@ Reference: Geng and Viswanath, "The optimal mechanism in differential privacy", 
 Algorithm 1. The density is constant on steps that fall by e^-epsilon every sensitivity.
 """
 
-from math import ceil, exp, floor, isfinite, isqrt
+from math import ceil, exp, isfinite, isqrt
 
 import numpy as np
-from numpy.typing import NDArray
+
+from simfl.core.types import Floats
 
 PIECE = 1 << 13
 """Draws at a time: they stay in the processor's cache."""
@@ -22,19 +23,6 @@ def least_variance(epsilon: float) -> float:
     """The width gamma with which the variance is least."""
     b = exp(-epsilon)
     return -b / (1 - b) + (b - 2 * b**2 + 2 * b**4 - b**5) ** (1 / 3) / (2 ** (1 / 3) * (1 - b) ** 2)
-
-
-def variance(sensitivity: float, epsilon: float) -> float:
-    """The least variance."""
-    b = exp(-epsilon)
-    return sensitivity**2 * (2 ** (-2 / 3) * b ** (2 / 3) * (1 + b) ** (2 / 3) + b) / (1 - b) ** 2
-
-
-def density(x: float, sensitivity: float, epsilon: float, gamma: float) -> float:
-    """The density at x: a step of width gamma and one, e^-epsilon as high, of width 1 - gamma, in each sensitivity."""
-    b, z = exp(-epsilon), abs(x) / sensitivity
-    top = (1 - b) / (2 * sensitivity * (gamma + b * (1 - gamma)))
-    return top * exp(-epsilon * (floor(z) + (z - floor(z) >= gamma)))
 
 
 def pure_epsilon(moved: float, sensitivity: float, epsilon: float, coordinates: int = 1) -> float:
@@ -58,9 +46,7 @@ def pure_epsilon(moved: float, sensitivity: float, epsilon: float, coordinates: 
     return epsilon * (coordinates * (1 + m) + more)
 
 
-def sample(
-    rng: np.random.Generator, sensitivity: float, epsilon: float, gamma: float, size: int
-) -> NDArray[np.float64]:
+def sample(rng: np.random.Generator, sensitivity: float, epsilon: float, gamma: float, size: int) -> Floats:
     """Staircase noise of mean 0, (size,)."""
     noise, top = np.empty(size), 0.5 * gamma / (gamma + (1 - gamma) * exp(-epsilon))
     for first in range(0, size, PIECE):

@@ -5,13 +5,12 @@ from math import ceil, exp, hypot, sqrt
 from typing import Annotated, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays, Job
+from simfl.core.types import Arrays, Floats, Job, Vectors
 from simfl.privacy.certify.clip import clip_norms, norms, of_sums, participants
 from simfl.privacy.certify.maps import Bound, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import gaussian
@@ -97,16 +96,12 @@ class AdaptiveGaussian(Stage):
     def maps(self) -> tuple[Map, ...]:
         return (ClippedWithBit(),)
 
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[np.float32]:
+    def client(self, vectors: Vectors, jobs: tuple[Job, ...], state: Arrays, streams: Streams) -> Vectors:
         most = _norms_of(jobs, state)
         bits = (norms(vectors) <= most) - np.float32(0.5)
         return np.concatenate([clip_norms(vectors, most), bits[:, None]], axis=1, dtype=np.float32)
 
-    def server(
-        self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
-    ) -> tuple[NDArray[np.float32], Arrays]:
+    def server(self, vector: Vectors, members: Members, state: Arrays, streams: Streams) -> tuple[Vectors, Arrays]:
         update, count = vector[:-1], float(vector[-1]) * members.divisor
         if self.noise_multiplier:
             rng, unit = streams("dp/adaptive", members.number), self.max_weight or 1.0
@@ -143,8 +138,7 @@ class AdaptiveGaussian(Stage):
         return float(_norms_of(members.jobs, state).max(initial=0.0)) if members.jobs else float(state["norm"][-1])
 
 
-def _norms_of(jobs: tuple[Job, ...], state: Arrays) -> NDArray[np.float64]:
+def _norms_of(jobs: tuple[Job, ...], state: Arrays) -> Floats:
     """The clip norm that came with the model of each job, (n,)."""
     versions = np.fromiter((job.version for job in jobs), dtype=np.int64, count=len(jobs))
-    norms_then: NDArray[np.float64] = state["norm"][np.searchsorted(state["since"], versions, side="right") - 1]
-    return norms_then
+    return state["norm"][np.searchsorted(state["since"], versions, side="right") - 1]

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays
+from simfl.core.types import Arrays, Floats, Vectors
 from simfl.privacy.certify.clip import of_sums
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import gaussian
@@ -60,9 +59,7 @@ class CentralGaussian(Stage):
     def maps(self) -> tuple[Map, ...]:
         return (Clip(self.clip_norm),)
 
-    def server(
-        self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
-    ) -> tuple[NDArray[np.float32], Arrays]:
+    def server(self, vector: Vectors, members: Members, state: Arrays, streams: Streams) -> tuple[Vectors, Arrays]:
         if not self.std:
             return vector, state
         noise = gaussian.sample(streams("dp/central", members.number), self.std / members.divisor, len(vector))
@@ -76,7 +73,7 @@ class CentralGaussian(Stage):
         return gaussian_loss(bound.l2 + facts["rounding"], facts["std"])
 
 
-def gaussian_loss(sensitivity: Any, std: NDArray[np.float64]) -> Loss:
+def gaussian_loss(sensitivity: Any, std: Floats) -> Loss:
     """Of noise of each round's standard deviation, (rounds,); infinite where nothing was added.
 
     Also to updates that were clipped to 0: a stage may have released more than them.

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, tolerance_problem
-from simfl.core.types import Arrays, Job
+from simfl.core.types import Arrays, Integers, Job, Vectors
 from simfl.privacy.certify.clip import clip_norms, participants, same_weights
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded
 from simfl.privacy.dp.mechanisms import discrete_laplace
@@ -105,9 +105,7 @@ class DiscreteLaplace(Stage):
     def maps(self) -> tuple[Map, ...]:
         return (Clip(self.clip_norm, 1), Rounded())
 
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[Any]:
+    def client(self, vectors: Vectors, jobs: tuple[Job, ...], state: Arrays, streams: Streams) -> NDArray[Any]:
         n, d = vectors.shape
         sent = np.zeros((n, d), dtype=np.int64)
         if not d:
@@ -118,14 +116,12 @@ class DiscreteLaplace(Stage):
             out[:] = round_within_l1(exact, to.l1, streams("dp/rounding", job.id)) + self.noise(job, d, streams)
         return sent
 
-    def noise(self, job: Job, dimension: int, streams: Streams) -> NDArray[np.int64]:
+    def noise(self, job: Job, dimension: int, streams: Streams) -> Integers:
         """A client's share, int64 (d,)."""
         scale, shape = self.steps(dimension).scale, 1 / (self.sharers or 1)
         return discrete_laplace.share(noise_stream(streams, "discrete_laplace", job), scale, shape, dimension)
 
-    def server(
-        self, vector: NDArray[Any], members: Members, state: Arrays, streams: Streams
-    ) -> tuple[NDArray[np.float32], Arrays]:
+    def server(self, vector: NDArray[Any], members: Members, state: Arrays, streams: Streams) -> tuple[Vectors, Arrays]:
         return (vector / self.fine).astype(np.float32), state
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:

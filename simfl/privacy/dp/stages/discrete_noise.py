@@ -17,7 +17,7 @@ from pydantic import Field
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, tolerance_problem
-from simfl.core.types import Arrays, Job
+from simfl.core.types import Arrays, Floats, Integers, Job, Vectors
 from simfl.privacy.certify.clip import clip_norms, participants, same_weights
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded
 from simfl.privacy.dp.losses import ORDERS
@@ -33,8 +33,6 @@ BITS = 20
 """Of a sum, if nobody says otherwise."""
 CHUNK = 1 << 21
 """Numbers that are rotated at a time."""
-
-Floats = NDArray[np.float64]
 
 
 class Points(NamedTuple):
@@ -85,7 +83,7 @@ class IntegerGrid:
         return Points(d, s, l2 * min(sqrt(d), l2), l2)
 
 
-def hadamard(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def hadamard(rows: Floats) -> Floats:
     """Rows (n, 2^j) times the orthonormal Hadamard matrix, which is its own inverse."""
     n, d = rows.shape
     h = 1
@@ -96,7 +94,7 @@ def hadamard(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     return rows / sqrt(d)
 
 
-def round_within_l2(row: NDArray[np.float64], most: float, rng: np.random.Generator) -> NDArray[np.int64]:
+def round_within_l2(row: Floats, most: float, rng: np.random.Generator) -> Integers:
     """Whole numbers beside these, (d,), up or down at random without bias, until their L2 norm is at most ``most``."""
     low = np.floor(row)
     while True:
@@ -105,7 +103,7 @@ def round_within_l2(row: NDArray[np.float64], most: float, rng: np.random.Genera
             return candidate.astype(np.int64)
 
 
-def round_within_l1(row: NDArray[np.float64], most: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def round_within_l1(row: Floats, most: int, rng: np.random.Generator) -> Integers:
     """The same with their L1 norm at most ``most``, half the root of d above that of the row or more."""
     low = np.floor(row)
     while True:
@@ -184,9 +182,7 @@ class Distributed(Stage):
         """The length of an update, to which sums come back."""
         return {"dimension": np.int64(dimension)}
 
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[Any]:
+    def client(self, vectors: Vectors, jobs: tuple[Job, ...], state: Arrays, streams: Streams) -> NDArray[Any]:
         """Clipped, rotated, rounded and noised: int64 (n, d')."""
         n, dimension = vectors.shape
         if not dimension:
@@ -204,13 +200,10 @@ class Distributed(Stage):
         return sent
 
     @abstractmethod
-    def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
+    def noise(self, job: Job, to: Points, streams: Streams) -> Integers:
         """A client's part of the noise, int64 (d',)."""
-        ...
 
-    def server(
-        self, vector: NDArray[Any], members: Members, state: Arrays, streams: Streams
-    ) -> tuple[NDArray[np.float32], Arrays]:
+    def server(self, vector: NDArray[Any], members: Members, state: Arrays, streams: Streams) -> tuple[Vectors, Arrays]:
         """The mean of the updates, (d,), of that of their whole numbers, (d',)."""
         if not len(vector):
             return vector, state
@@ -254,7 +247,6 @@ class Distributed(Stage):
     @abstractmethod
     def divergences(self, l1: float, l2: float, variance: float, dimension: float, honest: float) -> Floats:
         """For each of the orders; of what :meth:`facts` says, where ``honest`` clients add ``variance`` each."""
-        ...
 
 
 def sum_bits(protocol: Any) -> int | None:
@@ -262,7 +254,7 @@ def sum_bits(protocol: Any) -> int | None:
     return None if protocol.field is None else (protocol.field // protocol.factor).bit_length() - 1
 
 
-def _signs(streams: Streams, dimension: int) -> NDArray[np.float64]:
+def _signs(streams: Streams, dimension: int) -> Floats:
     """Of the rotation, which is public and the same in every round, (d',)."""
     return np.where(streams("dp/rotation").random(dimension) < 0.5, -1.0, 1.0)
 
@@ -279,7 +271,7 @@ class DiscreteGaussian(Distributed):
 
     maps = Distributed.maps
 
-    def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
+    def noise(self, job: Job, to: Points, streams: Streams) -> Integers:
         return discrete_gaussian.sample(
             noise_stream(streams, "discrete_gaussian", job), self.share * to.scale**2, to.dimension
         )
@@ -302,7 +294,7 @@ class Skellam(Distributed):
 
     maps = Distributed.maps
 
-    def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
+    def noise(self, job: Job, to: Points, streams: Streams) -> Integers:
         return skellam.sample(noise_stream(streams, "skellam", job), self.share * to.scale**2, to.dimension)
 
     def divergences(self, l1: float, l2: float, variance: float, dimension: float, honest: float) -> Floats:

@@ -4,12 +4,11 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays, Job
+from simfl.core.types import Arrays, Job, Vectors
 from simfl.privacy.certify.clip import clip_norms, participants, same_weights
 from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import laplace
@@ -62,9 +61,7 @@ class LaplaceShares(Stage):
     def maps(self) -> tuple[Map, ...]:
         return (Clip(self.clip_norm, 1),)
 
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[np.float32]:
+    def client(self, vectors: Vectors, jobs: tuple[Job, ...], state: Arrays, streams: Streams) -> Vectors:
         scale, shape, d = laplace.scale(self.clip_norm, self.epsilon), 1 / (self.sharers or 1), vectors.shape[1]
         return add_noise(
             clip_norms(vectors, self.clip_norm, 1), jobs,

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays, Job
+from simfl.core.types import Arrays, Floats, Job, Vectors
 from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Facts, Map, Noise
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
 from simfl.privacy.dp.stages.central_gaussian import Norm, gaussian_loss
@@ -25,20 +24,15 @@ class LocalNoise(Stage):
     adds_noise = Noise("client")
     columns = (NOT_FINITE,)
 
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[np.float32]:
+    def client(self, vectors: Vectors, jobs: tuple[Job, ...], state: Arrays, streams: Streams) -> Vectors:
         return add_noise(super().client(vectors, jobs, state, streams), jobs, self.sampler(vectors.shape[1], streams))
 
     @abstractmethod
-    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
+    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], Floats]:
         """The noise of a job's update, (d,)."""
-        ...
 
 
-def add_noise(
-    vectors: NDArray[np.float32], jobs: tuple[Job, ...], noise: Callable[[Job], NDArray[np.float64]]
-) -> NDArray[np.float32]:
+def add_noise(vectors: Vectors, jobs: tuple[Job, ...], noise: Callable[[Job], Floats]) -> Vectors:
     """The rows, (n, d), each with the noise of its job, (d,)."""
     sent = np.empty_like(vectors)
     for row, vector, job in zip(sent, vectors, jobs, strict=True):
@@ -87,7 +81,7 @@ class LocalGaussian(LocalNoise):
     def maps(self) -> tuple[Map, ...]:
         return (Clip(self.clip_norm),)
 
-    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
+    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], Floats]:
         std = self.std
         return lambda job: gaussian.sample(noise_stream(streams, "local_gaussian", job), std, dimension)
 
@@ -114,7 +108,7 @@ class LocalLaplace(LocalNoise):
     def maps(self) -> tuple[Map, ...]:
         return (Clip(self.clip_norm, 1),)
 
-    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
+    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], Floats]:
         scale = laplace.scale(self.clip_norm, self.epsilon)
         return lambda job: laplace.sample(noise_stream(streams, "local_laplace", job), scale, dimension)
 
@@ -146,7 +140,7 @@ class LocalStaircase(LocalNoise):
     def maps(self) -> tuple[Map, ...]:
         return (ClipCoordinates(self.bound),)
 
-    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], NDArray[np.float64]]:
+    def sampler(self, dimension: int, streams: Streams) -> Callable[[Job], Floats]:
         if not dimension:
             return lambda job: np.zeros(0)
         each = self.epsilon / dimension

@@ -18,7 +18,6 @@ from math import inf, sqrt
 from typing import Annotated, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.certificate_words import SAMPLE_EPSILON
@@ -26,7 +25,7 @@ from simfl.core.columns import Column
 from simfl.core.errors import amount
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, can_lose_clients, no_sample_bound
-from simfl.core.types import Arrays, Job
+from simfl.core.types import Arrays, Floats, Integers, Job, Vectors
 from simfl.privacy.certify.clip import changed_by_others, weights_differ
 from simfl.privacy.certify.maps import Noised
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
@@ -170,9 +169,7 @@ class OutputPerturbation(Stage):
         nobody = np.zeros(0, dtype=np.int64)
         return {"dimension": np.int64(dimension), "drawn": np.int64(-1), "clients": nobody, "held": nobody}
 
-    def client(
-        self, vectors: NDArray[np.float32], jobs: tuple[Job, ...], state: Arrays, streams: Streams
-    ) -> NDArray[np.float32]:
+    def client(self, vectors: Vectors, jobs: tuple[Job, ...], state: Arrays, streams: Streams) -> Vectors:
         n, size = vectors.shape
         share = 1 / n if self.adds == "share" else 1.0
         sent = vectors.copy()
@@ -183,9 +180,7 @@ class OutputPerturbation(Stage):
             row += self._noise(rng, scale, share, _of(self.epsilon, job.client), size).astype(np.float32)
         return sent
 
-    def server(
-        self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
-    ) -> tuple[NDArray[np.float32], Arrays]:
+    def server(self, vector: Vectors, members: Members, state: Arrays, streams: Streams) -> tuple[Vectors, Arrays]:
         if self.rounds is None or not members.jobs:
             return vector, state
         again = self._again(members.jobs, state)
@@ -207,9 +202,7 @@ class OutputPerturbation(Stage):
             return None
         return int(state["drawn"]) if np.array_equal(_clients(jobs), state["clients"]) else None
 
-    def _noise(
-        self, rng: np.random.Generator, scale: float, share: float, epsilon: float, size: int
-    ) -> NDArray[np.float64]:
+    def _noise(self, rng: np.random.Generator, scale: float, share: float, epsilon: float, size: int) -> Floats:
         """A client's part, (size,)."""
         if self.mechanism == "laplace":
             return laplace.share(rng, scale, share, size)
@@ -217,7 +210,7 @@ class OutputPerturbation(Stage):
             return gaussian.sample(rng, scale * sqrt(share), size)
         return staircase.sample(rng, scale * epsilon, epsilon, staircase.least_magnitude(epsilon), size)
 
-    def scales(self, jobs: tuple[Job, ...]) -> NDArray[np.float64]:
+    def scales(self, jobs: tuple[Job, ...]) -> Floats:
         """Of the noise of which each client adds a share, (n,): Laplace's, or of Gaussian noise the standard deviation;
         of a staircase the width of its steps over epsilon.
         """
@@ -229,22 +222,19 @@ class OutputPerturbation(Stage):
         spread = self.sensitivities(jobs) * one
         return spread / len(jobs) if self.noise_scale == "published" else spread
 
-    def sensitivities(self, jobs: tuple[Job, ...]) -> NDArray[np.float64]:
+    def sensitivities(self, jobs: tuple[Job, ...]) -> Floats:
         """By how much, in the Euclidean norm, one sample moves each client's model as the keys have it, (n,)."""
         return np.asarray(2 * self.radius / (self._configured_samples(jobs) * self.alpha), dtype=np.float64)
 
-    def _configured_samples(self, jobs: tuple[Job, ...]) -> NDArray[np.int64]:
-        """Samples of each job's client as the keys have it, (n,)."""
-        samples = [_of(self.samples, job.client) + self.new * self._data_of(job.version) for job in jobs]
+    def _configured_samples(self, jobs: tuple[Job, ...]) -> Integers:
+        """Samples of each job's client as the keys have it, (n,); new ones come until a latest round."""
+        last = inf if self.rounds is None else self.rounds - 1
+        samples = [_of(self.samples, job.client) + self.new * min(job.version, last) for job in jobs]
         return np.array(samples, dtype=np.int64)
 
-    def _actual_samples(self, members: Members) -> NDArray[np.int64]:
+    def _actual_samples(self, members: Members) -> Integers:
         """Samples of each job's client, (n,): as the run has them, where that is known."""
         return self._configured_samples(members.jobs) if members.examples is None else members.examples
-
-    def _data_of(self, version: int) -> int:
-        """The latest round, up to this version, that brought new samples."""
-        return version if self.rounds is None else min(version, self.rounds - 1)
 
     def facts(self, members: Members, state: Arrays) -> dict[str, float]:
         """The epsilons of the mean: Gaussian noise adds up; of other noise the least of all clients' counts alone,
@@ -288,7 +278,7 @@ class OutputPerturbation(Stage):
         return scale, weight, model
 
 
-def _clients(jobs: tuple[Job, ...]) -> NDArray[np.int64]:
+def _clients(jobs: tuple[Job, ...]) -> Integers:
     return np.array([job.client for job in jobs], dtype=np.int64)
 
 
@@ -297,7 +287,7 @@ def _of(value: float | tuple[float, ...], client: int) -> float:
     return value[client] if isinstance(value, tuple) else value
 
 
-def of_each_sample(members: Members, penalty: float) -> NDArray[np.float64]:
+def of_each_sample(members: Members, penalty: float) -> Floats:
     """By how much, in the Euclidean norm, one sample of its client moves each weighted update in the sum, (n,).
 
     What SGD's own steps allow (:mod:`simfl.learning.work`). Exact minimisers of a mean of k losses and an L2
@@ -313,7 +303,7 @@ def of_each_sample(members: Members, penalty: float) -> NDArray[np.float64]:
         return 2 * np.float64(members.slope) / (members.examples[inside] * penalty) * members.weights[inside]
 
 
-def of_one_sample(members: Members, each: NDArray[np.float64]) -> float:
+def of_one_sample(members: Members, each: Floats) -> float:
     """The most that one sample does to a sum: what a copy of it does to each update in the sum, (n,), of all copies."""
     if members.positions is None:
         return float(each.sum())  # nobody knows: it may be in every update

@@ -3,11 +3,10 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays
+from simfl.core.types import Arrays, Vectors
 from simfl.privacy.certify.maps import Bound, Facts, Noise
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
@@ -42,9 +41,7 @@ class TreeGaussian(CentralGaussian):
     def start(self, dimension: int) -> Arrays:
         return {"aggregates": np.int64(0), "rounding": np.float64(0)}
 
-    def server(
-        self, vector: NDArray[np.float32], members: Members, state: Arrays, streams: Streams
-    ) -> tuple[NDArray[np.float32], Arrays]:
+    def server(self, vector: Vectors, members: Members, state: Arrays, streams: Streams) -> tuple[Vectors, Arrays]:
         t = int(state["aggregates"]) + 1
         after = {"aggregates": np.int64(t), "rounding": np.float64(_most_rounding(members, state))}
         if not self.std:

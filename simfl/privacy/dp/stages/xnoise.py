@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.rng import Streams, generator
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Job
+from simfl.core.types import Floats, Integers, Job
 from simfl.privacy.dp.mechanisms import skellam
 from simfl.privacy.dp.stages.discrete_noise import Points, Skellam
 from simfl.privacy.stage import STAGES, Members
@@ -53,7 +52,7 @@ class XNoise(Skellam):
             problems.append(("sharers", f"is {n}; it must be the number of clients that are selected, and that fixed"))
         return problems
 
-    def parts(self) -> NDArray[np.float64]:
+    def parts(self) -> Floats:
         """The variances of a client's parts, in multiples of the first, (T + 1,)."""
         n, j = self.sharers or 1, np.arange(1, self.tolerance + 1)
         return np.append(1.0, n / ((n - j + 1) * (n - j)))
@@ -73,13 +72,13 @@ class XNoise(Skellam):
     def secrets(self, job: Job, streams: Streams) -> tuple[bytes, ...]:
         return tuple(streams("dp/xnoise", job.id, j).bytes(SEED) for j in range(1, self.tolerance + 1))
 
-    def noise(self, job: Job, to: Points, streams: Streams) -> NDArray[np.int64]:
+    def noise(self, job: Job, to: Points, streams: Streams) -> Integers:
         total = super().noise(job, to, streams)
         for j, seed in enumerate(self.secrets(job, streams), 1):
             total += self._part(seed, j, to)
         return total
 
-    def surplus(self, members: Members, to: Points) -> NDArray[np.int64]:
+    def surplus(self, members: Members, to: Points) -> Integers:
         """Of what the opened seeds stand for; the last one of each is that of the last part."""
         total = np.zeros(to.dimension, dtype=np.int64)
         counted = zip(members.opened, members.weights.tolist(), strict=True) if members.opened else ()
@@ -88,7 +87,7 @@ class XNoise(Skellam):
                 total += self._part(seed, j, to)
         return total
 
-    def _part(self, seed: bytes, j: int, to: Points) -> NDArray[np.int64]:
+    def _part(self, seed: bytes, j: int, to: Points) -> Integers:
         """What a seed stands for."""
         variance = self.share * self.parts()[j] * to.scale**2
         return skellam.sample(generator(seed), float(variance), to.dimension)
