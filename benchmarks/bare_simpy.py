@@ -76,15 +76,15 @@ def played_s(name: str, rounds: int) -> float:
     """Processor seconds of a shipped scenario, without start-up."""
     with tempfile.TemporaryDirectory() as folder:
         scenario = str(HERE / f"scenarios/{name}.yaml")
-        return float(printed("-c", PLAYED, scenario, str(rounds), folder))
+        return float(output_of("-c", PLAYED, scenario, str(rounds), folder))
 
 
 def alone_s(jobs: int, at_a_time: int, in_rounds: bool) -> float:
     """:func:`bare_s` in a process of its own."""
-    return float(printed(__file__, "--bare", json.dumps([jobs, at_a_time, in_rounds])))
+    return float(output_of(__file__, "--bare", json.dumps([jobs, at_a_time, in_rounds])))
 
 
-def printed(*arguments: str) -> str:
+def output_of(*arguments: str) -> str:
     """What Python prints."""
     return subprocess.run([sys.executable, *arguments], check=True, capture_output=True, text=True).stdout
 
