@@ -3,7 +3,8 @@
     python benchmarks/named_links.py [fedavg] [fedbuff]
 
 K clients in three regions behind one backbone: links of their own, one shared link of the server, and three named links
-(the backbone, and two of the regions), all in full use. FedAvg: rounds of all K clients. FedBuff: K at work,
+(the backbone, and two to the regions). Of these the two are in full use and the backbone is wide enough for both, or
+("narrow") all three are. FedAvg: rounds of all K clients. FedBuff: K at work,
 20,000 updates, a buffer of 10. Lines of 5 MB/s are equal, or log-normal (sigma 0.7). The
 median of all rounds counts.
 """
@@ -20,7 +21,7 @@ import numpy as np
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
-KINDS = ("no shared link", "the server's", "three")
+KINDS = ("no shared link", "the server's", "three", "three, narrow")
 SIZES = {"fedavg": ((100, 40), (1000, 12)), "fedbuff": ((100, 2000), (1000, 2000))}
 
 
@@ -37,11 +38,11 @@ def network(clients: int, kind: str, lines: str) -> dict[str, Any]:
     if kind == "the server's":
         return graph | {"server": {"name": "server", "down_bytes_per_s": whole, "up_bytes_per_s": whole}}
     shared = {
-        "backbone": {"edges": [["server", "core"]], "bytes_per_s": whole},
+        "backbone": {"edges": [["server", "core"]], "bytes_per_s": 0.6 * whole if "narrow" in kind else whole},
         "east": {"edges": [["core", "r0"]], "bytes_per_s": 0.24 * whole},
         "west": {"edges": [["core", "r1"], ["core", "r2"]], "bytes_per_s": 0.48 * whole},
     }
-    return graph | ({"shared": shared} if kind == "three" else {})
+    return graph | ({"shared": shared} if "three" in kind else {})
 
 
 def round_ms(rule: str, clients: int, rounds: int, kind: str, lines: str) -> float:

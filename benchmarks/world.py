@@ -1,9 +1,9 @@
-"""The event loop: messages per second of simfl's world against bare SimPy timeouts, in one process.
+"""The event loop: jobs per second of simfl's world against bare SimPy (``bare_simpy.py``), in one process.
 
     python benchmarks/world.py [K] [ROUNDS] [--part speed|scale|shared|against]... [--against CHECKOUT]
 
-``speed`` prints the ratio (the machine's speed cancels out). ``scale``: processor time, its ratio to the bare timeouts
-of as many jobs, and peak memory of scenarios/million_clients.yaml and scenarios/fedbuff_scale.yaml (a million client
+``speed`` prints the ratio (the machine's speed cancels out). ``scale``: processor time, its ratio to bare SimPy for as
+many jobs, and peak memory of scenarios/million_clients.yaml and scenarios/fedbuff_scale.yaml (a million client
 updates each) at a tenth, a third and all of their rounds, each in a process of its own. ``shared``: the processor time
 of both at all of their rounds with a shared link of the server over that without, also where lines are unequal and
 where the link is overloaded. ``against``: that of both at all of their rounds over that of another checkout's simfl.
@@ -23,11 +23,9 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import simpy
+from bare_simpy import ROUNDS, SCENARIOS, UPDATES, bare_s, least
 
 HERE = Path(__file__).resolve().parent.parent
-SCENARIOS = ("million_clients", "fedbuff_scale")
 EQUAL, UNEQUAL = "null", "{name: log_normal, median: 1.0e+6, sigma: 0.7}"
 SHARED = [
     ("million_clients", EQUAL, "2.5e+8"),
@@ -37,8 +35,6 @@ SHARED = [
 ]
 """Scenario, bytes per second of the clients' lines, and of the server's link. FedBuff's jobs need 1.6e8 in each
 direction; less than that is overloaded."""
-
-PLAYED = 1000
 
 MEASURED = """
 import json, resource, sys, time
@@ -53,26 +49,8 @@ print(json.dumps({"seconds": time.process_time() - begin, "MB": memory}))
 """
 
 
-def bare(k: int, rounds: int) -> float:
-    """Seconds for the same pattern in SimPy alone: two timeouts a client, the server waits for all."""
-    env, rng = simpy.Environment(), np.random.default_rng(0)
-
-    def client(down: float, up: float):
-        yield env.timeout(down)
-        yield env.timeout(up)
-
-    def server():
-        for _ in range(rounds):
-            delays = rng.random((2, k)).tolist()
-            yield env.all_of([env.process(client(*pair)) for pair in zip(*delays)])
-
-    begin = time.perf_counter()
-    env.run(env.process(server()))
-    return time.perf_counter() - begin
-
-
 def ours(k: int, rounds: int) -> float:
-    """Seconds for simfl's agents: selection, delays, computation, rounds.csv and participation.csv included."""
+    """Processor seconds of simfl: selection, delays, computation, rounds.csv and participation.csv included."""
     from simfl.runs.run import run
     from simfl.scenario import Scenario
 
@@ -89,9 +67,9 @@ def ours(k: int, rounds: int) -> float:
         "benchmark",
     )
     with tempfile.TemporaryDirectory() as folder:
-        begin = time.perf_counter()
+        begin = time.process_time()
         run(scenario, Path(folder))
-        return time.perf_counter() - begin
+        return time.process_time() - begin
 
 
 def measured(name: str, rounds: int, *overrides: str, checkout: Path = HERE) -> dict[str, float]:
@@ -107,33 +85,29 @@ def measured(name: str, rounds: int, *overrides: str, checkout: Path = HERE) -> 
 
 def seconds(name: str, *overrides: str, checkout: Path = HERE) -> float:
     """Processor seconds of all rounds."""
-    return measured(name, PLAYED, *overrides, checkout=checkout)["seconds"]
+    return measured(name, ROUNDS, *overrides, checkout=checkout)["seconds"]
 
 
 def ratio(one: Callable[[], float], other: Callable[[], float]) -> str:
     """The least of three of one over the least of three of the other, played alternately."""
-    pairs = [(one(), other()) for _ in range(3)]
-    first, second = (min(column) for column in zip(*pairs))
+    first, second = least(one, other)
     return f"{first:.1f} s, {second:.1f} s, ratio {first / second:.2f}"
 
 
-def speed(k: int, rounds: int) -> float:
-    """Prints the ratio of one process; seconds of a client's bare timeouts."""
+def speed(k: int, rounds: int) -> None:
+    """Prints the ratio of one process."""
     ours(k, 2)
-    times = [(bare(k, rounds), ours(k, rounds)) for _ in range(3)]
-    alone, whole = (min(column) for column in zip(*times))
-    messages = 2 * k * rounds
-    speeds = f"bare SimPy {messages / alone:,.0f} messages/s, simfl {messages / whole:,.0f}"
+    whole, alone = least(partial(ours, k, rounds), partial(bare_s, k * rounds, k, True))
+    speeds = f"bare SimPy {k * rounds / alone:,.0f} jobs/s, simfl {k * rounds / whole:,.0f}"
     print(f"{speeds}; time ratio {whole / alone:.2f}", flush=True)
-    return alone / (k * rounds)
 
 
-def scale(per_job: float) -> None:
-    """Prints time and memory over rounds; ``per_job``: seconds of a client's bare timeouts."""
-    for name in SCENARIOS:
+def scale() -> None:
+    """Prints time and memory over rounds."""
+    for name, working in SCENARIOS.items():
         for played in (100, 300, 1000):
             found = measured(name, played)
-            cost = found["seconds"] / (1000 * played * per_job)
+            cost = found["seconds"] / bare_s(UPDATES * played, *working)
             print(
                 f"{name}, {played} rounds: {found['seconds']:.1f} s, ratio {cost:.2f}, {found['MB']:.0f} MB", flush=True
             )
@@ -164,10 +138,10 @@ def main() -> None:
     parser.add_argument("--against", type=Path, metavar="CHECKOUT")
     options = parser.parse_args()
     parts = options.part or ["speed", "scale", "shared"] + ["against"] * (options.against is not None)
-    if {"speed", "scale"} & set(parts):
-        per_job = speed(options.k, options.rounds)
-        if "scale" in parts:
-            scale(per_job)
+    if "speed" in parts:
+        speed(options.k, options.rounds)
+    if "scale" in parts:
+        scale()
     if "shared" in parts:
         shared()
     if "against" in parts:

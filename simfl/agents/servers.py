@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, ClassVar, Generic
 
 import numpy as np
@@ -117,7 +118,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         parts, t = self.parts, view.round
         self.shown_view = view
         units = ask_policy(parts.policy, view, parts.policy.k, parts.streams("selection", t))
-        self.note("round_start", round=t, available=int(view.available.sum()), selected=units.size)
+        self.note("round_start", round=t, available=int(np.count_nonzero(view.available)), selected=units.size)
         return units
 
     def admits(self, t: int, clients: NDArray[np.int32]) -> bool:
@@ -300,7 +301,7 @@ class RoundServer(Server[R_co]):
 def jobs_in_sum(jobs: list[Job], session: SessionResult, units: Units) -> list[Job]:
     """The jobs of the units that a protocol has summed, by client."""
     summed = np.repeat(session.kept_units, units.size // len(session.kept_units))
-    return sorted((jobs[i] for i in np.flatnonzero(summed)), key=lambda job: job.client)
+    return sorted((jobs[i] for i in np.flatnonzero(summed)), key=attrgetter("client"))
 
 
 SERVERS = Registry[Server[Rule]](

@@ -140,7 +140,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         if isinstance(prepared, SessionFailure):
             costs.failed += whole.size
             return prepared, []
-        jobs = [Job.of(t, client, t, self.world.now) for client in whole.ravel().tolist()]
+        jobs = Job.of_all(t, whole.ravel(), t, self.world.now)
         arrived, late, on_its_way = yield from self._train(t, jobs, prepared, whole)
         failed = ~(arrived | late)
         costs.failed += int(failed.sum())

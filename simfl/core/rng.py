@@ -18,6 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+WORDS = 32_768
+"""Random words that are looked at together: they stay in the cache."""
+
 
 class Address(NamedTuple):
     """Where the draws of some jobs lie: positions ``index`` of a vector of ``size`` at ``selection_id``.
@@ -35,6 +38,38 @@ def generator(secret: bytes) -> np.random.Generator:
     """The stream that some bytes stand for, at its start: an address, or a seed that somebody has drawn."""
     words = np.frombuffer(blake2b(secret, digest_size=16).digest(), dtype="<u8")
     return np.random.Generator(np.random.Philox(key=words))
+
+
+@dataclass(frozen=True)
+class DrawBounds:
+    """DrawBounds of uniform draws, as whole numbers.
+
+    Numpy makes the uniform draw of a random word w of 64 bits as (w >> 11) / 2**53. The words are compared without it,
+    a block after the other, which takes less time and memory.
+
+    Attributes:
+        words: of 53 bits, uint64 (n,), or (1,) where all are equal.
+        size: n.
+    """
+
+    words: NDArray[np.uint64]
+    size: int
+
+    @classmethod
+    def of(cls, values: NDArray[np.float64]) -> "DrawBounds":
+        """Of values in [0, 1], (n,)."""
+        words = np.ceil(values * 2.0**53).astype(np.uint64)
+        return cls(words[:1] if (words == words[:1]).all() else words, len(words))
+
+    def compare(self, rng: np.random.Generator) -> NDArray[np.bool_]:
+        """``rng.random(n) >= values``, bool (n,), for a :func:`generator` at its start."""
+        reaches = np.empty(self.size, dtype=bool)
+        for start in range(0, self.size, WORDS):
+            part = slice(start, min(start + WORDS, self.size))
+            words = rng.bit_generator.random_raw(part.stop - start)
+            words >>= 11
+            np.greater_equal(words, self.words if len(self.words) == 1 else self.words[part], out=reaches[part])
+        return reaches
 
 
 @dataclass(frozen=True)

@@ -173,6 +173,12 @@ class Job(NamedTuple):
         """A client's job of a selection."""
         return cls(JobId.of(selection, client), client, version, started_at, own_model)
 
+    @classmethod
+    def of_all(cls, selection: int, clients: NDArray[np.integer], version: int, started_at: float) -> list["Job"]:
+        """The jobs of a selection's clients, (n,), in their order, each as by :meth:`of`."""
+        ids = job_ids(selection, clients).tolist()
+        return [cls(number, client, version, started_at) for number, client in zip(ids, clients.tolist(), strict=True)]
+
     @property
     def start(self) -> int:
         """The number under which the learner holds the model that the client starts from."""

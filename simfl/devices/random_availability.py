@@ -1,6 +1,7 @@
 """Devices that never drop out, or by chance: independently, in groups that share their fate, or for a while."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -9,7 +10,7 @@ from pydantic import Discriminator, Field, Tag
 
 from simfl.core.distributions import Probabilities, all_equal, length_problems, per_client, probabilities, reaching
 from simfl.core.errors import amount, there_are
-from simfl.core.rng import Streams
+from simfl.core.rng import DrawBounds, Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays
 from simfl.devices.base import AVAILABILITY, Available
@@ -92,7 +93,11 @@ class IndependentDropout(Available):
     streams: Streams
 
     def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
-        return self.streams("availability", round).random(len(self.dropout)) >= self.dropout
+        return self._bounds.compare(self.streams("availability", round))
+
+    @cached_property
+    def _bounds(self) -> DrawBounds:
+        return DrawBounds.of(self.dropout)
 
 
 @AVAILABILITY("correlated")
@@ -168,8 +173,11 @@ class SharedFate(Available):
 
     def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
         present = self.streams("availability/group", round).random(len(self.shared)) >= self.shared
-        alone = self.streams("availability", round).random(len(self.individual)) >= self.individual
-        return present[self.group] & alone
+        return present[self.group] & self._bounds.compare(self.streams("availability", round))
+
+    @cached_property
+    def _bounds(self) -> DrawBounds:
+        return DrawBounds.of(self.individual)
 
 
 @AVAILABILITY("markov")

@@ -296,6 +296,9 @@ class CityPaths(NamedTuple):
     def paths_to(self, site: int) -> Paths:
         return Paths(self.latency_s[:, site], np.zeros(len(self.latency_s)), self.jitter[:, site])
 
+    def paths_into(self, site: int) -> Paths:
+        return self.paths_to(site)
+
     def links_from(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
         return np.array([bits.get((site, other), 0) for other in range(len(self.latency_s))], dtype=np.int64)
 

@@ -1,10 +1,10 @@
 """Several shared links in one direction, and which of them each message crosses.
 
 Which links a message crosses is a *code*, a whole number with the bit ``1 << i`` for link ``i``. What does not matter
-for fair sharing is left out first. A link whose messages all cross another one that is no wider is never full before
-that one. Links that no message crosses together have nothing to do with each other. What is left are parts: single
-links, which :mod:`simfl.network.fair_sharing` fills as it does that of a server, and several at once
-(:mod:`simfl.network.fair_network`).
+for fair sharing is left out first. A link whose messages all cross another one that is no wider, or one of several that
+together are no wider, is never full before those. Links that no message crosses together have nothing to do with each
+other. What is left are parts: single links, which :mod:`simfl.network.fair_sharing` fills as it does that of a server,
+and several at once (:mod:`simfl.network.fair_network`).
 """
 
 from math import inf
@@ -50,12 +50,14 @@ class LinkPart(NamedTuple):
         return FairNetwork(self.bytes_per_s, crossings)
 
 
-def parts_of(codes: Codes, bytes_per_s: Floats) -> list[LinkPart]:
+def parts_of(codes: Codes, bytes_per_s: Floats, together: bool = False) -> list[LinkPart]:
     """The parts of a network, by their first links.
 
     Args:
         codes: of the messages, (n,).
         bytes_per_s: of the links, (links,).
+        together: leave out links, too, that are no narrower than several others together of which each of their
+            messages crosses one. What is left has the same rates but for rounding.
 
     All messages cross link 0, some of them the narrower link 1, others link 2, which is wide; then that is left out:
 
@@ -63,12 +65,17 @@ def parts_of(codes: Codes, bytes_per_s: Floats) -> list[LinkPart]:
     [(0, 1)]
     >>> [part.links for part in parts_of(np.array([2, 4, 2]), np.array([8.0, 4.0, 8.0]))]
     [(1,), (2,)]
+
+    Link 0 is as wide as the two together of which each message crosses one:
+
+    >>> [part.links for part in parts_of(np.array([1 | 2, 1 | 4]), np.array([8.0, 4.0, 4.0]), together=True)]
+    [(1,), (2,)]
     """
     kinds, kind = np.unique(codes, return_inverse=True)
     on_link = (kinds >> np.arange(len(bytes_per_s))[:, None] & 1).astype(bool)
     open_ = {link for link in range(len(bytes_per_s)) if on_link[link].any()}
     for link in sorted(open_):
-        if any(_covers(on_link, bytes_per_s, other, link) for other in open_ - {link}):
+        if _never_fills_first(on_link, bytes_per_s, link, open_ - {link}, together):
             open_.discard(link)
     parts = []
     while open_:
@@ -85,9 +92,24 @@ def parts_of(codes: Codes, bytes_per_s: Floats) -> list[LinkPart]:
     return parts
 
 
-def _covers(on_link: NDArray[np.bool_], bytes_per_s: Floats, other: int, link: int) -> bool:
-    """Whether whatever crosses a link also crosses another one that is no wider."""
-    return bool(bytes_per_s[other] <= bytes_per_s[link] and not (on_link[link] & ~on_link[other]).any())
+def _never_fills_first(
+    on_link: NDArray[np.bool_], bytes_per_s: Floats, link: int, others: set[int], together: bool
+) -> bool:
+    """Whether whatever crosses a link also crosses another one that is no wider, or one of several that together are
+    no wider; those are looked for by their bytes per second for each kind of messages that crosses none yet.
+    """
+    narrow = [other for other in others if bytes_per_s[other] <= bytes_per_s[link]]
+    if any(not (on_link[link] & ~on_link[other]).any() for other in narrow):
+        return True
+    left_bytes_per_s, uncovered = bytes_per_s[link], on_link[link]
+    while together and uncovered.any():
+        covers = {other: int((on_link[other] & uncovered).sum()) for other in narrow}
+        best = min(covers, key=lambda other: (bytes_per_s[other] / max(covers[other], 1e-9), other), default=None)
+        if best is None or not covers[best] or bytes_per_s[best] > left_bytes_per_s:
+            return False
+        left_bytes_per_s -= bytes_per_s[best]
+        uncovered = uncovered & ~on_link[best]
+    return together
 
 
 class NetworkFlows(NamedTuple):
@@ -120,7 +142,7 @@ class NetworkFlows(NamedTuple):
         some = np.flatnonzero((self.alone_s > 0) & (self.codes > 0))
         if not some.size or not self._may_wait(some, begins_s):
             return waits
-        for part in parts_of(self.codes[some], self.bytes_per_s):
+        for part in parts_of(self.codes[some], self.bytes_per_s, together=True):
             of = some[part.members]
             if len(part.links) == 1:
                 share = self.line_bytes_per_s[of] / part.bytes_per_s[0]

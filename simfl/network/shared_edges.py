@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Discriminator, Field, Tag
 
 from simfl.core.errors import ScenarioError, suggestion
-from simfl.core.types import Name
+from simfl.core.types import SERVER, Name
 from simfl.network.link_network import MOST_LINKS, Codes, LinkNetwork, parts_of
 from simfl.network.links import NARROWEST, NamedLink, PathLinks, Paths, PeerLinks, SharedLink, SharedLinks
 from simfl.network.sites import CACHED_SOURCES, Sites
@@ -188,12 +188,17 @@ def _between(
     """The paths between clients, and the shared links on them."""
     bits = _bits(shared, places, places.sites.paths_from(places.server).latency_s)
     codes_from = lru_cache(CACHED_SOURCES)(lambda site: places.sites.links_from(site, bits))
+    codes_to_server = cache(lambda: places.sites.links_to(places.server, bits))
     at = np.append(places.at, places.server)
 
     def codes(sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> Codes:
         start, end = at[sources], at[destinations]
-        codes_of = np.zeros(len(start), dtype=np.int64)
+        to_server = destinations == SERVER
+        codes_of = (
+            np.where(to_server, codes_to_server()[start], 0) if to_server.any() else np.zeros(len(start), np.int64)
+        )
         order = np.argsort(start, kind="stable")
+        order = order[~to_server[order]]
         used, first = np.unique(start[order], return_index=True)
         for site, part in zip(used.tolist(), np.split(order, first[1:]), strict=False):
             codes_of[part] = codes_from(site)[end[part]]

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
 
@@ -13,7 +13,7 @@ from pydantic import Field
 from simfl.core.distributions import Distribution
 from simfl.core.errors import ScenarioError, amount, suggestion, there_are
 from simfl.core.rng import Streams
-from simfl.core.types import Name
+from simfl.core.types import SERVER, Name
 from simfl.network.links import PathLinks, Paths
 
 if TYPE_CHECKING:
@@ -51,6 +51,11 @@ class Sites(Protocol):
     def paths_to(self, site: int) -> Paths:
         """The paths from every site to one, shape (sites,)."""
 
+    def paths_into(self, site: int) -> Paths:
+        """The same, with latencies that are summed from the start of each path on, as in :meth:`paths_from`: the last
+        bits may differ.
+        """
+
     def links_from(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
         """The bits of all hops, from site to site, on the paths from one site to every site, shape (sites,)."""
 
@@ -77,20 +82,29 @@ def place(
 
 
 class Joined:
-    """The paths between clients, by way of their sites; a site's paths are computed when it first sends."""
+    """The paths between clients, by way of their sites; a site's paths are computed when it first sends, and those of
+    all sites to the server in one search.
+    """
 
     def __init__(self, sites: Sites, at: NDArray[np.int64], access_s_per_byte: NDArray[np.float64]) -> None:
         self.at = at
         self.access_s_per_byte = access_s_per_byte
         self.paths_from = lru_cache(CACHED_SOURCES)(sites.paths_from)
+        self.paths_into_server = cache(lambda: sites.paths_into(int(at[SERVER])))
 
     def __call__(self, sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> Paths:
         start, end = self.at[sources], self.at[destinations]
         joined = Paths(*(np.empty(len(start)) for _ in Paths._fields))
+        to_server = destinations == SERVER
         order = np.argsort(start, kind="stable")
+        order = order[~to_server[order]]
         used, first = np.unique(start[order], return_index=True)
-        for site, part in zip(used, np.split(order, first[1:]), strict=False):  # no sources, still one (empty) part
-            for whole, piece in zip(joined, self.paths_from(int(site)).take(end[part]), strict=True):
+        parts = list(zip(used.tolist(), np.split(order, first[1:]), strict=False))  # no sources, still one (empty) part
+        pieces = [(part, self.paths_from(site).take(end[part])) for site, part in parts]
+        if to_server.any():
+            pieces.append((np.flatnonzero(to_server), self.paths_into_server().take(start[to_server])))
+        for part, paths in pieces:
+            for whole, piece in zip(joined, paths, strict=True):
                 whole[part] = piece
         return _with_access(_with_access(joined, self.access_s_per_byte[sources]), self.access_s_per_byte[destinations])
 
@@ -238,6 +252,7 @@ class GraphSites:
     def __init__(self, graph: "networkx.Graph", end_to_end: bool = False) -> None:
         self.graph = graph
         self.end_to_end = end_to_end
+        self._search = lru_cache(2)(_search)  # of the server, in both directions
 
     @classmethod
     def from_edges(cls, nodes: int, edges: Iterable[tuple[int, int]], latency_s: Any, s_per_byte: Any) -> "GraphSites":
@@ -256,23 +271,35 @@ class GraphSites:
         return self._paths(self.graph, site)
 
     def paths_to(self, site: int) -> Paths:
-        return self._paths(self._reverse_graph(), site)
+        return self._paths(self._reversed, site)
+
+    def paths_into(self, site: int) -> Paths:
+        after = np.full(len(self.graph), site)
+        hop_s, reverse = np.zeros(len(self.graph)), self._reversed
+        for node, following in self._search(reverse, site)[2].items():
+            after[node], hop_s[node] = following, reverse[following][node]["latency_s"]
+        paths = self.paths_to(site)
+        latency_s, places = np.zeros(len(after)), np.arange(len(after))
+        while (places != site).any():
+            latency_s += hop_s[places]
+            places = after[places]
+        direct = list(reverse[site]) if self.end_to_end else []
+        latency_s[direct] = paths.latency_s[direct]
+        return paths._replace(latency_s=np.where(np.isinf(paths.latency_s), np.inf, latency_s))
 
     def links_from(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
         return self._links(self.graph, site, bits)
 
     def links_to(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
-        return self._links(self._reverse_graph(), site, {(dst, src): code for (src, dst), code in bits.items()})
+        return self._links(self._reversed, site, {(dst, src): code for (src, dst), code in bits.items()})
 
-    def _reverse_graph(self) -> "networkx.Graph":
+    @cached_property
+    def _reversed(self) -> "networkx.Graph":
         return self.graph.reverse(copy=False) if self.graph.is_directed() else self.graph
 
     def _links(self, graph: "networkx.Graph", site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
-        import networkx
-
-        distance = networkx.single_source_dijkstra_path_length(graph, site, weight="latency_s")
         codes = np.zeros(len(graph), dtype=np.int64)
-        for node, before in _widest(graph, distance, site)[1].items():  # a node comes after the one before it
+        for node, before in self._search(graph, site)[2].items():  # a node comes after the one before it
             codes[node] = codes[before] | bits.get((before, node), 0)
         if self.end_to_end:
             for node in graph[site]:
@@ -280,17 +307,22 @@ class GraphSites:
         return codes
 
     def _paths(self, graph: "networkx.Graph", site: int) -> Paths:
-        import networkx
-
-        distance = networkx.single_source_dijkstra_path_length(graph, site, weight="latency_s")
-        width, _ = _widest(graph, distance, site)
-        if self.end_to_end:
-            for node, link in graph[site].items():
-                distance[node], width[node] = link["latency_s"], link["s_per_byte"]
+        distance, width, _ = self._search(graph, site)
         latency, per_byte = np.full(len(graph), np.inf), np.zeros(len(graph))
         latency[list(distance)] = list(distance.values())
         per_byte[list(width)] = list(width.values())
+        if self.end_to_end:
+            for node, link in graph[site].items():
+                latency[node], per_byte[node] = link["latency_s"], link["s_per_byte"]
         return Paths(latency, per_byte, np.ones(len(graph)))
+
+
+def _search(graph: "networkx.Graph", site: int) -> tuple[dict[int, float], dict[int, float], dict[int, int]]:
+    """The least latency from a node to every node that it reaches, and what :func:`_widest` says of such paths."""
+    import networkx
+
+    distance = networkx.single_source_dijkstra_path_length(graph, site, weight="latency_s")
+    return distance, *_widest(graph, distance, site)
 
 
 def _widest(graph: "networkx.Graph", distance: dict[int, float], site: int) -> tuple[dict[int, float], dict[int, int]]:

@@ -1,4 +1,5 @@
-"""What a distribution may give: bounded ones are refused before a run, others at the first impossible draw, by name."""
+"""Draws: what a distribution may give (bounded ones are refused before a run, others at the first impossible draw, by
+name), and ways to the same draws and choices that take less time."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -8,11 +9,13 @@ import pytest
 
 from simfl.core.distributions import DISTRIBUTIONS, checked_draws, per_client, reaching
 from simfl.core.errors import ScenarioError
-from simfl.core.rng import Address, Streams
+from simfl.core.rng import Address, DrawBounds, Streams
+from simfl.core.types import Job
 from simfl.devices.computation import RandomTime
 from simfl.network import NETWORKS
 from simfl.network.star import Star
 from simfl.scenario import InvalidScenario, Scenario
+from simfl.selection.units import blocks
 
 WORLD = """
 clients: 4
@@ -118,3 +121,31 @@ def test_impossible_draws_are_refused_by_name_and_key(wrong):
 def test_possible_draws_pass_unchanged():
     values = np.array([0.0, 1e300])
     assert checked_draws("key", None, values) is values and checked_draws("key", None, np.empty(0)).size == 0
+
+
+@pytest.mark.parametrize("size", [1, 2, 32_768, 70_001])
+def test_bounds_are_reached_by_the_draws_that_numpy_makes(size):
+    """Also by a draw that lies on its bound, and where a bound is 0 or 1; equal bounds are kept once."""
+    rng, drawn = np.random.default_rng(size), Streams(7)("u", 1).random(size)
+    near = np.clip(np.nextafter(drawn, rng.choice([0.0, 2.0], size)), 0, 1)
+    for values in (rng.random(size), rng.integers(2, size=size).astype(float), drawn, near, np.full(size, 0.3)):
+        bounds = DrawBounds.of(values)
+        assert bounds.compare(Streams(7)("u", 1)).tolist() == (drawn >= values).tolist()
+        assert len(bounds.words) in (1, size)
+    assert len(bounds.words) == 1
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 65, 1000])
+def test_places_of_true_flags_by_rank(size):
+    rng = np.random.default_rng(size)
+    for share in (0.02, 0.5, 1.0):
+        flags = rng.random(size) < share
+        flags[rng.integers(size)] = True
+        places = np.flatnonzero(flags)
+        ranks = rng.permutation(len(places))[: 1 + len(places) // 2]
+        assert blocks.nth_true(flags, ranks).tolist() == places[ranks].tolist()
+
+
+def test_jobs_of_many_clients_are_those_of_each():
+    clients = np.array([4, 0, 9], dtype=np.int32)
+    assert Job.of_all(3, clients, 2, 1.5) == [Job.of(3, client, 2, 1.5) for client in clients.tolist()]

@@ -187,6 +187,10 @@ def test_parts_leave_out_what_cannot_be_full_first():
     one, other = parts_of(np.array([1, 2, 1, 0]), capacity[:2])
     assert (one.links, other.links) == ((0,), (1,)) and (one.members.tolist(), other.members.tolist()) == ([0, 2], [1])
     assert parts_of(np.zeros(3, dtype=int), capacity) == []
+    regions = np.array([1 | 2, 1 | 4, 1 | 4])
+    for width, left in ((7.0, [(1,), (2,)]), (6.9, [(0, 1, 2)]), (4.0, [(0, 1)]), (3.0, [(0,)])):
+        assert [part.links for part in parts_of(regions, np.array([width, 3.0, 4.0]), True)] == left
+    assert [part.links for part in parts_of(np.append(regions, 1), np.array([7.0, 3.0, 4.0]), True)] == [(0, 1, 2)]
 
 
 @settings(max_examples=60, deadline=None)

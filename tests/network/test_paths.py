@@ -9,7 +9,8 @@ import networkx
 import numpy as np
 import pytest
 
-from simfl.network.sites import Edge, GraphSites, Topology
+from simfl.core.types import SERVER
+from simfl.network.sites import Edge, GraphSites, Joined, Topology
 
 SERVER_C, SERVER_HUB, HUB_C = (
     Edge("server", "c", 0.0, 10.0),
@@ -68,6 +69,9 @@ def test_listed_graphs_against_every_path(seed, directed):
             ):
                 found = list(zip(paths.latency_s.tolist(), paths.s_per_byte.tolist(), strict=True))
                 assert found == [best(arcs, *pair) for pair in ends], (links, site)
+            assert [column.tolist() for column in sites.paths_into(site)] == [
+                column.tolist() for column in sites.paths_to(site)
+            ]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -99,3 +103,20 @@ def test_latencies_that_differ_by_rounding_alone_are_equal():
         paths = topology.sites().paths_from(topology.nodes["server"])
         assert paths.s_per_byte[topology.nodes["c"]] == 1e-3
         assert paths.latency_s[topology.nodes["c"]] == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("end_to_end", [False, True])
+def test_latencies_to_the_server_are_summed_as_from_each_client_in_one_search(end_to_end, monkeypatch):
+    """To the last bit, where sums in the two directions differ; unreachable nodes stay so, clients may share a node."""
+    graph = networkx.gnp_random_graph(60, 0.05, seed=1, directed=True)
+    rng = np.random.default_rng(0)
+    edges = tuple(Edge(f"{a}", f"{b}", float(rng.random())) for a, b in graph.edges)
+    sites = Topology(edges, directed=True, end_to_end=end_to_end).sites()
+    count = len(sites.graph)
+    into = sites.paths_into(5)
+    assert into.latency_s.tolist() == [sites.paths_from(site).latency_s[5] for site in range(count)]
+    assert (into.latency_s != sites.paths_to(5).latency_s).any() and np.isinf(into.latency_s).any()
+    joined = Joined(sites, np.array([*range(count), 7, 5]), np.zeros(count + 2))
+    monkeypatch.setattr(joined, "paths_from", lambda site: pytest.fail("a search for a client"))
+    clients = np.array([3, count, 7])
+    assert joined(clients, np.full(3, SERVER)).latency_s.tolist() == into.latency_s[[3, 7, 7]].tolist()

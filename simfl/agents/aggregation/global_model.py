@@ -132,7 +132,7 @@ class GlobalModelState:
         self.parts.learner.put(t + 1, self.model)
         cells = _ages(jobs, staleness, clients) | costs.row() | self._protocol(phases, costs) | row
         cells |= (released.row if released else {}) | self.attacks.cells(errors)
-        enough = int(self.present.sum()) >= min(2, len(self.present))
+        enough = int(np.count_nonzero(self.present)) >= min(2, len(self.present))
         cells, last = self.progress.end_round(
             clients, now_s, cells, train_loss=loss, model_changed=released is not None, clients_left=enough
         )

@@ -19,18 +19,35 @@ def choose(view: View, size: int, k: int, mode: Mode, rng: np.random.Generator) 
     """
     need = count(k, size)
     usable = whole(view.available, size)
-    blocks = np.flatnonzero(usable)
-    if len(blocks) < need:
+    if (there := np.count_nonzero(usable)) < need:
         return nobody(size)
+    if mode not in ("least_total", "fair"):
+        return members(nth_true(usable, np.sort(rng.choice(there, need, replace=False, shuffle=False))), size)
+    blocks = np.flatnonzero(usable)
     if mode == "least_total":
         chosen = blocks[least(totals(view.participation, size)[blocks], need, rng)]
-    elif mode == "fair":
+    else:
         first = least_used(view.participation, np.repeat(usable, size), rng) // size
         rest = rng.choice(blocks[blocks != first], need - 1, replace=False, shuffle=False)
         chosen = np.append(rest, first)
-    else:
-        chosen = rng.choice(blocks, need, replace=False, shuffle=False)
     return members(np.sort(chosen), size)
+
+
+def nth_true(flags: NDArray[np.bool_], ranks: NDArray[np.integer]) -> NDArray[np.int64]:
+    """The places of some of the true flags, by their ranks from 0 on, (n,): ``flatnonzero(flags)[ranks]``.
+
+    Only words of 64 flags in which there are such are looked at one by one.
+    """
+    words = np.zeros(-(-len(flags) // 64), dtype=np.uint64)
+    packed = np.packbits(flags)
+    words.view(np.uint8)[: len(packed)] = packed
+    counts = np.bitwise_count(words).astype(np.int64)
+    ends = np.cumsum(counts)
+    word = np.searchsorted(ends, ranks, side="right")
+    true = np.flatnonzero(np.unpackbits(words[word].view(np.uint8)).view(bool))  # of one word after the other
+    first = np.cumsum(counts[word]) - counts[word]
+    place: NDArray[np.int64] = true[first + ranks - (ends - counts)[word]] % 64 + 64 * word
+    return place
 
 
 def count(k: int, size: int) -> int:
