@@ -2,6 +2,7 @@
 store in which jobs put their numbers when they end; nothing is sampled, selected or written.
 
     python benchmarks/bare_simpy.py [ROUNDS] [--scenario million_clients|fedbuff_scale]... [--repeats 3]
+                                    [--engine auto|processes|arrays]
 
 Prints processor seconds of the shipped scenarios (10^6 clients of which 10^3 work at a time; 10^5 clients of which 10^4
 do) without start-up, those of bare SimPy for as many jobs, of which as many work at a time, and their ratio. Both are
@@ -32,7 +33,7 @@ from pathlib import Path
 from time import process_time
 from simfl.runs.run import run
 from simfl.scenario import Scenario
-scenario = Scenario.load(sys.argv[1], [f"training.rounds={sys.argv[2]}"])
+scenario = Scenario.load(sys.argv[1], [f"training.rounds={sys.argv[2]}", f"agents.engine={sys.argv[4]}"])
 begin = process_time()
 run(scenario, Path(sys.argv[3]))
 print(process_time() - begin)
@@ -72,11 +73,11 @@ def bare_s(jobs: int, at_a_time: int, in_rounds: bool) -> float:
     return process_time() - begin
 
 
-def played_s(name: str, rounds: int) -> float:
+def played_s(name: str, rounds: int, engine: str) -> float:
     """Processor seconds of a shipped scenario, without start-up."""
     with tempfile.TemporaryDirectory() as folder:
         scenario = str(HERE / f"scenarios/{name}.yaml")
-        return float(output_of("-c", PLAYED, scenario, str(rounds), folder))
+        return float(output_of("-c", PLAYED, scenario, str(rounds), folder, engine))
 
 
 def alone_s(jobs: int, at_a_time: int, in_rounds: bool) -> float:
@@ -101,6 +102,7 @@ def main() -> None:
     parser.add_argument("rounds", type=int, nargs="?", default=ROUNDS)
     parser.add_argument("--scenario", action="append", choices=list(SCENARIOS))
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--engine", choices=("auto", "processes", "arrays"), default="auto")
     parser.add_argument("--bare", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.bare:
@@ -109,11 +111,14 @@ def main() -> None:
     for name in options.scenario or SCENARIOS:
         jobs = options.rounds * UPDATES
         ours, bare = least(
-            lambda name=name: played_s(name, options.rounds),
+            lambda name=name: played_s(name, options.rounds, options.engine),
             lambda name=name, jobs=jobs: alone_s(jobs, *SCENARIOS[name]),
             options.repeats,
         )
-        print(f"{name}, {jobs:,} jobs: {ours:.2f} s, bare SimPy {bare:.2f} s, ratio {ours / bare:.2f}", flush=True)
+        print(
+            f"{name}, {options.engine}, {jobs:,} jobs: {ours:.2f} s, bare SimPy {bare:.2f} s, ratio {ours / bare:.2f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

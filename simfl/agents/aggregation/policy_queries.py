@@ -65,8 +65,8 @@ class ClientRecords:
             shown["samples"] = self.parts.learner.counts(np.arange(self.parts.clients), version).astype(np.float64)
         return Known(shown, self.policy_state)
 
-    def add_durations(self, clients: NDArray[np.integer], seconds: Floats) -> None:
-        """Notes the durations of jobs, (n,), whose updates have arrived."""
+    def add_durations(self, clients: NDArray[np.integer] | int, seconds: Floats | float) -> None:
+        """Notes the durations of jobs, (n,) or one, whose updates have arrived."""
         if "seconds" in self.reports:
             self.reports["seconds"][clients] = seconds
 

@@ -98,8 +98,8 @@ class BufferedServer(Server[BufferedRule]):
                 clear_bytes = self.parts.clear_bytes(self.parts.learner.sizes([task.job])[1])
                 self.accounts.costs.clear_bytes += int(np.sum(clear_bytes))
             task.received_version = self.global_model.version
-            duration_s = np.array([task.download_s + task.compute_s + task.reply_s])
-            self.global_model.records.add_durations(np.array([task.job.client]), duration_s)
+            duration_s = task.download_s + task.compute_s + task.reply_s
+            self.global_model.records.add_durations(task.job.client, duration_s)
             unit = task.unit
             unit.missing -= 1
             if not unit.missing:
