@@ -38,6 +38,7 @@ class Compression(Plugin, Protocol):
     The sign of each coordinate and one scale, the mean magnitude (1 + 2 + 3) / 3 = 2, take one byte and four:
 
     >>> from simfl.compression.sign import Sign
+    >>> import numpy as np
     >>> compression, update = Sign(), np.array([[1.0, -2.0, 3.0]], dtype=np.float32)
     >>> compression.client(update, (), Streams(0)).tolist(), compression.size_bytes(3)
     ([[2.0, -2.0, 2.0]], 5)

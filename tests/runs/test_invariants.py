@@ -63,7 +63,7 @@ def counts_what_is_late(monkeypatch):
         object.__setattr__(one, "responded", one.delays.lives)
         return one
 
-    monkeypatch.setattr("simfl.agents.synchronous.exchange", late)
+    monkeypatch.setattr("simfl.agents.servers.exchange", late)
 
 
 def sums_the_failed(monkeypatch):

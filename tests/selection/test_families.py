@@ -250,6 +250,7 @@ def fake(selection, clients, dropout, seed=0, independent=True):
         clients=clients,
         seed=seed,
         devices=devices,
+        network=SimpleNamespace(loss=0.0),
         training=training,
         secagg=secagg,
         learning=learning,

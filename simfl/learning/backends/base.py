@@ -76,6 +76,7 @@ class Backend(Plugin, Protocol):
     >>> from simfl.learning.work import Work
     >>> module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(1, 2))
     >>> task = TrainingTask(module, x=torch.tensor([[1.0]]), y=torch.tensor([1]), batch_size=1, sgd=Sgd())
+    >>> import numpy as np
     >>> work = Work(np.zeros(4, dtype=np.float32), order=np.array([0]), bounds=(0, 1), last_pass=0, rate=0.1)
     >>> deltas, losses = Sequential().build(task).train([work])
     >>> deltas.astype(float).round(4).tolist(), losses.round(4).tolist()
