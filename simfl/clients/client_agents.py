@@ -15,7 +15,7 @@ class Node(Protocol):
     """What an agent can do in its place: it waits for what these give with ``yield``."""
 
     def receive(self, kind: str) -> Any:
-        """The next message of a kind, as soon as it is there."""
+        """The request that has reached the client."""
 
     def train(self, request: Any) -> Any:
         """The update of the request's model, after the device's computing time; it may die in it."""

@@ -232,7 +232,9 @@ class Past:
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Each client's weight in coming sums, (N,): its own; of one in none all others', or 1; or unlike all."""
+        """Each client's weight in coming sums, (N,): its own; of one in no sum that of all others, 1 if they differ;
+        unlike all where they vary.
+        """
         if self.varying:
             return 1 + (1 + np.arange(len(self.clients))) / 2**20
         largest = self.matrix.max(axis=0).toarray().ravel()

@@ -60,7 +60,9 @@ class Evaluator(Protocol):
         return None
 
     def no_skill_accuracy(self) -> float | None:
-        """Test accuracy without training: of the untrained model, or of the commonest class, whichever is higher."""
+        """Test accuracy without training, where something is learned: of the untrained model, or of always naming the
+        commonest class, whichever is higher.
+        """
         return None
 
     def client_accuracies(self) -> Mapping[str, NDArray[np.float64]] | None:

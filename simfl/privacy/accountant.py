@@ -61,7 +61,9 @@ class History:
 
     @property
     def seen(self) -> Any:
-        """Of whom an aggregator saw something, in a sum or, if stages protect against it, not; (rounds, clients)."""
+        """Of whom something was seen, by any aggregator, in a sum or, where stages protect against the server, not;
+        scipy-sparse (rounds, clients).
+        """
         alone = [self.any_view.alone] if any(stage.observer == "server" for stage in self.stages) else []
         return sum([*self.participation.values(), *(each for each in alone if each is not None)])
 

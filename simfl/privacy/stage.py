@@ -242,7 +242,9 @@ class Stage(Plugin, Protocol):
 
     @property
     def server_maps(self) -> tuple[Map, ...]:
-        """What its server's part does to the sum before its noise: nothing without one, anything if unsaid."""
+        """What its server's part does to the sum before it adds noise; nothing, of a stage without one, and anything of
+        one that does not say so.
+        """
         return () if getattr_static(type(self), "server") is Stage.server else (Map(),)
 
     @property

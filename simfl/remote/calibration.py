@@ -326,7 +326,9 @@ def calibrate_shared(
 
 
 def _behind(rows: Sequence[JobTime], fits: Sequence[ClientFit], server: ServerLink) -> dict[str, tuple[int, ...]]:
-    """Of each bandwidth, whose has no upper end: a faster line shortens little, or it is like the server's."""
+    """Of each bandwidth, whose is not known from above: a faster line would make its messages little shorter, or it is
+    about as wide as the server's link.
+    """
     clients, before = np.array([row.client for row in rows]), _messages(rows, fits, server)
     limited, behind = (server.down_bytes_per_s, server.up_bytes_per_s), dict[str, list[int]]()
     for group in range(min(MOST_GROUPS, len(fits))):

@@ -54,7 +54,9 @@ class Advice:
 
 
 def family_level(study: Study) -> float:
-    """Below which one of the advice's p-values counts: Bonferroni over all pairs of groups and :data:`CLAIMED`."""
+    """The probability below which one of the advice's p-values counts: Bonferroni over all pairs of groups and all
+    measures of :data:`CLAIMED`.
+    """
     groups = len(study.groups)
     return (1 - CONFIDENCE) / max(1, groups * (groups - 1) // 2 * len(CLAIMED))
 
@@ -110,7 +112,9 @@ def advise(study: Study) -> Advice | None:
 def _with_enough_seeds(
     study: Study, accuracy: StudyMeasure | None, groups: list[Group], level: float, rule: list[str]
 ) -> list[Group] | Advice:
-    """Groups with enough seeds, not significantly less accurate than the best, or no choice; extends ``rule``."""
+    """The groups with seeds enough that are not significantly less accurate than the best, or that there is no choice;
+    the criteria are added to ``rule``.
+    """
     if accuracy is None:
         needed, enough = FEWEST_PAIRS, [group for group in groups if len(group.runs) >= FEWEST_PAIRS]
         what = f"{len(study.groups)} configurations"
@@ -181,7 +185,9 @@ def _last(
 
 
 def _possible_loss(accuracy: StudyMeasure | None, pick: Group, groups: Sequence[Group]) -> str:
-    """How much less accurate than the most accurate group the pick may be; empty where it cannot, or is that group."""
+    """How much less accurate than the most accurate group the pick may be; empty where no loss is possible, or the pick
+    is that group.
+    """
     best = _first(accuracy, groups) if accuracy else [pick]
     if accuracy is None or pick in best:
         return ""

@@ -160,7 +160,9 @@ class BASecAgg(Coded):
         return self.mean(sums, quantised, updates._replace(row=row), divisor * self.staleness_scale, factors.tolist())
 
     def _factors(self, cohort: Cohort, streams: Streams) -> NDArray[np.int64]:
-        """The whole staleness weights, (units, size), of one draw a unit, anew where one has left too few."""
+        """The whole staleness weights, (units, size): members of a unit are rounded by one draw, anew where an earlier
+        one has left too few.
+        """
         key = (cohort.number, cohort.attempt) if cohort.attempt else (cohort.number,)
         u = streams("basecagg/staleness", *key).random(len(cohort.units))
         row = np.ones(cohort.units.shape) if cohort.row is None else cohort.row

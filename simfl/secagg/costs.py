@@ -17,7 +17,9 @@ WORK = "work"
 
 
 class _Requests(NamedTuple):
-    """Requests of the set-up, a preparation with its work, and the recovery; what the server computes after."""
+    """The requests of the set-up, of one preparation with the work that follows, and of the recovery; and what the
+    server computes after the last phase.
+    """
 
     setup: list[PhaseRequest]
     before: list[PhaseRequest]

@@ -51,7 +51,9 @@ class Block(nn.Module):
 
 
 class NextToken(nn.Module):
-    """That of char_lstm: tokens (n, length), int64 below ``classes``, to logits of the next one, (n, classes)."""
+    """The recurrent network of char_lstm: from tokens (n, length), int64 of 0 .. ``classes`` - 1, to the logits of the
+    next one, (n, classes).
+    """
 
     def __init__(self, classes: int, embedding: int, hidden: int, layers: int) -> None:
         super().__init__()

@@ -150,7 +150,9 @@ class Guarantees(Privacy):
         return np.where(history.open_to(colluders), worst, values)
 
     def _against(self, view: ObserverView, P: Any, history: History) -> NDArray[np.float64]:
-        """Against one aggregator, by its view and the foreign rows, (4, rounds); infinite until it has aggregated."""
+        """The columns' values against one aggregator, by its view and what it does not know of its rows, (4, rounds);
+        infinite until it has aggregated something.
+        """
         if view.open:
             values = np.ones((len(COLUMNS), P.shape[0]))
             values[1:, ~evaluation_rounds(P.shape[0], self.every)] = np.nan
