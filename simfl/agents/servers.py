@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from operator import attrgetter
 from typing import Any, ClassVar, Generic
 
@@ -74,7 +75,8 @@ class Server(Plugin, ABC, Generic[R_co]):
     def __post_init__(self) -> None:
         self.global_model = GlobalModelState(self.parts)
         self.accounts, self.numbers, self.at_end = RoundAccounts(self.log), set[int](), False
-        self.trips, self.serial = Trips(self.world, self.parts.sharing, self.parts.client_process), 0
+        self.trips = Trips(self.world, self.parts.sharing, self.parts.client_process)
+        self.next_serial = count(1).__next__  # orders what is set going
         self.start()
 
     @classmethod
@@ -165,11 +167,6 @@ class Server(Plugin, ABC, Generic[R_co]):
             completed = yield ended
         self.accounts.add_session(completed, self.global_model.version)
         return completed
-
-    def next_serial(self) -> int:
-        """A number for the next thing that is set going."""
-        self.serial += 1
-        return self.serial
 
     def aggregate(
         self,

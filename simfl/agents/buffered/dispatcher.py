@@ -15,7 +15,7 @@ from simfl.agents.aggregation.policy_queries import PolicyQueries
 from simfl.agents.buffered.async_job import AsyncJob, Unit, load_jobs, save_jobs, schedule
 from simfl.agents.buffered.live_work import LiveWork
 from simfl.agents.trips import Trips
-from simfl.agents.world import DEADLINES, REFILL, SESSION_ENDS, World
+from simfl.agents.world import DEADLINES, REFILL, SESSION_ENDS
 from simfl.core.types import Arrays, JobId, prefix_arrays, under
 from simfl.secagg.sessions import PreparedUnits, SessionFailure
 from simfl.training.base import BufferedRule
@@ -30,7 +30,7 @@ class Dispatcher:
 
     Args:
         parts: the built scenario.
-        world: the clock.
+        trips: which move messages on the clock.
         global_model: whose model versions go out.
         accounts: what is counted for the next round.
         answered: called with a job whose answer, or the end of its connection, arrives.
@@ -45,14 +45,14 @@ class Dispatcher:
     def __init__(
         self,
         parts: Components[BufferedRule],
-        world: World,
+        trips: Trips,
         global_model: GlobalModelState,
         accounts: RoundAccounts,
         answered: Callable[[AsyncJob], None],
         late: Callable[[AsyncJob], None],
         unprepared: Callable[[Unit, str], None],
     ) -> None:
-        self.parts, self.world, self.global_model, self.accounts = parts, world, global_model, accounts
+        self.parts, self.world, self.global_model, self.accounts = parts, trips.world, global_model, accounts
         self.answered, self.late, self.unprepared = answered, late, unprepared
         self.free: int = parts.rule.concurrency
         self.busy = np.zeros(parts.clients, dtype=bool)
@@ -60,7 +60,7 @@ class Dispatcher:
         self.queue: deque[list[AsyncJob]] = deque()
         self.queries = PolicyQueries(parts, accounts.log)
         self.serial = 0
-        self.trips = Trips(world, parts.sharing, parts.client_process)
+        self.trips = trips
         self.live_work = LiveWork(parts, self.trips, self.next_serial) if parts.message_by_message else None
         self.retry_at = 0.0
         self.refilling = self.stopped = self.recovering = False

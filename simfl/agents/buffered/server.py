@@ -69,7 +69,7 @@ class BufferedServer(Server[BufferedRule]):
     def start(self) -> None:
         """Nobody is at work, and the buffer is empty."""
         self.dispatcher = Dispatcher(
-            self.parts, self.world, self.global_model, self.accounts, self._receive, self._late, self._drop_unprepared
+            self.parts, self.trips, self.global_model, self.accounts, self._receive, self._late, self._drop_unprepared
         )
         self.run_ended = self.world.event()
         self.buffer: list[Unit] = []
