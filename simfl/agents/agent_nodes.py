@@ -1,0 +1,279 @@
+"""The clients that have agents of their own: mailboxes, what their messages become, and their state.
+
+All of a message is known when it is sent, for these clients share no links: when it arrives, whether it is lost, and
+when its acknowledgement arrives. The first answer of a request takes what was drawn for a usual trip; each further one,
+and acknowledgements, have draws of their own.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simfl.agents.agent_run import AgentError, AgentRun, Talk
+from simfl.agents.aggregation.accounts import RoundAccounts
+from simfl.agents.aggregation.components import Components
+from simfl.agents.aggregation.exchange import ANSWER, REQUEST, computation, message
+from simfl.agents.world import ARRIVALS
+from simfl.clients.client_agents import ClientAgent, Request, Standard
+from simfl.core.rng import Address
+from simfl.core.types import SERVER, Arrays, JobId, prefix_arrays, under
+
+if TYPE_CHECKING:
+    from simfl.agents.trips import Trip, Trips
+
+TALK = ("round", "received_s", "waits_until_s", "work_s", "reply_s", "lives", "size_bytes", "loss", "serial")
+"""Columns of a stored talk, besides the number of its request."""
+
+
+class AgentNodes:
+    """All clients with agents of their own.
+
+    Args:
+        parts: the built scenario.
+        trips: to which the requests belong.
+        accounts: what is counted for the next round.
+
+    Attributes:
+        mail: the requests that wait for a client's agent.
+        runs: the agents that run, by client.
+        memory: of clients, by client.
+    """
+
+    def __init__(self, parts: Components[Any], trips: "Trips", accounts: RoundAccounts) -> None:
+        self.parts, self.trips, self.world, self.accounts = parts, trips, trips.world, accounts
+        self.agents: dict[int, ClientAgent] = {}
+        self.mail: dict[int, deque[Talk]] = {}
+        self.runs: dict[int, AgentRun] = {}
+        self.memory: dict[int, Arrays] = {}
+        self.ended: list[AgentRun] = []  # of which an answer may be on its way
+        self.dead: set[int] = set()  # requests whose client has died, of which the server may not have heard
+        self.acknowledgements: dict[int, tuple[float, ...]] = {}  # that will be sent
+        self.world.on_stall = self._on_stall
+
+    def has_own(self, client: int) -> bool:
+        """Whether a client has an agent of its own."""
+        if client not in self.agents:
+            self.agents[client] = self.parts.agents.client.agent_of(client, self.parts.streams)
+        return type(self.agents[client]) is not Standard
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    def on_depart(self, trip: "Trip") -> None:
+        """A model goes out."""
+        received_s = trip.begins_s + trip.download_s
+        is_lost = trip.loss == REQUEST
+        self.accounts.write(message("model", SERVER, trip.client, trip.down_bytes, trip.begins_s, received_s, is_lost))
+
+    def receive(self, trip: "Trip") -> None:
+        """A model has reached its client."""
+        client, now_s, deadline_s = trip.client, self.world.now, trip.deadline_s
+        until_s = None if deadline_s is None else trip.begins_s + deadline_s
+        request = Request("server", trip.version, trip.number, now_s, until_s)
+        about = trip.compute_s, trip.reply_s, trip.lives, trip.up_bytes, trip.loss, trip.serial
+        talk = trip.talk = Talk(trip, request, *about)
+        self.mail.setdefault(client, deque()).append(talk)
+        run = self.runs.get(client)
+        if run is None:
+            self._start(client)
+        elif run.mail is not None:
+            run.take_mail()
+
+    def _start(self, client: int) -> None:
+        memory, first = self.memory.setdefault(client, {}), self.mail[client][0].request.number
+        self._live(AgentRun(self, client, self.agents[client], memory, first, self.world.now))
+
+    def _live(self, run: AgentRun) -> None:
+        self.runs[run.client] = run
+        run.process = self.world.spawn(run.live())
+
+    def on_end(self, run: AgentRun) -> None:
+        """An agent has ended; it begins again if a request waits."""
+        if not run.talks:
+            raise run.error("ends without receiving the request that has started it")
+        for talk in run.talks:
+            if talk.trip is not None and not talk.attempts and talk.request.waits_until_s is None:
+                why = "ends without an answer, and no deadline says how long the server waits; give training.deadline_s"
+                raise run.error(why)
+        del self.runs[run.client]
+        self._keep(run)
+        if self.mail[run.client]:
+            self._start(run.client)
+
+    def _keep(self, run: AgentRun) -> None:
+        self.ended = [each for each in (*self.ended, run) if any(talk.trip is not None for talk in each.talks)]
+
+    def stop(self, run: AgentRun) -> None:
+        """Ends an agent in the middle; it begins again if a request waits."""
+        self.world.stop(run.process)
+        self.runs.pop(run.client, None)
+        if self.mail[run.client]:
+            self.world.at(self.world.now, self._start_again, run.client)
+
+    def _start_again(self, client: int) -> None:
+        if client not in self.runs and self.mail[client]:
+            self._start(client)
+
+    def cancel(self, talk: Talk) -> None:
+        """The server no longer waits for an answer: what the client does for it ends."""
+        if talk.trip is None:
+            return
+        client, talk.trip = talk.trip.client, None
+        run = self.runs.get(client)
+        if talk in self.mail[client]:
+            self.mail[client].remove(talk)
+        elif run is not None and run.talks and run.talks[-1] is talk:
+            run.rest(False)
+            self.stop(run)
+
+    def on_death(self, talk: Talk) -> None:
+        """A client has died in its work; the end of its connection is on its way."""
+        trip, talk.trip = talk.trip, None
+        if trip is None:
+            return
+        trip.talk = None
+        self.dead.add(trip.number)
+        received_s = trip.begins_s + trip.download_s
+        trip.compute_s = self.world.now - received_s
+        self.trips.send(trip, received_s + trip.compute_s)
+        is_lost = trip.loss == ANSWER
+        self.accounts.write(
+            message("failure", trip.client, SERVER, trip.up_bytes, self.world.now, trip.arrives_s, is_lost)
+        )
+
+    # -- answers -------------------------------------------------------------------------------------
+
+    def send(self, run: AgentRun, talk: Talk, acknowledged: bool, breaks_s: float | None) -> float:
+        """Sends an answer now; when its acknowledgement arrives, simulated seconds, infinite = never."""
+        attempt, talk.attempts = talk.attempts, talk.attempts + 1
+        up_s, is_lost = self._way(talk, run.client, attempt)
+        is_lost |= breaks_s is not None and up_s > breaks_s
+        sent_s, arrives_s = run.now_s, run.now_s + up_s
+        talk.sent_s = min(talk.sent_s, sent_s)
+        if not run.is_replay:
+            self.accounts.costs.bytes_sent_up += talk.size_bytes
+            self.accounts.write(
+                message("update", run.client, SERVER, talk.size_bytes, sent_s, arrives_s, bool(is_lost))
+            )
+        if is_lost:
+            return inf
+        if talk.trip is not None and arrives_s >= self.world.now:
+            self.world.at(arrives_s, self._arrive, talk, ARRIVALS, talk.serial)
+        return self._acknowledge(run, arrives_s, attempt, talk) if acknowledged else inf
+
+    def _way(self, talk: Talk, client: int, attempt: int) -> tuple[float, bool]:
+        """Seconds of an answer's way, and whether it is lost."""
+        if not attempt:
+            return talk.reply_s, talk.loss == ANSWER
+        clients, where, leg = self._address(talk, client, f"/attempt/{attempt}")
+        up_s = float(self.parts.links.up_s(clients, talk.size_bytes, where, leg)[0])
+        return up_s, bool(self.parts.are_lost(f"up{leg}", where)[0])
+
+    def _acknowledge(self, run: AgentRun, arrives_s: float, attempt: int, talk: Talk) -> float:
+        clients, where, leg = self._address(talk, run.client, f"/acknowledgement/{attempt}")
+        heard_s = arrives_s + float(self.parts.links.down_s(clients, 0, where, leg)[0])
+        is_lost = bool(self.parts.are_lost(f"down{leg}", where)[0])
+        if not run.is_replay and self.accounts.log is not None:
+            self._expect((arrives_s, run.client, heard_s, is_lost))
+        return inf if is_lost else heard_s
+
+    def _address(self, talk: Talk, client: int, leg: str) -> tuple[Any, Address, str]:
+        """Where what is drawn for one message lies, which nobody else draws."""
+        where = Address(JobId(talk.request.number).selection, np.zeros(1, dtype=np.int64), 1)
+        return np.array([client], dtype=np.int32), where, f"{leg}/{client}"
+
+    def _expect(self, acknowledgement: tuple[float, ...]) -> None:
+        place = max(self.acknowledgements, default=0) + 1
+        self.acknowledgements[place] = acknowledgement
+        self.world.at(acknowledgement[0], self._note_acknowledgement, place)
+
+    def _note_acknowledgement(self, place: int) -> None:
+        sent_s, client, heard_s, is_lost = self.acknowledgements.pop(place)
+        self.accounts.write(message("acknowledgement", SERVER, int(client), 0, sent_s, heard_s, bool(is_lost)))
+
+    def _arrive(self, talk: Talk) -> None:
+        """An answer arrives; the first of a request counts."""
+        trip, talk.trip = talk.trip, None
+        if trip is not None:
+            now_s = self.world.now
+            trip.compute_s, trip.reply_s = talk.sent_s - talk.request.received_s, now_s - talk.sent_s
+            trip.arrives_s, trip.loss = now_s, 0
+            self.trips.hear(trip)
+
+    def note_work(self, talk: Talk, client: int, since_s: float, completed: bool) -> None:
+        """Writes what a client has worked."""
+        self.accounts.write(computation(talk.request.number, client, since_s, self.world.now, completed))
+
+    def _on_stall(self) -> None:
+        """
+        Raises:
+            AgentError: agents wait for what cannot come.
+        """
+        for run in self.runs.values():
+            raise run.error("waits for what cannot come, and the server waits for its answer; give training.deadline_s")
+
+    # -- checkpoints ---------------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """All that goes on, as named arrays."""
+        runs = [*self.runs.values(), *(run for run in self.ended if any(talk.trip for talk in run.talks))]
+        letters = [talk for waiting in self.mail.values() for talk in waiting]
+        talks = [*(talk for run in runs for talk in run.talks), *letters]
+        given = [pair for run in runs for pair in run.given]
+        state = {
+            "runs": np.array([(run.client, run.client in self.runs and self.runs[run.client] is run, run.first,
+                               len(run.talks), len(run.given)) for run in runs], dtype=np.int64).reshape(-1, 5),
+            "began_s": np.array([run.began_s for run in runs], dtype=np.float64),
+            "given": np.array(given, dtype=np.float64).reshape(-1, 2),
+            "numbers": np.array([talk.request.number for talk in talks], dtype=np.int64),
+            "talks": np.array([_row(talk) for talk in talks], dtype=np.float64).reshape(-1, len(TALK)),
+            "dead": np.array(sorted(self.dead), dtype=np.int64),
+            "acknowledgements": np.array(list(self.acknowledgements.values()), dtype=np.float64).reshape(-1, 4),
+        }  # fmt: skip
+        for client, memory in self.memory.items():
+            state |= prefix_arrays(f"memory{client}", memory)
+        for place, run in enumerate(runs):
+            state |= prefix_arrays(f"before{place}", run.memory_before)
+        return state
+
+    def restore(self, state: Arrays, trips: Mapping[int, "Trip"]) -> None:
+        """Goes back to a :meth:`state`; ``trips`` are those for which the server waits, by number."""
+        rows = zip(state["numbers"].tolist(), state["talks"].tolist(), strict=True)
+        talks = iter([_talk(number, row, trips.get(number)) for number, row in rows])
+        given = iter([(time_s, number) for time_s, number in state["given"].tolist()])
+        names = {name.partition("/")[0] for name in state if name.startswith("memory")}
+        self.memory = {int(name.removeprefix("memory")): under(name, state) for name in names}
+        self.dead = set(state["dead"].tolist())
+        for place, (client, goes_on, first, talk_count, given_count) in enumerate(state["runs"].tolist()):
+            own, past = [next(talks) for _ in range(talk_count)], [next(given) for _ in range(given_count)]
+            before = under(f"before{place}", state)
+            self.has_own(client)
+            run = AgentRun(self, client, self.agents[client], before, first, state["began_s"].tolist()[place], own, past)
+            if goes_on:
+                self.memory[client] = run.memory
+                self.mail.setdefault(client, deque())
+                self._live(run)
+            else:
+                self.ended.append(run)
+                run.process = self.world.spawn(run.replay())
+        for talk in talks:
+            self.mail.setdefault(JobId(talk.request.number).client, deque()).append(talk)
+        for each in state["acknowledgements"].tolist():
+            self._expect(tuple(each))
+
+
+def _row(talk: Talk) -> tuple[float, ...]:
+    request, until_s = talk.request, talk.request.waits_until_s
+    about = request.round, request.received_s, inf if until_s is None else until_s, talk.work_s, talk.reply_s
+    return (*about, talk.lives, talk.size_bytes, talk.loss, talk.serial)
+
+
+def _talk(number: int, row: list[float], trip: "Trip | None") -> Talk:
+    round, received_s, until_s, work_s, reply_s, lives, size_bytes, loss, serial = row
+    request = Request("server", int(round), number, received_s, None if until_s == inf else until_s)
+    talk = Talk(trip, request, work_s, reply_s, bool(lives), int(size_bytes), int(loss), int(serial))
+    if trip is not None:
+        trip.talk = talk
+    return talk

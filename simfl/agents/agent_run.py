@@ -1,0 +1,313 @@
+"""One run of a client's agent of its own: the process that drives it, and what it knows as its node.
+
+A generator cannot be stored, but what it was given can: a run that goes on is stored as its requests and the times and
+values with which its waits have ended, and played again with these from its beginning, without the clock and without
+training. Its draws are addressed, and its memory goes back to what it was.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from copy import deepcopy
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from simfl.agents.world import DEADLINES, Process
+from simfl.clients.client_agents import ClientAgent, Request, Update
+from simfl.core.errors import SimflError
+from simfl.core.registration.packages import raised_at
+from simfl.core.types import Arrays
+
+if TYPE_CHECKING:
+    from simfl.agents.agent_nodes import AgentNodes
+    from simfl.agents.trips import Trip
+
+MOST_AT_AN_INSTANT = 10_000
+"""Waits of one run that end at one instant; more are a loop."""
+
+
+class AgentError(SimflError):
+    """An agent did what none can do (exit 2)."""
+
+
+class Talk:
+    """A request to a client with an agent of its own, and its answers.
+
+    Args:
+        trip: for which the server waits.
+        request: what the agent sees of it.
+        work_s, reply_s: seconds of the work, and of the first answer's way.
+        lives: False if the client dies in the work.
+        size_bytes: of the answer.
+        loss: what of the first way is lost.
+        serial: orders its arrivals.
+
+    Attributes:
+        trip: None once the server does not wait any more.
+        left_s: of the work, seconds.
+        done: whether the work is.
+        attempts: answers that were sent.
+        sent_s: when the first was, simulated seconds.
+    """
+
+    __slots__ = (
+        "trip", "request", "work_s", "reply_s", "lives", "size_bytes", "loss", "serial", "left_s", "done", "attempts",
+        "sent_s",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        trip: "Trip | None",
+        request: Request,
+        work_s: float,
+        reply_s: float,
+        lives: bool,
+        size_bytes: int,
+        loss: int,
+        serial: int,
+    ) -> None:
+        self.trip, self.request, self.work_s, self.reply_s, self.lives = trip, request, work_s, reply_s, lives
+        self.size_bytes, self.loss, self.serial = size_bytes, loss, serial
+        self.left_s, self.done, self.attempts, self.sent_s = work_s, False, 0, inf
+
+
+class Wait(NamedTuple):
+    """What a node's methods give.
+
+    Attributes:
+        begin: begins it, and gives its event, whose value is a number; called with whether it has ended before.
+        value: what the agent gets for that number.
+    """
+
+    begin: Callable[[bool], Any]
+    value: Callable[[float], Any]
+
+
+class AgentRun:
+    """One run of an agent.
+
+    Args:
+        nodes: of all clients.
+        client: its number.
+        agent: what it does.
+        memory: of the client.
+        first: the number of the request that starts it.
+        talks: the requests that it has got, where it is played again.
+        past: times and numbers with which its waits have ended, in the order of the waits.
+        began_s: when it began, simulated seconds.
+
+    Attributes:
+        given: times and numbers with which its waits have ended.
+        is_replay: what it does has been done before.
+        works_on: the talk for which it works now, and since when.
+        mail: what it waits for, if that is a request.
+    """
+
+    def __init__(
+        self,
+        nodes: "AgentNodes",
+        client: int,
+        agent: ClientAgent,
+        memory: Arrays,
+        first: int,
+        began_s: float,
+        talks: Sequence[Talk] = (),
+        past: Sequence[tuple[float, float]] | None = None,
+    ) -> None:
+        self.nodes, self.client, self.agent, self.memory = nodes, client, agent, memory
+        self.memory_before, self.first, self.began_s = deepcopy(memory), first, began_s
+        self.rng = nodes.parts.streams("agent", first)
+        self.talks, self.given = list(talks), list(past or ())
+        self.is_replay, self.past = past is not None, deque(past or ())
+        self.now_s, self.at_instant = began_s, 0
+        self.process: Any = None
+        self.made: Wait | None = None
+        self.works_on: tuple[Talk, float] | None = None
+        self.mail: Any = None
+
+    # -- what the agent sees -------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """Simulated time, seconds."""
+        return self.now_s
+
+    def receive(self, kind: str = "model", timeout_s: float | None = None) -> Wait:
+        """See :class:`simfl.clients.client_agents.Node`."""
+        if kind != "model":
+            raise self.error(f"receives '{kind}', which nobody sends; a client receives 'model'")
+        self._check("timeout_s", timeout_s)
+        return self._make(
+            lambda over: None if over else self._await_mail(timeout_s),
+            lambda place: None if place < 0 else self.talks[int(place)].request,
+        )
+
+    def train(self, request: Request, at_most_s: float | None = None, anew: bool = False) -> Wait:
+        """See :class:`simfl.clients.client_agents.Node`."""
+        talk = self._talk(request)
+        self._check("at_most_s", at_most_s)
+        if talk.done:
+            raise self.error("trains a request twice")
+        if anew:
+            talk.left_s = talk.work_s
+        seconds = talk.left_s if at_most_s is None else min(talk.left_s, float(at_most_s))
+        return self._make(lambda over: self._work(talk, seconds), lambda is_done: self._worked(talk, seconds, is_done))
+
+    def reply(
+        self, request: Request, update: Update, timeout_s: float | None = None, breaks_s: float | None = None
+    ) -> Wait:
+        """See :class:`simfl.clients.client_agents.Node`."""
+        talk = self._talk(request)
+        self._check("timeout_s", timeout_s)
+        self._check("breaks_s", breaks_s)
+        if not (talk.done and isinstance(update, Update) and update.request is talk.request):
+            raise self.error("replies with what is not the update of that request; train gives that")
+        return self._make(
+            lambda over: self._send(talk, timeout_s, breaks_s), lambda heard: None if heard < 0 else heard > 0
+        )
+
+    def sleep(self, seconds: float) -> Wait:
+        """See :class:`simfl.clients.client_agents.Node`."""
+        self._check("seconds", seconds)
+        return self._make(lambda over: self._until(self.now_s + float(seconds), 0.0), lambda _: None)
+
+    def _make(self, begin: Callable[[bool], Any], value: Callable[[float], Any]) -> Wait:
+        if self.made is not None:
+            raise self.error("calls a method of its node and does not wait for what it gives; write yield before it")
+        self.made = Wait(begin, value)
+        return self.made
+
+    def _talk(self, request: object) -> Talk:
+        for talk in self.talks:
+            if talk.request is request:
+                return talk
+        raise self.error("works on what is none of its requests; receive gives these")
+
+    def _check(self, name: str, seconds: object) -> None:
+        if seconds is None and name != "seconds":
+            return
+        number = isinstance(seconds, (int, float, np.number)) and not isinstance(seconds, bool)
+        if not (number and isfinite(seconds) and seconds >= 0):  # type: ignore[arg-type, operator]
+            raise self.error(f"gives {seconds!r} as {name}, and a finite number from 0 is needed")
+
+    def error(self, what: str) -> AgentError:
+        """The line that says what the agent has done."""
+        return AgentError(f"client/{self.client} at {self.now_s:.6g} s: agent '{self.agent.name}' {what}")
+
+    # -- its process ---------------------------------------------------------------------------------
+
+    def live(self) -> Process[None]:
+        """Drives the agent: with what it was given before, then on the clock."""
+        agent = self.agent.run(self)
+        if not isinstance(agent, Generator):
+            raise self.error("has a method run without yield; it has to wait for what its node gives")
+        try:
+            wait = self._next(agent, None)
+            while wait is not None:
+                over = bool(self.past)
+                event = wait.begin(over)
+                if over:
+                    self.now_s, number = self.past.popleft()
+                else:
+                    self.is_replay = False
+                    number = yield event
+                    self._go_on()
+                    self.given.append((self.now_s, number))
+                wait = self._next(agent, wait.value(number))
+        finally:
+            self._close(agent)
+        self.is_replay = False
+        self.nodes.on_end(self)
+
+    def _next(self, agent: Generator[Any, Any, Any], value: object) -> Wait | None:
+        """Lets the agent go on until its next wait; None if it has ended."""
+        try:
+            made = agent.send(value)
+        except StopIteration:
+            if self.made is not None:
+                raise self.error("ends before it has waited for what its node gave; write yield before it") from None
+            return None
+        except SimflError:
+            raise
+        except Exception as error:
+            raise self.error(f"failed: {raised_at(error)}") from error
+        if made is not self.made or self.made is None:
+            raise self.error(f"waits for a {type(made).__name__}, and not for what a method of its node has just given")
+        wait, self.made = self.made, None
+        return wait
+
+    def _go_on(self) -> None:
+        now_s = self.nodes.world.now
+        self.at_instant = self.at_instant + 1 if now_s == self.now_s else 0
+        self.now_s = now_s
+        if self.at_instant > MOST_AT_AN_INSTANT:
+            raise self.error(f"goes on {MOST_AT_AN_INSTANT} times without letting time pass")
+
+    def _close(self, agent: Generator[Any, Any, Any]) -> None:
+        try:
+            agent.close()
+        except Exception as error:
+            raise self.error(f"does not end when it is stopped: {raised_at(error)}") from error
+
+    # -- what it does --------------------------------------------------------------------------------
+
+    def _until(self, time_s: float, number: float) -> Any:
+        return self.nodes.world.until(max(time_s, self.nodes.world.now), number)
+
+    def _await_mail(self, timeout_s: float | None) -> Any:
+        event = self.mail = self.nodes.world.event()
+        if self.nodes.mail.get(self.client):
+            self.take_mail()
+        elif timeout_s is not None:
+            self.nodes.world.at(self.now_s + float(timeout_s), self._no_mail, event, DEADLINES)
+        return event
+
+    def _no_mail(self, event: Any) -> None:
+        if self.mail is event:
+            self.mail = None
+            event.succeed(-1.0)
+
+    def take_mail(self) -> None:
+        """The first request that waits goes to the agent, which waits for one."""
+        event, self.mail = self.mail, None
+        self.talks.append(self.nodes.mail[self.client].popleft())
+        event.succeed(len(self.talks) - 1.0)
+
+    def _work(self, talk: Talk, seconds: float) -> Any:
+        ends_s, is_done = self.now_s + seconds, seconds == talk.left_s
+        self.works_on = talk, self.now_s
+        if self.past:
+            return None
+        if is_done and not talk.lives:
+            self.nodes.world.at(ends_s, self._die, talk)
+            return self.nodes.world.event()
+        return self._until(ends_s, float(is_done))
+
+    def _worked(self, talk: Talk, seconds: float, is_done: float) -> Update | None:
+        self.rest(True)
+        talk.left_s -= seconds
+        talk.done = is_done > 0
+        return Update(talk.request) if talk.done else None
+
+    def rest(self, completed: bool) -> None:
+        """It works no more."""
+        if self.works_on is not None:
+            (talk, since_s), self.works_on = self.works_on, None
+            if not self.is_replay:
+                self.nodes.note_work(talk, self.client, since_s, completed)
+
+    def _die(self, talk: Talk) -> None:
+        if self.process.is_alive and self.works_on is not None and self.works_on[0] is talk:
+            self.rest(False)
+            self.nodes.stop(self)
+            self.nodes.on_death(talk)
+
+    def _send(self, talk: Talk, timeout_s: float | None, breaks_s: float | None) -> Any:
+        heard_s = self.nodes.send(self, talk, timeout_s is not None, breaks_s)
+        if self.past:
+            return None
+        if timeout_s is None:
+            return self._until(self.now_s, -1.0)
+        ends_s = self.now_s + float(timeout_s)
+        return self._until(min(heard_s, ends_s), float(heard_s <= ends_s))

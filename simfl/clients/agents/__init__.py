@@ -1,0 +1,1 @@
+"""Client agents besides the standard one."""
