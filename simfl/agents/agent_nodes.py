@@ -8,21 +8,19 @@ and acknowledgements, have draws of their own.
 from collections import deque
 from collections.abc import Mapping
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from simfl.agents.agent_run import AgentError, AgentRun, Talk
+from simfl.agents.agent_run import AgentRun, Talk
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import ANSWER, REQUEST, computation, message
+from simfl.agents.trips import ARRIVES, OVER, Trip, Trips
 from simfl.agents.world import ARRIVALS
 from simfl.clients.client_agents import ClientAgent, Request, Standard
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Arrays, JobId, prefix_arrays, under
-
-if TYPE_CHECKING:
-    from simfl.agents.trips import Trip, Trips
 
 TALK = ("round", "received_s", "waits_until_s", "work_s", "reply_s", "lives", "size_bytes", "loss", "serial")
 """Columns of a stored talk, besides the number of its request."""
@@ -42,14 +40,14 @@ class AgentNodes:
         memory: of clients, by client.
     """
 
-    def __init__(self, parts: Components[Any], trips: "Trips", accounts: RoundAccounts) -> None:
+    def __init__(self, parts: Components[Any], trips: Trips, accounts: RoundAccounts) -> None:
         self.parts, self.trips, self.world, self.accounts = parts, trips, trips.world, accounts
         self.agents: dict[int, ClientAgent] = {}
         self.mail: dict[int, deque[Talk]] = {}
         self.runs: dict[int, AgentRun] = {}
         self.memory: dict[int, Arrays] = {}
         self.ended: list[AgentRun] = []  # of which an answer may be on its way
-        self.dead: set[int] = set()  # requests whose client has died, of which the server may not have heard
+        self.dead: dict[int, Trip] = {}  # whose client has died, of which the server may not have heard
         self.acknowledgements: dict[int, tuple[float, ...]] = {}  # that will be sent
         self.world.on_stall = self._on_stall
 
@@ -61,13 +59,13 @@ class AgentNodes:
 
     # -- requests ------------------------------------------------------------------------------------
 
-    def on_depart(self, trip: "Trip") -> None:
+    def on_depart(self, trip: Trip) -> None:
         """A model goes out."""
         received_s = trip.begins_s + trip.download_s
         is_lost = trip.loss == REQUEST
         self.accounts.write(message("model", SERVER, trip.client, trip.down_bytes, trip.begins_s, received_s, is_lost))
 
-    def receive(self, trip: "Trip") -> None:
+    def receive(self, trip: Trip) -> None:
         """A model has reached its client."""
         client, now_s, deadline_s = trip.client, self.world.now, trip.deadline_s
         until_s = None if deadline_s is None else trip.begins_s + deadline_s
@@ -83,10 +81,7 @@ class AgentNodes:
 
     def _start(self, client: int) -> None:
         memory, first = self.memory.setdefault(client, {}), self.mail[client][0].request.number
-        self._live(AgentRun(self, client, self.agents[client], memory, first, self.world.now))
-
-    def _live(self, run: AgentRun) -> None:
-        self.runs[run.client] = run
+        run = self.runs[client] = AgentRun(self, client, self.agents[client], memory, first, self.world.now)
         run.process = self.world.spawn(run.live())
 
     def on_end(self, run: AgentRun) -> None:
@@ -98,6 +93,7 @@ class AgentNodes:
                 why = "ends without an answer, and no deadline says how long the server waits; give training.deadline_s"
                 raise run.error(why)
         del self.runs[run.client]
+        run.has_ended = True
         self._keep(run)
         if self.mail[run.client]:
             self._start(run.client)
@@ -108,7 +104,9 @@ class AgentNodes:
     def stop(self, run: AgentRun) -> None:
         """Ends an agent in the middle; it begins again if a request waits."""
         self.world.stop(run.process)
-        self.runs.pop(run.client, None)
+        del self.runs[run.client]
+        run.has_ended = True
+        self._keep(run)
         if self.mail[run.client]:
             self.world.at(self.world.now, self._start_again, run.client)
 
@@ -122,7 +120,7 @@ class AgentNodes:
             return
         client, talk.trip = talk.trip.client, None
         run = self.runs.get(client)
-        if talk in self.mail[client]:
+        if talk in self.mail.get(client, ()):
             self.mail[client].remove(talk)
         elif run is not None and run.talks and run.talks[-1] is talk:
             run.rest(False)
@@ -134,7 +132,7 @@ class AgentNodes:
         if trip is None:
             return
         trip.talk = None
-        self.dead.add(trip.number)
+        self.dead[trip.number] = trip
         received_s = trip.begins_s + trip.download_s
         trip.compute_s = self.world.now - received_s
         self.trips.send(trip, received_s + trip.compute_s)
@@ -200,7 +198,8 @@ class AgentNodes:
             now_s = self.world.now
             trip.compute_s, trip.reply_s = talk.sent_s - talk.request.received_s, now_s - talk.sent_s
             trip.arrives_s, trip.loss = now_s, 0
-            self.trips.hear(trip)
+            trip.stage = OVER
+            trip.on_arrival()
 
     def note_work(self, talk: Talk, client: int, since_s: float, completed: bool) -> None:
         """Writes what a client has worked."""
@@ -218,18 +217,19 @@ class AgentNodes:
 
     def state(self) -> Arrays:
         """All that goes on, as named arrays."""
-        runs = [*self.runs.values(), *(run for run in self.ended if any(talk.trip for talk in run.talks))]
+        ended = [run for run in self.ended if any(talk.trip is not None for talk in run.talks)]
+        runs = [*self.runs.values(), *ended]
         letters = [talk for waiting in self.mail.values() for talk in waiting]
         talks = [*(talk for run in runs for talk in run.talks), *letters]
         given = [pair for run in runs for pair in run.given]
         state = {
-            "runs": np.array([(run.client, run.client in self.runs and self.runs[run.client] is run, run.first,
-                               len(run.talks), len(run.given)) for run in runs], dtype=np.int64).reshape(-1, 5),
+            "runs": np.array([(run.client, not run.has_ended, run.first, len(run.talks), len(run.given))
+                              for run in runs], dtype=np.int64).reshape(-1, 5),
             "began_s": np.array([run.began_s for run in runs], dtype=np.float64),
             "given": np.array(given, dtype=np.float64).reshape(-1, 2),
             "numbers": np.array([talk.request.number for talk in talks], dtype=np.int64),
             "talks": np.array([_row(talk) for talk in talks], dtype=np.float64).reshape(-1, len(TALK)),
-            "dead": np.array(sorted(self.dead), dtype=np.int64),
+            "dead": np.array([number for number, trip in self.dead.items() if trip.stage == ARRIVES], dtype=np.int64),
             "acknowledgements": np.array(list(self.acknowledgements.values()), dtype=np.float64).reshape(-1, 4),
         }  # fmt: skip
         for client, memory in self.memory.items():
@@ -238,26 +238,26 @@ class AgentNodes:
             state |= prefix_arrays(f"before{place}", run.memory_before)
         return state
 
-    def restore(self, state: Arrays, trips: Mapping[int, "Trip"]) -> None:
+    def restore(self, state: Arrays, trips: Mapping[int, Trip]) -> None:
         """Goes back to a :meth:`state`; ``trips`` are those for which the server waits, by number."""
         rows = zip(state["numbers"].tolist(), state["talks"].tolist(), strict=True)
         talks = iter([_talk(number, row, trips.get(number)) for number, row in rows])
         given = iter([(time_s, number) for time_s, number in state["given"].tolist()])
         names = {name.partition("/")[0] for name in state if name.startswith("memory")}
         self.memory = {int(name.removeprefix("memory")): under(name, state) for name in names}
-        self.dead = set(state["dead"].tolist())
+        self.dead = {number: trips[number] for number in state["dead"].tolist()}
         for place, (client, goes_on, first, talk_count, given_count) in enumerate(state["runs"].tolist()):
             own, past = [next(talks) for _ in range(talk_count)], [next(given) for _ in range(given_count)]
             before = under(f"before{place}", state)
             self.has_own(client)
-            run = AgentRun(self, client, self.agents[client], before, first, state["began_s"].tolist()[place], own, past)
+            began_s = state["began_s"].tolist()[place]
+            run = AgentRun(self, client, self.agents[client], before, first, began_s, own, past, not goes_on)
+            self.mail.setdefault(client, deque())
+            run.process = self.world.spawn(run.live())
             if goes_on:
-                self.memory[client] = run.memory
-                self.mail.setdefault(client, deque())
-                self._live(run)
+                self.memory[client], self.runs[client] = run.memory, run
             else:
                 self.ended.append(run)
-                run.process = self.world.spawn(run.replay())
         for talk in talks:
             self.mail.setdefault(JobId(talk.request.number).client, deque()).append(talk)
         for each in state["acknowledgements"].tolist():
@@ -270,7 +270,7 @@ def _row(talk: Talk) -> tuple[float, ...]:
     return (*about, talk.lives, talk.size_bytes, talk.loss, talk.serial)
 
 
-def _talk(number: int, row: list[float], trip: "Trip | None") -> Talk:
+def _talk(number: int, row: list[float], trip: Trip | None) -> Talk:
     round, received_s, until_s, work_s, reply_s, lives, size_bytes, loss, serial = row
     request = Request("server", int(round), number, received_s, None if until_s == inf else until_s)
     talk = Talk(trip, request, work_s, reply_s, bool(lives), int(size_bytes), int(loss), int(serial))

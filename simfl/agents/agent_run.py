@@ -76,11 +76,11 @@ class Wait(NamedTuple):
     """What a node's methods give.
 
     Attributes:
-        begin: begins it, and gives its event, whose value is a number; called with whether it has ended before.
+        begin: begins it, and gives its event, whose value is a number; None where its end is known already.
         value: what the agent gets for that number.
     """
 
-    begin: Callable[[bool], Any]
+    begin: Callable[[], Any]
     value: Callable[[float], Any]
 
 
@@ -96,6 +96,7 @@ class AgentRun:
         talks: the requests that it has got, where it is played again.
         past: times and numbers with which its waits have ended, in the order of the waits.
         began_s: when it began, simulated seconds.
+        has_ended: it is played again for its answers on their way only.
 
     Attributes:
         given: times and numbers with which its waits have ended.
@@ -114,7 +115,9 @@ class AgentRun:
         began_s: float,
         talks: Sequence[Talk] = (),
         past: Sequence[tuple[float, float]] | None = None,
+        has_ended: bool = False,
     ) -> None:
+        self.has_ended = has_ended
         self.nodes, self.client, self.agent, self.memory = nodes, client, agent, memory
         self.memory_before, self.first, self.began_s = deepcopy(memory), first, began_s
         self.rng = nodes.parts.streams("agent", first)
@@ -139,7 +142,7 @@ class AgentRun:
             raise self.error(f"receives '{kind}', which nobody sends; a client receives 'model'")
         self._check("timeout_s", timeout_s)
         return self._make(
-            lambda over: None if over else self._await_mail(timeout_s),
+            lambda: self._await_mail(timeout_s),
             lambda place: None if place < 0 else self.talks[int(place)].request,
         )
 
@@ -152,7 +155,7 @@ class AgentRun:
         if anew:
             talk.left_s = talk.work_s
         seconds = talk.left_s if at_most_s is None else min(talk.left_s, float(at_most_s))
-        return self._make(lambda over: self._work(talk, seconds), lambda is_done: self._worked(talk, seconds, is_done))
+        return self._make(lambda: self._work(talk, seconds), lambda is_done: self._worked(talk, seconds, is_done))
 
     def reply(
         self, request: Request, update: Update, timeout_s: float | None = None, breaks_s: float | None = None
@@ -164,15 +167,15 @@ class AgentRun:
         if not (talk.done and isinstance(update, Update) and update.request is talk.request):
             raise self.error("replies with what is not the update of that request; train gives that")
         return self._make(
-            lambda over: self._send(talk, timeout_s, breaks_s), lambda heard: None if heard < 0 else heard > 0
+            lambda: self._send(talk, timeout_s, breaks_s), lambda heard: None if heard < 0 else heard > 0
         )
 
     def sleep(self, seconds: float) -> Wait:
         """See :class:`simfl.clients.client_agents.Node`."""
         self._check("seconds", seconds)
-        return self._make(lambda over: self._until(self.now_s + float(seconds), 0.0), lambda _: None)
+        return self._make(lambda: self._until(self.now_s + float(seconds), 0.0), lambda _: None)
 
-    def _make(self, begin: Callable[[bool], Any], value: Callable[[float], Any]) -> Wait:
+    def _make(self, begin: Callable[[], Any], value: Callable[[float], Any]) -> Wait:
         if self.made is not None:
             raise self.error("calls a method of its node and does not wait for what it gives; write yield before it")
         self.made = Wait(begin, value)
@@ -205,10 +208,11 @@ class AgentRun:
         try:
             wait = self._next(agent, None)
             while wait is not None:
-                over = bool(self.past)
-                event = wait.begin(over)
-                if over:
+                event = wait.begin()
+                if self.past:
                     self.now_s, number = self.past.popleft()
+                elif self.has_ended:
+                    return
                 else:
                     self.is_replay = False
                     number = yield event
@@ -218,7 +222,8 @@ class AgentRun:
         finally:
             self._close(agent)
         self.is_replay = False
-        self.nodes.on_end(self)
+        if not self.has_ended:
+            self.nodes.on_end(self)
 
     def _next(self, agent: Generator[Any, Any, Any], value: object) -> Wait | None:
         """Lets the agent go on until its next wait; None if it has ended."""
@@ -253,9 +258,13 @@ class AgentRun:
     # -- what it does --------------------------------------------------------------------------------
 
     def _until(self, time_s: float, number: float) -> Any:
+        if self.past:
+            return None
         return self.nodes.world.until(max(time_s, self.nodes.world.now), number)
 
     def _await_mail(self, timeout_s: float | None) -> Any:
+        if self.past:
+            return None
         event = self.mail = self.nodes.world.event()
         if self.nodes.mail.get(self.client):
             self.take_mail()
@@ -277,9 +286,7 @@ class AgentRun:
     def _work(self, talk: Talk, seconds: float) -> Any:
         ends_s, is_done = self.now_s + seconds, seconds == talk.left_s
         self.works_on = talk, self.now_s
-        if self.past:
-            return None
-        if is_done and not talk.lives:
+        if is_done and not talk.lives and not self.past:
             self.nodes.world.at(ends_s, self._die, talk)
             return self.nodes.world.event()
         return self._until(ends_s, float(is_done))
@@ -305,8 +312,6 @@ class AgentRun:
 
     def _send(self, talk: Talk, timeout_s: float | None, breaks_s: float | None) -> Any:
         heard_s = self.nodes.send(self, talk, timeout_s is not None, breaks_s)
-        if self.past:
-            return None
         if timeout_s is None:
             return self._until(self.now_s, -1.0)
         ends_s = self.now_s + float(timeout_s)

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from simfl.agents.aggregation.exchange import Delays, Exchange
+from simfl.agents.aggregation.exchange import WORK, Delays, Exchange
 from simfl.agents.trips import Trip, Trips
 from simfl.agents.world import PHASE_ENDS
+from simfl.core.types import JobId
 from simfl.secagg.sessions import PhaseRequest
 
 
@@ -36,6 +37,21 @@ class CohortTrip(Trip):
         return self.gathering.clients[self.place]
 
     @property
+    def number(self) -> int:
+        """Of the client's job."""
+        return JobId.of(self.gathering.number, self.client)
+
+    @property
+    def version(self) -> int:
+        """Of the model: that of the round."""
+        return self.gathering.number
+
+    @property
+    def is_work(self) -> bool:
+        """Whether the cohort trains."""
+        return self.gathering.request.kind == WORK
+
+    @property
     def begins_s(self) -> float:
         """When the requests left."""
         return self.gathering.begins_s
@@ -51,6 +67,7 @@ class Gathering:
     Args:
         trips: which move its messages.
         request: what is asked of whom.
+        number: of the round.
         delays: drawn for it.
         begins_s: when the requests leave, simulated seconds.
         ended: called at the end.
@@ -64,13 +81,14 @@ class Gathering:
         self,
         trips: Trips,
         request: PhaseRequest,
+        number: int,
         delays: Delays,
         begins_s: float,
         ended: Callable[[Exchange], object],
         until_failure: bool = False,
     ) -> None:
         self.trips, self.world, self.request, self.delays, self.begins_s = trips, trips.world, request, delays, begins_s
-        self.ended, self.until_failure = ended, until_failure
+        self.number, self.ended, self.until_failure = number, ended, until_failure
         self.closing = self.closed = False
         self.clients: list[int] = request.to.tolist()
         rows = zip(*(column.tolist() for column in delays[:7]), strict=True)
@@ -79,7 +97,7 @@ class Gathering:
     def start(self, serials: Callable[[], int]) -> None:
         """Sends the requests; ``serials`` gives the next number that orders what is set going."""
         for trip in self.under_way:
-            trip.serial = serials()
+            trip.serial, trip.deadline_s = serials(), self.request.deadline_s
         for trip in self.under_way:
             self.trips.depart(trip)
         self.wait()
@@ -124,15 +142,20 @@ class Gathering:
             if not trip.responded:
                 self.trips.cancel(trip)
         received = [self.begins_s + trip.download_s for trip in trips]
-        computed = [at_s + trip.compute_s for at_s, trip in zip(received, trips, strict=True)]
         later_s = nextafter(now, np.inf)
+        computed = [
+            at_s + trip.compute_s if trip.talk is None else min(trip.talk.sent_s, later_s)
+            for at_s, trip in zip(received, trips, strict=True)
+        ]
         arrives = [
             trip.arrives_s if trip.responded else max(done_s + trip.reply_s, 0.0 if trip.loss else later_s)
             for trip, done_s in zip(trips, computed, strict=True)
         ]
         received_s, computed_s, arrives_s = np.array([received, computed, arrives], dtype=np.float64)
         responded = np.array([trip.responded and trip.lives for trip in trips], dtype=bool)
-        self.under_way = []
-        self.ended(
-            Exchange(self.request, self.begins_s, received_s, computed_s, arrives_s, self.delays, now, responded)
-        )
+        self.under_way, delays = [], self.delays
+        own = [self.trips.own(trip) is not None for trip in trips]
+        if any(own):
+            delays = delays._replace(losses=np.array([trip.loss for trip in trips], dtype=np.int64))
+        times = self.begins_s, received_s, computed_s, arrives_s
+        self.ended(Exchange(self.request, *times, delays, now, responded, own if any(own) else ()))

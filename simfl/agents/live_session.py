@@ -105,7 +105,7 @@ class LiveSession:
         where = Address(self.selection_id, request.to, self.parts.clients)
         delays = sample_delays(self.parts, request, where, f"/{self.name}/{len(self.exchanges)}")
         self.begins_s = begins_s
-        self.phase = Gathering(self.trips, request, delays, begins_s, self._on_phase)
+        self.phase = Gathering(self.trips, request, self.selection_id, delays, begins_s, self._on_phase)
         return self.phase
 
     def _on_phase(self, ended: Exchange) -> None:

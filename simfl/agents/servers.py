@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Generic
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents.agent_nodes import AgentNodes
 from simfl.agents.aggregation.accounts import Log, RoundAccounts
 from simfl.agents.aggregation.components import Components, R_co, RoundResult
-from simfl.agents.aggregation.exchange import CompletedSession, Exchange, exchange, run_session, sample_delays
+from simfl.agents.aggregation.exchange import WORK, CompletedSession, Exchange, exchange, run_session, sample_delays
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.policy_queries import MAX_EMPTY_ATTEMPTS, stall_error
 from simfl.agents.gathering import Gathering
@@ -76,6 +77,8 @@ class Server(Plugin, ABC, Generic[R_co]):
         self.global_model = GlobalModelState(self.parts)
         self.accounts, self.numbers, self.at_end = RoundAccounts(self.log), set[int](), False
         self.trips = Trips(self.world, self.parts.sharing, self.parts.client_process)
+        if not self.parts.agents.all_standard:
+            self.trips.nodes = AgentNodes(self.parts, self.trips, self.accounts)
         self.next_serial = count(1).__next__  # orders what is set going
         self.start()
 
@@ -143,12 +146,13 @@ class Server(Plugin, ABC, Generic[R_co]):
         """
         parts, world = self.parts, self.world
         delays = sample_delays(parts, request, Address(number, request.to, parts.clients), stream)
-        if parts.client_process is None:
+        if not (parts.follows_messages if request.kind == WORK else parts.client_process):
             done = exchange(request, delays, world.now, until_failure)
             yield world.until(done.ends_s)
             return done
         ended = world.event()
-        Gathering(self.trips, request, delays, world.now, ended.succeed, until_failure).start(self.next_serial)
+        live = Gathering(self.trips, request, number, delays, world.now, ended.succeed, until_failure)
+        live.start(self.next_serial)
         return (yield ended)
 
     def run_session(
@@ -250,6 +254,7 @@ class Server(Plugin, ABC, Generic[R_co]):
             **self.global_model.state(),
             **prefix_arrays("available", self.parts.available.state()),
             **({"numbers": np.array(sorted(self.numbers), dtype=np.int64)} if is_foreign(self) else {}),
+            **({} if self.trips.nodes is None else prefix_arrays("agents", self.trips.nodes.state())),
         }
 
     def restore(self, state: Arrays, tally: Tally) -> None:
@@ -284,6 +289,12 @@ class RoundServer(Server[R_co]):
             empty_rounds = 0 if len(done.clients) else empty_rounds + 1
             if empty_rounds >= MAX_EMPTY_ATTEMPTS and self.parts.rule.most_rounds is None:
                 raise stall_error(f"{MAX_EMPTY_ATTEMPTS} rounds in a row have summed nothing", self.world.now)
+
+    def restore(self, state: Arrays, tally: Tally) -> None:
+        """Goes back to a :meth:`state`."""
+        super().restore(state, tally)
+        if self.trips.nodes is not None:
+            self.trips.nodes.restore(under("agents", state), {})
 
     def set_up(self) -> Process[None]:
         """What happens once, before the first round; it counts for that."""
@@ -331,11 +342,13 @@ def make_server(
         ScenarioError: clients are to be processes, or messages may be lost, and the server does not ask by messages.
     """
     server = server_of(parts.rule)
-    key = "network.loss" if parts.loss else "agents.engine"
-    if (parts.client_process is not None or parts.loss) and not server.asks_agents:
+    key = "agents.client" if not parts.agents.all_standard else "network.loss" if parts.loss else "agents.engine"
+    if (parts.follows_messages or parts.loss) and not server.asks_agents:
         why = f"server '{server.name}' does not say asks_agents = True: it may ask clients otherwise than by gather"
         raise ScenarioError(key, f"{why}; leave it out")
     if parts.client_process is not None and parts.sharing is not None and not parts.rule.asynchronous:
         why = "rounds of processes over shared links do not have the same last bits yet"
         raise ScenarioError("agents.engine", f"{why}; use auto or arrays")
+    if not parts.agents.all_standard and parts.sharing is not None:
+        raise ScenarioError("agents.client", "clients with agents of their own share no links yet; use standard")
     return server.class_for(parts, log)(parts, world, on_round, log)

@@ -15,7 +15,7 @@ links and how far each trip is.
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from simfl.network.fair_link import EqualLink, FairLink, UnequalLink
 from simfl.network.fair_network import FairNetwork
 from simfl.network.link_network import LinkNetwork, LinkPart, parts_of
 from simfl.network.links import PathLinks, SharedLink
+
+if TYPE_CHECKING:
+    from simfl.agents.agent_nodes import AgentNodes
 
 NOT_BEGUN, ON_LINK_DOWN, AT_WORK, ON_LINK_UP, ARRIVES, OVER = range(6)
 """How far a trip is. ``AT_WORK`` from when the request is on no link until the answer is on the link up, or on its way
@@ -48,11 +51,13 @@ class Trip(ABC):
         serial: orders what has been set going, for answers that arrive at the same time.
         stage: how far it is.
         process: the client's, while it is at work.
+        talk: what becomes of it, once it has reached a client with an agent of its own.
+        deadline_s: seconds that its answer has; None = any time.
     """
 
     __slots__ = (
         "download_s", "compute_s", "reply_s", "lives", "down_bytes", "up_bytes", "loss", "arrives_s", "serial", "stage",
-        "process",
+        "process", "talk", "deadline_s",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +76,8 @@ class Trip(ABC):
         self.serial = 0
         self.stage = NOT_BEGUN
         self.process: Any = None
+        self.talk: Any = None
+        self.deadline_s: float | None = None
 
     @property
     @abstractmethod
@@ -81,6 +88,21 @@ class Trip(ABC):
     @abstractmethod
     def begins_s(self) -> float:
         """When the request left the server, simulated seconds."""
+
+    @property
+    @abstractmethod
+    def number(self) -> int:
+        """Of the client's job."""
+
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """Of the model that goes out."""
+
+    @property
+    def is_work(self) -> bool:
+        """Whether a model is to be trained, so that the client's agent gets the request."""
+        return True
 
     @abstractmethod
     def on_arrival(self) -> None:
@@ -184,16 +206,27 @@ class Trips:
         world: the clock.
         links: of which messages share some; None = they share none.
         agent: what a client at work does; None = clients are no processes, and do what the standard agent does.
+
+    Attributes:
+        nodes: the clients with agents of their own; None = there are none.
     """
 
     def __init__(self, world: World, links: PathLinks | None, agent: ClientAgent | None) -> None:
         self.world, self.agent = world, agent
+        self.nodes: AgentNodes | None = None
         shared = None if links is None else links.shared
         self.down = _Direction(None if shared is None else shared.down, DOWN_ENDS)
         self.up = _Direction(None if shared is None else shared.up, UP_ENDS)
 
+    def own(self, trip: Trip) -> "AgentNodes | None":
+        """Who has the agent that gets a trip's request, if it is one of the client's own."""
+        nodes = self.nodes
+        return nodes if nodes is not None and trip.is_work and nodes.has_own(trip.client) else None
+
     def depart(self, trip: Trip) -> None:
         """The request leaves the server now."""
+        if (nodes := self.own(trip)) is not None:
+            nodes.on_depart(trip)
         way = self.down.way(trip.client)
         if way is None or not trip.down_bytes:
             self._on_download(trip)
@@ -207,6 +240,8 @@ class Trips:
         stage, trip.stage = trip.stage, OVER
         if trip.process is not None:
             self.world.stop(trip.process)
+        if trip.talk is not None and self.nodes is not None:
+            self.nodes.cancel(trip.talk)
         way = (self.down if stage == ON_LINK_DOWN else self.up).way(trip.client)
         if stage not in (ON_LINK_DOWN, ON_LINK_UP) or way is None:
             return
@@ -226,14 +261,18 @@ class Trips:
         received_s = trip.begins_s + trip.download_s
         if trip.loss == REQUEST:
             return
-        if self.agent is None:
+        if self.agent is None and self.own(trip) is None:
             self.send(trip, received_s + trip.compute_s)
         else:
             self.world.at(received_s, self._receive, trip)
 
     def _receive(self, trip: Trip) -> None:
         """The client has the request, and begins to work."""
-        if trip.stage == AT_WORK and self.agent is not None:
+        if trip.stage != AT_WORK:
+            return
+        if (nodes := self.own(trip)) is not None:
+            nodes.receive(trip)
+        elif self.agent is not None:
             trip.process = self.world.spawn(self.agent.run(ClientNode(self, trip)))
 
     def send(self, trip: Trip, computed_s: float) -> None:
@@ -323,7 +362,12 @@ class Trips:
     def resume(self, trip: Trip) -> None:
         """Sets a trip going again that is on no link, from when it began and its durations."""
         received_s, now_s = trip.begins_s + trip.download_s, self.world.now
-        if self.agent is None or received_s > now_s or trip.loss == REQUEST:
+        if (nodes := self.own(trip)) is not None:
+            if trip.number in nodes.dead:
+                self.send(trip, received_s + trip.compute_s)
+            elif trip.talk is None:
+                self._on_download(trip)
+        elif self.agent is None or received_s > now_s or trip.loss == REQUEST:
             self._on_download(trip)
         elif received_s + trip.compute_s > now_s:
             trip.stage = AT_WORK

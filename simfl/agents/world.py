@@ -90,10 +90,14 @@ class World:
 
     Args:
         start_s: simulated time at which the world starts, seconds (not 0 after a resume).
+
+    Attributes:
+        on_stall: called when nothing is left to happen; it may raise what says why.
     """
 
     def __init__(self, start_s: float = 0.0) -> None:
         self._env = simpy.Environment(initial_time=start_s)
+        self.on_stall: Callable[[], None] = lambda: None
 
     @property
     def now(self) -> float:
@@ -155,6 +159,7 @@ class World:
             return self._env.run(until)
         except RuntimeError as error:
             if "No scheduled events left" in str(error):
+                self.on_stall()
                 why = "an agent waits for what cannot come"
                 raise StallError(f"the simulation stalled at {self.now} s: {why}") from None
             raise

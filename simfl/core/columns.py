@@ -184,6 +184,14 @@ LATE = Column(
 """What rounds.csv tells of rules with a quorum."""
 
 
+BYTES_SENT_UP = Column(
+    "bytes_sent_up", "Bytes sent up", "bytes",
+    "Bytes that clients sent, also what was lost, came again, or arrived when nobody waited for it.", -1, "sum",
+    shown=False,
+)  # fmt: skip
+"""What rounds.csv tells where messages may be lost, or clients have agents of their own."""
+
+
 def failing(phase: str) -> Column:
     """How many clients an aggregation protocol's phase has lost."""
     return Column(
@@ -267,6 +275,7 @@ _PARTS = (
         (*MASKED_COLUMNS, *map(failing, ("advertise", "share", "deliver", "unmask"))),
     ),
     ("`rounds.csv` of rules with a quorum, and of policies that are asked before a sum is opened", (LATE, REFUSED)),
+    ("`rounds.csv` with `network.loss`, and with client agents that are not `standard`", (BYTES_SENT_UP,)),
     ("`rounds.csv` with `privacy: {colluders: C}`", COLLUDER_COLUMNS),
     ("`summary.json` and `index.csv`", SUMMARY_COLUMNS),
     ("`comparison.csv` and `paired.csv`, given a target accuracy", TARGET_COLUMNS),

@@ -7,7 +7,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from simfl.clients.client_agents import Standard
 from simfl.core import coverage
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import default_of, is_plugin
@@ -77,10 +76,10 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
 def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
     """Agents of clients, and losses of their messages, where no server asks or waits for them."""
     rule, loss = scenario.training, scenario.network.loss
-    if type(scenario.agents.client) is not Standard:
-        yield ("agents", "client"), "agents of a plugin are not run yet; use standard"
     if rule.many_aggregators:
         why = f"training '{rule.name}' has no server that asks clients"
+        if not scenario.agents.all_standard:
+            yield ("agents", "client"), f"{why}; use standard"
         if scenario.agents.engine == "processes":
             yield ("agents", "engine"), f"{why}; use auto or arrays"
         if loss:

@@ -5,7 +5,7 @@ from typing import Any
 
 from simfl.core.certificate_words import AND, AT_DELTA, UNSAID, UNSAID_DELTA, against, premises_of, taking_for_granted
 from simfl.core.column_files import wrong_values
-from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
+from simfl.core.columns import BYTES_SENT_UP, ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
 from simfl.privacy.stage import NOT_FINITE, Stage
 from simfl.scenario.yaml.places import KeyPath, dotted_key
 
@@ -23,7 +23,9 @@ def plugin_columns(scenario: Any) -> tuple[Column, ...]:
     """The columns of rounds.csv that plugins add to simfl's own, in the order of the scenario's keys."""
     owners = (owner for _, owner in _others(scenario))
     known = {column.name for column in ROUND_COLUMNS}
-    columns = (column for owner in (*owners, *scenario.attacks, *scenario.metrics) for column in owner.columns)
+    columns = [column for owner in (*owners, *scenario.attacks, *scenario.metrics) for column in owner.columns]
+    if scenario.network.loss or not scenario.agents.all_standard:
+        columns.insert(0, BYTES_SENT_UP)
     columns_by_name = {column.name: column for column in columns if column.name not in known}
     return tuple(map(_infinite_where_empty, columns_by_name.values()))
 

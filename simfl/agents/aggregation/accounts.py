@@ -98,6 +98,7 @@ class RoundAccounts:
         """Counts an exchange that has ended; ``jobs`` are the numbers of its clients' jobs, ``instant_s`` as above."""
         self.costs.bytes_down += exchange.bytes_down
         self.costs.bytes_up += exchange.bytes_up
+        self.costs.bytes_sent_up += exchange.bytes_sent_up
         if self.log is not None:
             for record in exchange.records(jobs):
                 timeless = {k: instant_s if k.endswith("_s") else v for k, v in record.items()}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.attacks.base import Observer, ServerView
-from simfl.clients.client_agents import Agents, ClientAgent
+from simfl.clients.client_agents import Agents, ClientAgent, Standard
 from simfl.compression.base import Compression, NoCompression
 from simfl.core.coverage import compression_place
 from simfl.core.json_data import JsonObject
@@ -73,13 +73,18 @@ class Components(Generic[R_co]):
 
     @property
     def client_process(self) -> ClientAgent | None:
-        """What every client does as a process; None = clients are entries of arrays."""
-        return self.agents.client if self.agents.engine == "processes" else None
+        """What clients without agents of their own do as processes; None = these are entries of arrays."""
+        return Standard() if self.agents.engine == "processes" else None
+
+    @property
+    def follows_messages(self) -> bool:
+        """Whether single messages to clients and back are events: some are processes, or have agents of their own."""
+        return self.client_process is not None or not self.agents.all_standard
 
     @property
     def message_by_message(self) -> bool:
-        """Whether single messages are followed on the clock: clients are processes, or messages share links."""
-        return self.client_process is not None or self.sharing is not None
+        """Whether the jobs of a buffered server are: clients are processes, or messages share links."""
+        return self.follows_messages or self.sharing is not None
 
     def are_lost(self, way: str, where: Address) -> NDArray[np.bool_]:
         """Which messages are lost, bool (n,); ``way`` is "up" or "down" and what tells those at one address apart."""
@@ -269,6 +274,7 @@ class RoundCosts:
         failed: clients that began to work and were not aggregated.
         late: clients that the server no longer waited for, having its quorum.
         bytes_down, bytes_up: what the server sent, and what reached it.
+        bytes_sent_up: what clients sent.
         clear_bytes: of these, what is sent without a protocol, too; where updates are hidden.
         failed_upload: clients that failed, or were late, between their model and their update.
     """
@@ -277,6 +283,7 @@ class RoundCosts:
     late: int = 0
     bytes_down: int = 0
     bytes_up: int = 0
+    bytes_sent_up: int = 0
     clear_bytes: int = 0
     failed_upload: int = 0
 

@@ -25,7 +25,7 @@ A checkpoint needs nothing of an exchange: synchronous servers write checkpoints
 a buffered server's sessions are computed again after a resume, with the same draws, from what is stored of their units.
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple
 
@@ -160,6 +160,7 @@ class Exchange:
         delays: of the cohort.
         ends_s: when the server goes on.
         responded: bool (n,): whose answer had arrived then.
+        own: of each client whether it has an agent of its own, which says itself what it does; empty = none has.
     """
 
     request: PhaseRequest
@@ -170,6 +171,7 @@ class Exchange:
     delays: Delays
     ends_s: float
     responded: NDArray[np.bool_]
+    own: Sequence[bool] = ()
 
     @property
     def bytes_down(self) -> int:
@@ -180,6 +182,12 @@ class Exchange:
     def bytes_up(self) -> int:
         """Bytes that reached the server in time."""
         return int(self.delays.up_bytes[self.responded].sum())
+
+    @property
+    def bytes_sent_up(self) -> int:
+        """Bytes that clients had sent by then, but for those with agents of their own."""
+        usual = ~np.array(self.own, dtype=bool) if self.own else True
+        return int(self.delays.up_bytes[self.sent & usual].sum())
 
     @property
     def has_quorum(self) -> bool:
@@ -215,8 +223,13 @@ class Exchange:
         records: list[tuple[float, JsonObject]] = []
         names = range(len(self.request.to)) if jobs is None else jobs.tolist()
         columns = (self.request.to, self.received_s, self.computed_s, self.arrives_s, *self.delays[3:7])
-        rows = zip(*(column.tolist() for column in columns), names)
-        for client, received, computed, arrives, lives, down, up, loss, job in rows:
+        rows = zip(*(column.tolist() for column in columns), names, self.own or [False] * len(names))
+        for client, received, computed, arrives, lives, down, up, loss, job, own in rows:
+            cancel = (self.ends_s, {"event": "cancel", "time_s": self.ends_s, "client": client})
+            cancels = [cancel] if arrives > self.ends_s or loss else []
+            if own:
+                records += cancels
+                continue
             sent = message(request, SERVER, client, down, self.begins_s, received, loss == REQUEST)
             records.append((self.begins_s, sent))
             works = loss != REQUEST and (received < self.ends_s or computed <= self.ends_s)  # work of no time too
@@ -226,8 +239,7 @@ class Exchange:
             if computed <= self.ends_s and loss != REQUEST:
                 kind = answer if lives else "failure"
                 records.append((computed, message(kind, client, SERVER, up, computed, arrives, loss == ANSWER)))
-            if arrives > self.ends_s or loss:
-                records.append((self.ends_s, {"event": "cancel", "time_s": self.ends_s, "client": client}))
+            records += cancels
         return (record for _, record in sorted(records, key=lambda timed: timed[0]))
 
 

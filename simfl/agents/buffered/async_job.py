@@ -54,12 +54,24 @@ class AsyncJob(Trip):
         return self.job.client
 
     @property
+    def number(self) -> int:
+        """Of the job."""
+        return self.job.id
+
+    @property
+    def version(self) -> int:
+        """Of the model that it starts from."""
+        return self.job.version
+
+    @property
     def begins_s(self) -> float:
         """When the model left the server."""
         return self.job.started_at
 
     def has_sent(self, now_s: float) -> bool:
         """Whether its update has left the client by now; over a shared link perhaps a little later."""
+        if self.talk is not None or self.received_version >= 0:
+            return self.received_version >= 0 or bool(self.talk.attempts)
         departed = self.unit is not None and self.unit.departed
         sends = departed and self.lives and self.loss != REQUEST
         return sends and self.begins_s + self.download_s + self.compute_s <= now_s
@@ -103,7 +115,9 @@ def schedule(
 
 
 def records(task: AsyncJob, until_s: float, log: Log, open_end: bool = False) -> None:
-    """Logs what a job did until ``until_s``: its end, or it was cancelled, or the run ended (``open_end``)."""
+    """Logs what a job did until ``until_s``: its end, or it was cancelled, or the run ended (``open_end``). An agent of
+    the client's own has said itself what it did.
+    """
     job = task.job
     received = job.started_at + task.download_s
     computed = received + task.compute_s

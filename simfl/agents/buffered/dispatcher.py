@@ -198,7 +198,7 @@ class Dispatcher:
             task.depart(version, now, self.serial)
             costs.bytes_down += task.down_bytes
             costs.clear_bytes += task.down_bytes
-            task.answered = self.answered
+            task.answered, task.deadline_s = self.answered, deadline_s
             self.trips.depart(task)
             if deadline_s is not None:
                 self._set_deadline(task, deadline_s)
@@ -236,8 +236,8 @@ class Dispatcher:
             **({} if self._shared_work is None else self._shared_work.state(self.live.values())),
         }
 
-    def restore(self, state: Arrays) -> None:
-        """Goes back to a :meth:`state`; the global model must have been restored."""
+    def restore(self, state: Arrays, agents: Arrays) -> None:
+        """Goes back to a :meth:`state`, and to that of clients' own agents; the global model must have been restored."""
         self.queries.restore(under("queries", state))
         self.serial = int(state["serial"])
         if queued := state["queue"].tolist():
@@ -251,6 +251,9 @@ class Dispatcher:
             self.busy[task.job.client] = True
             if task.unit.departed:
                 self.global_model.hold(task.job.version)
+        if self.trips.nodes is not None:
+            waited_for = {task.job.id: task for task in tasks if task.unit.departed and isnan(task.ended_s)}
+            self.trips.nodes.restore(agents, waited_for)
         if self._shared_work is None:
             self._resume(tasks)
             return
@@ -283,7 +286,7 @@ class Dispatcher:
             if isinstance(each, Unit):
                 self._await(each, sessions[each])
             else:
-                each.answered = self.answered
+                each.answered, each.deadline_s = self.answered, deadline_s
                 self.trips.resume(each)
                 if deadline_s is not None:
                     self._set_deadline(each, deadline_s)

@@ -89,8 +89,7 @@ class BufferedServer(Server[BufferedRule]):
     def _receive(self, task: AsyncJob) -> None:
         if self.dispatcher.stopped or task.cancelled:
             return
-        if self.log is not None:
-            records(task, self.world.now, self.log)
+        self._log(task)
         self.dispatcher.free_slot(task)
         if task.lives:
             self.accounts.costs.bytes_up += task.up_bytes
@@ -107,6 +106,11 @@ class BufferedServer(Server[BufferedRule]):
         else:
             self._forfeit(task, "failed")
         self.dispatcher.refill_soon()
+
+    def _log(self, task: AsyncJob, open_end: bool = False) -> None:
+        """Logs what a job did, unless its client's own agent has said it."""
+        if self.log is not None and self.trips.own(task) is None:
+            records(task, self.world.now, self.log, open_end)
 
     def _late(self, task: AsyncJob) -> None:
         if not (self.dispatcher.stopped or task.cancelled) and isnan(task.ended_s):
@@ -126,7 +130,7 @@ class BufferedServer(Server[BufferedRule]):
         self.dispatcher.free_slot(task)
         if self.log is not None:
             now, job = self.world.now, task.job
-            records(task, now, self.log)
+            self._log(task)
             where = Address(job.selection, np.array([job.client]), self.parts.clients)
             delay = float(self.parts.links.down_s(where.index, 0, where, "/cancel")[0])
             is_lost = bool(self.parts.are_lost("down/cancel", where)[0])
@@ -253,7 +257,7 @@ class BufferedServer(Server[BufferedRule]):
             for task in self.dispatcher.live.values():
                 if self.log is not None and task.unit.departed and isnan(task.ended_s):
                     self.dispatcher.cancel(task)
-                    records(task, self.world.now, self.log, open_end=True)
+                    self._log(task, open_end=True)
                 self._add_row(task, "open")
             self.run_ended.succeed()
         else:
@@ -272,6 +276,8 @@ class BufferedServer(Server[BufferedRule]):
     def _add_row(self, task: AsyncJob, outcome: str, round: int | None = None, staleness: int | None = None) -> None:
         """A job's fate, as a row of jobs.csv."""
         ended_s = self.world.now if isnan(task.ended_s) else task.ended_s
+        if task.has_sent(self.world.now) and self.trips.own(task) is None:
+            self.accounts.costs.bytes_sent_up += task.up_bytes
         self.accounts.end_job(task.job, ended_s, outcome, round, staleness, task.has_sent(self.world.now))
 
     # -- checkpoints ---------------------------------------------------------------------------------
@@ -287,7 +293,7 @@ class BufferedServer(Server[BufferedRule]):
     def restore(self, state: Arrays, tally: Tally) -> None:
         """Goes back to a :meth:`state`."""
         super().restore(state, tally)
-        self.dispatcher.restore(under("dispatcher", state))
+        self.dispatcher.restore(under("dispatcher", state), under("agents", state))
         self.recoveries = int(state["recoveries"])
         self.buffer = [self.dispatcher.live[job].unit for job in state["buffer"].tolist()]
         self.buffered_updates = sum(len(unit.members) for unit in self.buffer)
