@@ -1,0 +1,221 @@
+"""Clients with agents of their own: what they send, who hears it, what a kill leaves, and what is said of those that
+err.
+"""
+
+import csv
+import json
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+import yaml
+
+from simfl.core.errors import SimflError
+from simfl.runs.run import run
+from simfl.scenario import InvalidScenario, Scenario
+from tests.agents.test_engines import drawn
+from tests.support.kills import files, killed_at_time
+from tests.support.search import PLUGINS, impatient
+from tests.support.sizes import repeats
+
+BASE = """
+name: small
+seed: 3
+clients: 8
+network: {name: star, latency_s: {name: uniform, low: 0.1, high: 0.4}, jitter_s: {name: exponential, mean: 0.05}}
+devices:
+  computation: {name: random, distribution: {name: exponential, mean: 0.5}}
+  failure: {name: bernoulli, probability: 0.1}
+selection: {name: random, k: 4}
+training: {name: fedavg, rounds: 6, on_failure: drop_unit, deadline_s: 4}
+learning: {name: none, parameters: 10, samples: 5}
+privacy: none
+trace: events
+plugins: [own_agents.py]
+"""
+BUFFERED = ["training={name: fedbuff, buffer: 3, concurrency: 6, rounds: 8, deadline_s: 4}"]
+MASKED = ["secagg={name: secagg, deadline_s: 3}"]
+LOSS = ["network.loss=0.25"]
+AGENTS = (
+    "again",
+    "for_ever",
+    "patient",
+    "{name: dozing, online_s: 0.6, offline_s: 0.3}",
+    "{name: dozing, online_s: 1, offline_s: 0.3, work: restarts}",
+)
+
+
+def made(overrides, text=BASE):
+    return Scenario.parse(text, "t", overrides, PLUGINS)
+
+
+def events(folder):
+    return [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+
+
+def table(folder, name="rounds.csv"):
+    with open(folder / name) as lines:
+        return list(csv.DictReader(lines))
+
+
+@pytest.mark.parametrize("part", range(3))
+def test_the_standard_agents_text_has_the_bytes_of_the_standard_agent(part, tmp_path):
+    """In any random scenario, with mailbox, messages of its own and an order of events of its own."""
+    compared = 0
+    for number in range(1000 + part, 1000 + repeats(60, 1500), 3):
+        text, overrides = drawn(number)
+        data = yaml.safe_load(text)
+        data["plugins"] = [*data.get("plugins", []), "own_agents.py"]
+        found = []
+        for agent in ("standard", "plain_text"):
+            try:
+                scenario = made([*overrides, f"agents.client={agent}"], yaml.safe_dump(data))
+                with impatient():
+                    folder = run(scenario, tmp_path / agent, force=True).path
+            except SimflError as error:
+                if "share no links" in str(error):
+                    break
+                found.append(str(error))
+                continue
+            heard = files(folder)
+            lines = sorted(heard.pop("events.jsonl", b"").splitlines())
+            for name in ("rounds.csv", "summary.json", "index.csv", "metrics.csv", "columns.json", "scenario.yaml"):
+                heard.pop(name, None)
+            rows = [{key: value for key, value in row.items() if key != "bytes_sent_up"} for row in table(folder)]
+            found.append((heard, rows, lines))
+        if len(found) == 2:
+            assert found[0] == found[1], f"scenario {number}"
+            compared += 1
+    assert compared > 5
+
+
+@pytest.mark.parametrize("overrides", [LOSS, [*LOSS, *BUFFERED], [*LOSS, *MASKED], [*LOSS, *MASKED, *BUFFERED]])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_each_message_is_sent_by_a_rule(agent, overrides, tmp_path):
+    """Read from the events alone: nothing is sent before it could be, each client has one process, and who is summed
+    has been heard.
+    """
+    folder = run(made([*overrides, f"agents.client={agent}"]), tmp_path).path
+    messages = [each for each in events(folder) if each["event"] == "message"]
+    models, updates, works = defaultdict(list), defaultdict(list), defaultdict(list)
+    for each in messages:
+        assert each["arrives_s"] >= each["sent_s"]
+        if each["kind"] == "model":
+            models[each["to"]].append(each)
+        elif each["kind"] == "update":
+            updates[each["from"]].append(each)
+    for each in events(folder):
+        if each["event"] == "compute":
+            works[each["client"]].append((each["start_s"], each["end_s"], each["completed"]))
+    assert any(len(sent) > len([w for w in works[client] if w[2]]) for client, sent in updates.items())
+    for client, intervals in works.items():
+        intervals.sort()
+        assert all(first[1] <= second[0] for first, second in zip(intervals, intervals[1:]))  # one at a time
+        arrivals = [each["arrives_s"] for each in models[client] if not each.get("lost")]
+        assert intervals[0][0] >= min(arrivals)
+    for client, sent in updates.items():
+        ends = [end for _, end, completed in works[client] if completed]
+        assert all(any(end <= each["sent_s"] for end in ends) for each in sent)
+    arrived = Counter(each["from"] for sent in updates.values() for each in sent if not each.get("lost"))
+    summed = Counter(int(row["client"]) for row in table(folder, "participation.csv"))
+    assert all(count <= arrived[client] for client, count in summed.items())
+    rows = table(folder)
+    clear = "secagg" not in str(overrides)
+    total = sum(int(row["bytes_sent_up"]) for row in rows)
+    traced = sum(each["bytes"] for each in messages if each["to"] == -1)
+    assert total <= traced if clear else total > 0
+    assert all(int(row["bytes_up"]) <= int(row["bytes_sent_up"]) for row in rows) or "fedbuff" in str(overrides)
+
+
+def test_who_sends_again_is_summed_as_often_as_probability_says(tmp_path):
+    """A model arrives with 1 - p, and one of four updates with 1 - p^4; no deadline cuts that short."""
+    p, rounds, k = 0.3, 400, 4
+    calm = [f"network.loss={p}", "devices.failure=none", f"training.rounds={rounds}", "training.deadline_s=100"]
+    means = {}
+    for agent, heard in (("standard", (1 - p) ** 2), ("again", (1 - p) * (1 - p**4))):
+        folder = run(made([*calm, f"agents.client={agent}"]), tmp_path).path
+        means[agent] = np.mean([float(row["cardinality"]) for row in table(folder)]) / k
+        assert abs(means[agent] - heard) < 4 * (heard * (1 - heard) / (rounds * k)) ** 0.5, means
+    assert means["again"] > means["standard"] + 0.1
+
+
+def test_an_update_that_comes_again_counts_once(tmp_path):
+    """Acknowledgements are lost, so that clients whose update was heard send it again: it is in no second sum."""
+    folder = run(made([*LOSS, "agents.client=again", "training.deadline_s=20", "devices.failure=none"]), tmp_path).path
+    heard = Counter()
+    starts = [each["time_s"] for each in events(folder) if each["event"] == "round_start"]
+    for each in events(folder):
+        if each["event"] == "message" and each["kind"] == "update" and not each.get("lost"):
+            heard[int(np.searchsorted(starts, each["arrives_s"], side="right")) - 1, each["from"]] += 1
+    assert max(heard.values()) > 1
+    summed = Counter((int(row["round"]), int(row["client"])) for row in table(folder, "participation.csv"))
+    assert max(summed.values()) == 1 and set(summed) <= set(heard)
+    assert sum(int(row["bytes_up"]) for row in table(folder)) == 40 * len(summed)
+
+
+@pytest.mark.parametrize("overrides", [LOSS, [*LOSS, *BUFFERED], [*LOSS, *MASKED], [*LOSS, *MASKED, *BUFFERED], BUFFERED])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_a_kill_at_any_event_leaves_the_same_bytes(agent, overrides, tmp_path):
+    scenario = made([*overrides, f"agents.client={agent}"])
+    whole = run(scenario, tmp_path / "whole").path
+    expected = files(whole)
+    times = sorted({each[key] for each in events(whole) for key in ("time_s", "sent_s", "arrives_s", "end_s") if key in each})
+    last_s = float(table(whole)[-1]["time_s"])
+    times = [time_s for time_s in times if time_s < last_s]
+    for i in range(0, len(times), max(1, len(times) // repeats(6, len(times)))):
+        out = tmp_path / str(i)
+        assert killed_at_time(times[i], lambda out=out: run(scenario, out))
+        assert files(run(scenario, out).path) == expected, times[i]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("raises", "ValueError: no such thing"),
+        ("never answers", "without an answer"),
+        ("waits", "waits for what cannot come"),
+        ("yields a number", "waits for a int"),
+        ("yields twice the same", "waits for a Wait"),
+        ("forgets yield", "write yield before it"),
+        ("forgets yield at the end", "write yield before it"),
+        ("loops", "without letting time pass"),
+        ("sleeps backwards", "gives -1 as seconds"),
+        ("sleeps for a word", "gives 'long' as seconds"),
+        ("trains twice", "trains a request twice"),
+        ("makes up a request", "none of its requests"),
+        ("replies without work", "not the update of that request"),
+        ("listens to nobody", "receives 'gossip'"),
+        ("never receives", "without receiving"),
+    ],
+)
+@pytest.mark.parametrize("overrides", [["training.deadline_s=null"], [*BUFFERED, "training.deadline_s=null"]])
+def test_an_agent_that_errs_ends_with_one_line(how, words, overrides, tmp_path):
+    scenario = made([*overrides, f"agents.client={{name: errs, how: {how}}}", "devices.failure=none"])
+    with pytest.raises(SimflError) as caught:
+        run(scenario, tmp_path)
+    line = str(caught.value)
+    assert words in line and "client/" in line and "'errs'" in line and " s: " in line, line
+    assert "\n" not in line and caught.value.exit_code == 2
+
+
+def test_an_agent_that_cannot_be_stopped_is_said(tmp_path):
+    scenario = made(["agents.client={name: errs, how: does not end}", "training.deadline_s=1"])
+    with pytest.raises(SimflError, match="does not end when it is stopped"):
+        run(scenario, tmp_path)
+
+
+def test_an_agent_without_yield_is_said(tmp_path):
+    with pytest.raises(SimflError, match="run without yield"):
+        run(made(["agents.client=no_generator"]), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key"),
+    [
+        (["training={name: serverless, rounds: 3}"], "agents.client"),
+        (["agents.client={name: patient, attempts: 0}"], "agents.client.attempts"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_the_run(overrides, key):
+    with pytest.raises(InvalidScenario, match=key):
+        made(["agents.client=again", *overrides])
