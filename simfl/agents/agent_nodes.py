@@ -114,8 +114,8 @@ class AgentNodes:
         if client not in self.runs and self.mail[client]:
             self._start(client)
 
-    def cancel(self, talk: Talk) -> None:
-        """The server no longer waits for an answer: what the client does for it ends."""
+    def cancel(self, talk: Talk, open_end: bool = False) -> None:
+        """The server no longer waits for an answer: what the client does for it ends; ``open_end``: for the run has."""
         if talk.trip is None:
             return
         client, talk.trip = talk.trip.client, None
@@ -123,7 +123,7 @@ class AgentNodes:
         if talk in self.mail.get(client, ()):
             self.mail[client].remove(talk)
         elif run is not None and run.talks and run.talks[-1] is talk:
-            run.rest(False)
+            run.rest(None if open_end else False)
             self.stop(run)
 
     def on_death(self, talk: Talk) -> None:
@@ -201,8 +201,10 @@ class AgentNodes:
             trip.stage = OVER
             trip.on_arrival()
 
-    def note_work(self, talk: Talk, client: int, since_s: float, completed: bool) -> None:
-        """Writes what a client has worked."""
+    def note_work(self, talk: Talk, client: int, since_s: float, completed: bool | None) -> None:
+        """Writes what a client has worked, unless it was stopped when it began."""
+        if not completed and since_s == self.world.now:
+            return
         self.accounts.write(computation(talk.request.number, client, since_s, self.world.now, completed))
 
     def _on_stall(self) -> None:

@@ -297,7 +297,7 @@ class AgentRun:
         talk.done = is_done > 0
         return Update(talk.request) if talk.done else None
 
-    def rest(self, completed: bool) -> None:
+    def rest(self, completed: bool | None) -> None:
         """It works no more."""
         if self.works_on is not None:
             (talk, since_s), self.works_on = self.works_on, None

@@ -235,13 +235,15 @@ class Trips:
         way.enter(now, trip, now + trip.down_bytes * way.s_per_byte(trip.client))
         self._watch(way)
 
-    def cancel(self, trip: Trip) -> None:
-        """Nobody waits for it any more. Its durations become what they would at least have been."""
+    def cancel(self, trip: Trip, open_end: bool = False) -> None:
+        """Nobody waits for it any more, perhaps for the run has ended (``open_end``). Its durations become what they
+        would at least have been.
+        """
         stage, trip.stage = trip.stage, OVER
         if trip.process is not None:
             self.world.stop(trip.process)
         if trip.talk is not None and self.nodes is not None:
-            self.nodes.cancel(trip.talk)
+            self.nodes.cancel(trip.talk, open_end)
         way = (self.down if stage == ON_LINK_DOWN else self.up).way(trip.client)
         if stage not in (ON_LINK_DOWN, ON_LINK_UP) or way is None:
             return

@@ -204,10 +204,10 @@ class Dispatcher:
                 self._set_deadline(task, deadline_s)
         self.global_model.hold(version, len(unit.members))
 
-    def cancel(self, task: AsyncJob) -> None:
+    def cancel(self, task: AsyncJob, open_end: bool = False) -> None:
         """Nobody waits for a job's answer any more; its client stops, and what it had of a shared link is free."""
         task.cancelled = True
-        self.trips.cancel(task)
+        self.trips.cancel(task, open_end)
 
     def _replan(self, unit: Unit, version: int) -> None:
         """Sizes, samples and passes may depend on the version, which is known only now; the draws stay the same."""

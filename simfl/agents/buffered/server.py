@@ -256,7 +256,7 @@ class BufferedServer(Server[BufferedRule]):
         if done.last:
             for task in self.dispatcher.live.values():
                 if self.log is not None and task.unit.departed and isnan(task.ended_s):
-                    self.dispatcher.cancel(task)
+                    self.dispatcher.cancel(task, open_end=True)
                     self._log(task, open_end=True)
                 self._add_row(task, "open")
             self.run_ended.succeed()
