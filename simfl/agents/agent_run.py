@@ -166,9 +166,7 @@ class AgentRun:
         self._check("breaks_s", breaks_s)
         if not (talk.done and isinstance(update, Update) and update.request is talk.request):
             raise self.error("replies with what is not the update of that request; train gives that")
-        return self._make(
-            lambda: self._send(talk, timeout_s, breaks_s), lambda heard: None if heard < 0 else heard > 0
-        )
+        return self._make(lambda: self._send(talk, timeout_s, breaks_s), lambda heard: None if heard < 0 else heard > 0)
 
     def sleep(self, seconds: float) -> Wait:
         """See :class:`simfl.clients.client_agents.Node`."""

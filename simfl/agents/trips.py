@@ -275,7 +275,7 @@ class Trips:
         if (nodes := self.own(trip)) is not None:
             nodes.receive(trip)
         elif self.agent is not None:
-            trip.process = self.world.spawn(self.agent.run(ClientNode(self, trip)))
+            trip.process = self.world.spawn(self.agent.run(ClientNode(self, trip)))  # type: ignore[arg-type]
 
     def send(self, trip: Trip, computed_s: float) -> None:
         """The answer, or the end of the connection of who has died, leaves the client."""

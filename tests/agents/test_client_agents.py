@@ -35,7 +35,7 @@ plugins: [own_agents.py]
 """
 BUFFERED = ["training={name: fedbuff, buffer: 3, concurrency: 6, rounds: 8, deadline_s: 4}"]
 MASKED = ["secagg={name: secagg, deadline_s: 3}"]
-OF_BUFFERS = [*BUFFERED, "secagg={name: basecagg, deadline_s: 3}"]
+OF_BUFFERS = [*BUFFERED, "training.weighting=equal", "secagg={name: basecagg, deadline_s: 3}"]
 LOSS = ["network.loss=0.25"]
 AGENTS = (
     "again",
@@ -90,7 +90,7 @@ def test_the_standard_agents_text_has_the_bytes_of_the_standard_agent(part, tmp_
     assert compared > 5
 
 
-@pytest.mark.parametrize("overrides", [LOSS, [*LOSS, *BUFFERED], [*LOSS, *MASKED], [*LOSS, *OF_BUFFERS]])
+@pytest.mark.parametrize("overrides", [LOSS, [*LOSS, *BUFFERED], [*LOSS, *MASKED], ["network.loss=0.03", *OF_BUFFERS]])
 @pytest.mark.parametrize("agent", AGENTS)
 def test_each_message_is_sent_by_a_rule(agent, overrides, tmp_path):
     """Read from the events alone: nothing is sent before it could be, each client has one process, and who is summed
@@ -154,13 +154,17 @@ def test_an_update_that_comes_again_counts_once(tmp_path):
     assert sum(int(row["bytes_up"]) for row in table(folder)) == 40 * len(summed)
 
 
-@pytest.mark.parametrize("overrides", [LOSS, [*LOSS, *BUFFERED], [*LOSS, *MASKED], [*LOSS, *OF_BUFFERS], BUFFERED])
+@pytest.mark.parametrize(
+    "overrides", [LOSS, [*LOSS, *BUFFERED], [*LOSS, *MASKED], ["network.loss=0.03", *OF_BUFFERS], BUFFERED]
+)
 @pytest.mark.parametrize("agent", AGENTS)
 def test_a_kill_at_any_event_leaves_the_same_bytes(agent, overrides, tmp_path):
     scenario = made([*overrides, f"agents.client={agent}"])
     whole = run(scenario, tmp_path / "whole").path
     expected = files(whole)
-    times = sorted({each[key] for each in events(whole) for key in ("time_s", "sent_s", "arrives_s", "end_s") if key in each})
+    times = sorted(
+        {each[key] for each in events(whole) for key in ("time_s", "sent_s", "arrives_s", "end_s") if key in each}
+    )
     last_s = float(table(whole)[-1]["time_s"])
     times = [time_s for time_s in times if time_s < last_s]
     for i in range(0, len(times), max(1, len(times) // repeats(6, len(times)))):
