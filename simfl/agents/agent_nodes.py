@@ -6,7 +6,7 @@ and acknowledgements, have draws of their own.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from typing import Any
 
@@ -42,7 +42,7 @@ class AgentNodes:
 
     def __init__(self, parts: Components[Any], trips: Trips, accounts: RoundAccounts) -> None:
         self.parts, self.trips, self.world, self.accounts = parts, trips, trips.world, accounts
-        self.agents: dict[int, ClientAgent] = {}
+        self.agent_of: Callable[[int], ClientAgent] = parts.agents.client.of_each(parts.clients, parts.streams)
         self.mail: dict[int, deque[Talk]] = {}
         self.runs: dict[int, AgentRun] = {}
         self.memory: dict[int, Arrays] = {}
@@ -53,9 +53,7 @@ class AgentNodes:
 
     def has_own(self, client: int) -> bool:
         """Whether a client has an agent of its own."""
-        if client not in self.agents:
-            self.agents[client] = self.parts.agents.client.agent_of(client, self.parts.streams)
-        return type(self.agents[client]) is not Standard
+        return type(self.agent_of(client)).run is not Standard.run
 
     # -- requests ------------------------------------------------------------------------------------
 
@@ -81,7 +79,7 @@ class AgentNodes:
 
     def _start(self, client: int) -> None:
         memory, first = self.memory.setdefault(client, {}), self.mail[client][0].request.number
-        run = self.runs[client] = AgentRun(self, client, self.agents[client], memory, first, self.world.now)
+        run = self.runs[client] = AgentRun(self, client, self.agent_of(client), memory, first, self.world.now)
         run.process = self.world.spawn(run.live())
 
     def on_end(self, run: AgentRun) -> None:
@@ -251,9 +249,8 @@ class AgentNodes:
         for place, (client, goes_on, first, talk_count, given_count) in enumerate(state["runs"].tolist()):
             own, past = [next(talks) for _ in range(talk_count)], [next(given) for _ in range(given_count)]
             before = under(f"before{place}", state)
-            self.has_own(client)
             began_s = state["began_s"].tolist()[place]
-            run = AgentRun(self, client, self.agents[client], before, first, began_s, own, past, not goes_on)
+            run = AgentRun(self, client, self.agent_of(client), before, first, began_s, own, past, not goes_on)
             self.mail.setdefault(client, deque())
             run.process = self.world.spawn(run.live())
             if goes_on:

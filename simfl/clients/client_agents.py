@@ -1,7 +1,7 @@
 """The family of client agents: what a client does from the arrival of a request to its answer."""
 
 from abc import abstractmethod
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
@@ -40,7 +40,7 @@ class Update(NamedTuple):
 
 
 class Node(Protocol):
-    """The place of a client on the clock. An agent waits for what each method gives, with ``yield``, and gets its value.
+    """The place of a client on the clock. An agent waits with ``yield`` for what a method gives, and gets its value.
 
     Attributes:
         client: its number.
@@ -68,9 +68,9 @@ class Node(Protocol):
     def reply(
         self, request: Request, update: Update, timeout_s: float | None = None, breaks_s: float | None = None
     ) -> Any:
-        """Sends the update. With a timeout it waits for the acknowledgement, a message of no bytes, which may be lost as
-        the update may: True once that has arrived, False if it has not after so many seconds; else it goes on at once
-        with None. If the update has not arrived after ``breaks_s`` seconds, it is lost.
+        """Sends the update. With a timeout it waits for the acknowledgement, a message of no bytes, which may be lost
+        as the update may: True once that has arrived, False if it has not after so many seconds; else it goes on at
+        once with None. If the update has not arrived after ``breaks_s`` seconds, it is lost.
         """
 
     def sleep(self, seconds: float) -> Any:
@@ -90,9 +90,9 @@ class ClientAgent(Plugin, Protocol):
     def run(self, node: Node) -> Generator[Any, Any, None]:
         """What it does; it yields what the node's methods give, and gets their values."""
 
-    def agent_of(self, client: int, streams: Streams) -> "ClientAgent":
-        """The agent of one client: this one, unless clients differ."""
-        return self
+    def of_each(self, clients: int, streams: Streams) -> Callable[[int], "ClientAgent"]:
+        """What gives the agent of each of so many clients: this one, unless they differ."""
+        return lambda client: self
 
     def stays_s(self, clients: int, streams: Streams) -> NDArray[np.float64] | None:
         """From when until when each client takes part, simulated seconds (clients, 2); None = all do always."""
@@ -100,7 +100,7 @@ class ClientAgent(Plugin, Protocol):
 
 
 CLIENT_AGENTS = Registry[ClientAgent](
-    "agents", protocol=ClientAgent, modules=modules_of("simfl.clients.agents", "patient", "dozing")
+    "agents", protocol=ClientAgent, modules=modules_of("simfl.clients.agents", "patient", "dozing", "joining", "mixed")
 )
 
 
@@ -132,5 +132,10 @@ class Agents:
 
     @property
     def all_standard(self) -> bool:
-        """Whether every client does what the standard agent does, and takes part from the beginning to the end."""
+        """Whether certainly every client does what the standard agent does, from the beginning to the end."""
         return type(self.client) is Standard
+
+    @property
+    def all_stay(self) -> bool:
+        """Whether certainly every client takes part from the beginning to the end."""
+        return type(self.client).stays_s is ClientAgent.stays_s

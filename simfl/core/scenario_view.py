@@ -220,6 +220,21 @@ class ChosenLearning(Protocol):
     def external(self) -> tuple[int, ...]: ...
 
 
+class ChosenAgents(Protocol):
+    """The scenario's ``agents``.
+
+    Attributes:
+        all_standard: whether certainly every client does what the standard agent does, from the beginning to the end.
+        all_stay: whether certainly every client takes part from the beginning to the end.
+    """
+
+    @property
+    def all_standard(self) -> bool: ...
+
+    @property
+    def all_stay(self) -> bool: ...
+
+
 class ScenarioView(Protocol):
     """The scenario around a plugin, complete and frozen.
 
@@ -242,6 +257,9 @@ class ScenarioView(Protocol):
 
     @property
     def devices(self) -> ChosenDevices: ...
+
+    @property
+    def agents(self) -> ChosenAgents: ...
 
     @property
     def selection(self) -> ChosenPolicy: ...
@@ -334,15 +352,24 @@ def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:
     return tolerated if setting.secagg.assumes or not can_lose_clients(setting) else min(tolerated, 0)
 
 
+def dropout_rates(setting: ScenarioView) -> NDArray[np.float64] | None:
+    """Long-run probability of being unavailable at a round, (clients,); None = unknown."""
+    if not setting.agents.all_stay:
+        return None
+    return setting.devices.availability.build(setting, Streams(setting.seed)).dropout
+
+
 def never_fails(setting: ScenarioView) -> bool:
-    """Whether certainly no client fails, at work or in a phase, and no message is lost."""
-    return setting.devices.failure.never and not setting.network.loss
+    """Whether certainly no client fails, at work or in a phase, no message is lost, and every client answers."""
+    return setting.devices.failure.never and not setting.network.loss and setting.agents.all_standard
 
 
 def failure_rates(setting: ScenarioView) -> NDArray[np.float64] | None:
     """Probability that each client fails at work, float64 (clients,), independently of all else; None = unknown, also
-    where messages may be lost."""
-    return None if setting.network.loss else setting.devices.failure.rates(setting, Streams(setting.seed))
+    where messages may be lost, and where clients have agents of their own."""
+    if setting.network.loss or not setting.agents.all_standard:
+        return None
+    return setting.devices.failure.rates(setting, Streams(setting.seed))
 
 
 def can_lose_clients(setting: ScenarioView) -> bool:

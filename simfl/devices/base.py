@@ -5,6 +5,7 @@ returns an object that answers for all clients at once.
 """
 
 from abc import abstractmethod
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -167,6 +168,30 @@ class Available(Protocol):
     def restore(self, state: Arrays) -> None:
         """Takes back a :meth:`state`."""
         return None
+
+
+@dataclass
+class Staying(Available):
+    """Those of an availability model who have joined and have not left.
+
+    Args:
+        available: the model.
+        stays_s: from when until when each client takes part, simulated seconds (clients, 2).
+    """
+
+    available: Available
+    stays_s: NDArray[np.float64]
+    dropout: NDArray[np.float64] | None = None
+
+    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+        here = (self.stays_s[:, 0] <= now_s) & (now_s < self.stays_s[:, 1])
+        return self.available.draw(round, now_s) & here
+
+    def state(self) -> Arrays:
+        return self.available.state()
+
+    def restore(self, state: Arrays) -> None:
+        self.available.restore(state)
 
 
 class Computing(Protocol):

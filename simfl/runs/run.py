@@ -70,7 +70,7 @@ def build(scenario: Scenario) -> Components[Rule]:
         clients=n,
         streams=streams,
         links=links,
-        available=devices.availability.build(scenario, streams, links.names),
+        available=_available(scenario, streams, links.names),
         computing=devices.computation.build(scenario, streams),
         failing=devices.failure.build(scenario, streams),
         policy=policy,
@@ -89,6 +89,13 @@ def build(scenario: Scenario) -> Components[Rule]:
         agents=scenario.agents,
         loss=scenario.network.loss,
     )
+
+
+def _available(scenario: Scenario, streams: Streams, names: tuple[str, ...] | None) -> Available:
+    """Who is there when: of those who have joined and not left, who is available."""
+    available = scenario.devices.availability.build(scenario, streams, names)
+    stays_s = scenario.agents.client.stays_s(scenario.clients, streams)
+    return available if stays_s is None else Staying(available, stays_s)
 
 
 def run(

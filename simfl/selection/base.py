@@ -205,7 +205,7 @@ def resolve_mode(policy: Any, setting: ScenarioView) -> Any:
     """The policy with ``mode: auto`` replaced by what it means in the scenario."""
     if policy.mode != "auto":
         return policy
-    return replace(policy, mode="uniform" if setting.devices.availability.equal_rates else "fair")
+    return replace(policy, mode="uniform" if setting.devices.availability.equal_rates and setting.agents.all_stay else "fair")
 
 
 def nobody(unit_size: int) -> Units:

@@ -50,7 +50,7 @@ class BernoulliSelection:
         """
         if self.probability is not None:
             return self
-        dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
+        dropout = dropout_rates(setting)
         if dropout is None:
             raise ScenarioError("probability", "is needed: this availability has no known dropout rates")
         present = float(np.sum(1.0 - np.asarray(dropout)))

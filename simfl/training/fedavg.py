@@ -115,7 +115,7 @@ def _expected_clients(scenario: ScenarioView) -> float:
         raise ScenarioError("denominator", why)
     if policy.inclusion is None:
         return float(policy.k or scenario.clients)
-    dropout = scenario.devices.availability.build(scenario, Streams(scenario.seed)).dropout
+    dropout = dropout_rates(scenario)
     if dropout is None:
         why = "is expected, but this availability has no known dropout rates; give the number of clients expected"
         raise ScenarioError("denominator", why)

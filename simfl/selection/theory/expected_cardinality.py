@@ -51,7 +51,7 @@ def theory(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> J
         result["family_size"] = family.size()
     streams = Streams(setting.seed)
     availability = setting.devices.availability
-    dropout = availability.build(setting, streams).dropout
+    dropout = dropout_rates(setting)
     here = None if dropout is None else _present(dropout, n)
     if here is not None:
         order = streams("assignment").permutation(n) if policy.shuffle else np.arange(n)
@@ -126,7 +126,7 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
         return None
     if not setting.training.keeps_units or not _everybody_counts(setting, samples):
         return None
-    dropout = setting.devices.availability.build(setting, Streams(setting.seed)).dropout
+    dropout = dropout_rates(setting)
     strong, weak = family.guarantee(None if dropout is None else _present(dropout, n))
     if weak > policy.unit_size and not _never_loses_anybody(setting):
         strong, weak = _least_class(family), policy.unit_size

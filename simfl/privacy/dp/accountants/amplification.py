@@ -211,7 +211,7 @@ def _unlike_coins(setting: ScenarioView, instead: str) -> Iterable[str]:
         yield f"{shared[0]}, so that who else was selected decides who is late; set {key}.deadline_s to null"
     if not setting.secagg.sums_whoever_comes:
         yield f"secagg: {setting.secagg.name} fails as a whole where too few come; set secagg to plain"
-    if not devices.availability.timeless:
+    if not (devices.availability.timeless and setting.agents.all_stay):
         yield f"simulated time, which tells who took part, may decide who is available; {instead}"
     if failure_rates(setting) is None:
         yield f"clients do not certainly fail independently of one another; {instead}"
@@ -220,7 +220,7 @@ def _unlike_coins(setting: ScenarioView, instead: str) -> Iterable[str]:
 def _unlike_sets(setting: ScenarioView, instead: str) -> Iterable[str]:
     """Why the sums of a policy that draws k clients are not those of samples of k."""
     rule, devices, streams = setting.training, setting.devices, Streams(setting.seed)
-    dropout, failing = devices.availability.build(setting, streams).dropout, failure_rates(setting)
+    dropout, failing = dropout_rates(setting), failure_rates(setting)
     if dropout is None or failing is None or np.max(dropout) > 0 or np.max(failing) > 0:
         yield f"that needs all clients to be available and none to fail; {instead}"
     if rule.losses is not None and rule.losses.deadline_s is not None:
