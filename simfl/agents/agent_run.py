@@ -49,11 +49,12 @@ class Talk:
         done: whether the work is.
         attempts: answers that were sent.
         sent_s: when the first was, simulated seconds.
+        worked_s: seconds of work until the last pause, or end.
     """
 
     __slots__ = (
         "trip", "request", "work_s", "reply_s", "lives", "size_bytes", "loss", "serial", "left_s", "done", "attempts",
-        "sent_s",
+        "sent_s", "worked_s",
     )  # fmt: skip
 
     def __init__(
@@ -70,6 +71,7 @@ class Talk:
         self.trip, self.request, self.work_s, self.reply_s, self.lives = trip, request, work_s, reply_s, lives
         self.size_bytes, self.loss, self.serial = size_bytes, loss, serial
         self.left_s, self.done, self.attempts, self.sent_s = work_s, False, 0, inf
+        self.worked_s = 0.0
 
 
 class Wait(NamedTuple):
@@ -291,6 +293,7 @@ class AgentRun:
 
     def _worked(self, talk: Talk, seconds: float, is_done: float) -> Update | None:
         self.rest(True)
+        talk.worked_s += seconds
         talk.left_s -= seconds
         talk.done = is_done > 0
         return Update(talk.request) if talk.done else None
@@ -299,6 +302,8 @@ class AgentRun:
         """It works no more."""
         if self.works_on is not None:
             (talk, since_s), self.works_on = self.works_on, None
+            if not completed:
+                talk.worked_s += self.nodes.world.now - since_s
             if not self.is_replay:
                 self.nodes.note_work(talk, self.client, since_s, completed)
 

@@ -6,7 +6,7 @@ is heard of where that was asked; and always after all that arrives at that inst
 """
 
 from collections.abc import Callable
-from math import nextafter
+from math import nan, nextafter
 from typing import Any
 
 import numpy as np
@@ -154,8 +154,13 @@ class Gathering:
         received_s, computed_s, arrives_s = np.array([received, computed, arrives], dtype=np.float64)
         responded = np.array([trip.responded and trip.lives for trip in trips], dtype=bool)
         self.under_way, delays = [], self.delays
-        own = [self.trips.own(trip) is not None for trip in trips]
-        if any(own):
+        own = np.array([nan if self.trips.own(trip) is None else _worked_s(trip) for trip in trips])
+        if not np.isnan(own).all():
             delays = delays._replace(losses=np.array([trip.loss for trip in trips], dtype=np.int64))
         times = self.begins_s, received_s, computed_s, arrives_s
-        self.ended(Exchange(self.request, *times, delays, now, responded, own if any(own) else ()))
+        self.ended(Exchange(self.request, *times, delays, now, responded, None if np.isnan(own).all() else own))
+
+
+def _worked_s(trip: Trip) -> float:
+    """Seconds for which a client with an agent of its own has worked."""
+    return 0.0 if trip.talk is None else float(trip.talk.worked_s)

@@ -27,7 +27,7 @@ from simfl.core.registration.registry import Registry
 from simfl.core.rng import Address
 from simfl.core.types import Arrays, Job, Units, View, prefix_arrays, under
 from simfl.core.validation import checked_type
-from simfl.devices.base import checked_available
+from simfl.devices.base import checked_available, is_told
 from simfl.metrics.participation import Tally
 from simfl.secagg.sessions import PhaseRequest, R, Session, SessionResult
 from simfl.secagg.transcript import Transcript
@@ -149,11 +149,17 @@ class Server(Plugin, ABC, Generic[R_co]):
         if not (parts.follows_messages if request.kind == WORK else parts.client_process):
             done = exchange(request, delays, world.now, until_failure)
             yield world.until(done.ends_s)
-            return done
+            return self._tell_work(done)
         ended = world.event()
         live = Gathering(self.trips, request, number, delays, world.now, ended.succeed, until_failure)
         live.start(self.next_serial)
-        return (yield ended)
+        return self._tell_work((yield ended))
+
+    def _tell_work(self, done: Exchange) -> Exchange:
+        """An exchange has ended; devices that drain hear for how long they have worked."""
+        if done.request.kind == WORK and is_told(self.parts.available):
+            self.parts.available.worked(done.request.to, done.worked_s, self.world.now)
+        return done
 
     def run_session(
         self, session: Session[R], selection_id: int, name: str, units: int | None = None
@@ -342,8 +348,13 @@ def make_server(
         ScenarioError: clients are to be processes, or messages may be lost, and the server does not ask by messages.
     """
     server = server_of(parts.rule)
-    key = "agents.client" if not parts.agents.all_standard else "network.loss" if parts.loss else "agents.engine"
-    if (parts.follows_messages or parts.loss) and not server.asks_agents:
+    reasons = {
+        "agents.client": not parts.agents.all_standard,
+        "network.loss": parts.loss,
+        "agents.engine": parts.follows_messages,
+        "devices.availability": is_told(parts.available),
+    }
+    for key in (key for key, is_so in reasons.items() if is_so and not server.asks_agents):
         why = f"server '{server.name}' does not say asks_agents = True: it may ask clients otherwise than by gather"
         raise ScenarioError(key, f"{why}; leave it out")
     if parts.client_process is not None and parts.sharing is not None and not parts.rule.asynchronous:

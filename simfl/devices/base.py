@@ -161,6 +161,11 @@ class Available(Protocol):
         Called with rising round numbers, none left out; chains keep their last state in :meth:`state`.
         """
 
+    def worked(self, clients: NDArray[np.integer], seconds: NDArray[np.float64], now_s: float) -> None:
+        """Told for how long clients have worked, float64 (n,), when their work has ended, or nobody waits for it any
+        more: at the end of a round, or of a buffered job.
+        """
+
     def state(self) -> Arrays:
         """What later draws depend on besides the round, for checkpoints."""
         return {}
@@ -187,11 +192,24 @@ class Staying(Available):
         here = (self.stays_s[:, 0] <= now_s) & (now_s < self.stays_s[:, 1])
         return self.available.draw(round, now_s) & here
 
+    def worked(self, clients: NDArray[np.integer], seconds: NDArray[np.float64], now_s: float) -> None:
+        if is_told(self.available):
+            self.available.worked(clients, seconds, now_s)
+
     def state(self) -> Arrays:
         return self.available.state()
 
     def restore(self, state: Arrays) -> None:
         self.available.restore(state)
+
+
+def is_told(available: Available) -> bool:
+    """Whether a built availability model reads how long clients have worked: its class derives from
+    :class:`Available` and has a method ``worked`` of its own.
+    """
+    if isinstance(available, Staying):
+        return is_told(available.available)
+    return Available in type(available).__mro__ and type(available).worked is not Available.worked
 
 
 class Computing(Protocol):

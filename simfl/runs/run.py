@@ -13,6 +13,7 @@ from simfl.core.registration.protocol import refuse_altered
 from simfl.core.rng import Streams
 from simfl.core.storage.data_folder import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
+from simfl.devices.base import Available, Staying
 from simfl.network.links import sharing
 from simfl.results.client_updates import UpdateReplay
 from simfl.results.file_names import BEGUN, BESIDE, JOINED, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished

@@ -205,7 +205,8 @@ def resolve_mode(policy: Any, setting: ScenarioView) -> Any:
     """The policy with ``mode: auto`` replaced by what it means in the scenario."""
     if policy.mode != "auto":
         return policy
-    return replace(policy, mode="uniform" if setting.devices.availability.equal_rates and setting.agents.all_stay else "fair")
+    alike = setting.devices.availability.equal_rates and setting.agents.all_stay
+    return replace(policy, mode="uniform" if alike else "fair")
 
 
 def nobody(unit_size: int) -> Units:

@@ -7,8 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from simfl.core.errors import ScenarioError
-from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, dropout_rates
 from simfl.core.types import Units, View
 from simfl.selection.base import POLICIES
 from simfl.selection.units.sizes import Problem, at_most_clients

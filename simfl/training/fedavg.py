@@ -12,8 +12,7 @@ from pydantic import Field
 from simfl.core.columns import LATE, Column
 from simfl.core.errors import ScenarioError, amount
 from simfl.core.registration.protocol import SINCE_LATER
-from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, dropout_rates
 from simfl.training.base import RULES, Losses
 from simfl.training.sgd_rule import SgdRule
 

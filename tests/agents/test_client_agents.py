@@ -11,6 +11,8 @@ import pytest
 import yaml
 
 from simfl.core.errors import SimflError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import dropout_rates, failure_rates, never_fails
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 from tests.agents.test_engines import drawn
@@ -173,6 +175,66 @@ def test_a_kill_at_any_event_leaves_the_same_bytes(agent, overrides, tmp_path):
         assert files(run(scenario, out).path) == expected, times[i]
 
 
+def test_groups_do_what_they_are_told_and_others_are_standard(tmp_path):
+    """Who is named, or drawn by the seed, sends again; all others send once."""
+    groups = "groups: [{agent: again, clients: '0-2, 5'}, {agent: plain_text, share: 0.5}]"
+    calm = ["devices.failure=none", "training.deadline_s=30", "training.rounds=40"]
+    folder = run(made([*LOSS, *calm, f"agents.client={{name: mixed, {groups}}}"]), tmp_path).path
+    sent = Counter()
+    for each in events(folder):
+        if each["event"] == "message" and each["kind"] == "update":
+            sent[each["from"], each["bytes"]] += 1
+    works = Counter(each["client"] for each in events(folder) if each["event"] == "compute")
+    assert {client for client in works if sent[client, 40] > works[client]} == {0, 1, 2, 5}
+    assert all(sent[client, 40] == works[client] for client in (3, 4, 6, 7))
+
+
+@pytest.mark.parametrize("overrides", [[], BUFFERED])
+def test_nobody_takes_part_before_joining_or_after_leaving(overrides, tmp_path):
+    """The joining times are read again from their own stream; standard clients are there to the end."""
+    stays = "" if overrides else ", stays_for_s: 6"
+    agent = f"{{name: joining, joins_s: {{name: uniform, low: 0, high: 8}}{stays}}}"
+    scenario = made([*overrides, "training.rounds=20", f"agents.client={agent}"])
+    folder = run(scenario, tmp_path).path
+    stays_s = scenario.agents.client.stays_s(8, Streams(3))
+    asked = defaultdict(list)
+    for each in events(folder):
+        if each["event"] == "message" and each["kind"] == "model":
+            asked[each["to"]].append(each["sent_s"])
+    assert asked and np.ptp(stays_s[:, 0]) > 3
+    for client, times in asked.items():
+        assert stays_s[client, 0] <= min(times)
+        begins = [each["time_s"] for each in events(folder) if each["event"] == "round_start"]
+        assert any(stays_s[client, 0] <= begin < stays_s[client, 1] for begin in begins) or overrides
+        if not overrides:
+            assert max(times) < stays_s[client, 1]
+    if not overrides:
+        assert int(table(folder)[-1]["skipped"]) > 0  # all have left
+
+
+def test_claims_in_advance_know_nothing_of_own_agents():
+    """Who is lost, how often, and who is available is not known of clients with agents of their own."""
+    calm = ["devices.failure=none", "training.deadline_s=null"]
+    assert never_fails(made(calm)) and failure_rates(made(calm)) is not None and dropout_rates(made(calm)) is not None
+    for agent in ("again", "{name: mixed, groups: [{agent: again, share: 0.1}]}"):
+        scenario = made([*calm, f"agents.client={agent}"])
+        assert not never_fails(scenario) and failure_rates(scenario) is None
+    joins = made([*calm, "agents.client={name: joining, joins_s: 1}"])
+    assert dropout_rates(joins) is None and not never_fails(joins)
+
+
+def test_dozing_clients_are_online_as_often_as_their_means_say(tmp_path):
+    """The share of models that are read at once is the share of time that a client is online."""
+    calm = ["devices.failure=none", "training.deadline_s=200", "training.rounds=300", "devices.computation=0"]
+    agent = "{name: dozing, online_s: 3, offline_s: 1}"
+    folder = run(made([*calm, "clients=200", f"agents.client={agent}"]), tmp_path).path
+    read = {each["job"]: each["start_s"] for each in events(folder) if each["event"] == "compute"}
+    came = [(each["to"], each["arrives_s"]) for each in events(folder) if each.get("kind") == "model"]
+    begun = Counter((job & 0xFFFFFFFF, start_s) for job, start_s in read.items())
+    at_once = sum((client, time_s) in begun for client, time_s in came)
+    assert abs(at_once / len(came) - 0.75) < 4 * (0.75 * 0.25 / len(came)) ** 0.5
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [
@@ -219,6 +281,11 @@ def test_an_agent_without_yield_is_said(tmp_path):
     [
         (["training={name: serverless, rounds: 3}"], "agents.client"),
         (["agents.client={name: patient, attempts: 0}"], "agents.client.attempts"),
+        (["agents.client={name: mixed, groups: [{agent: again}]}"], "agents.client.groups"),
+        (["agents.client={name: mixed, groups: [{agent: again, clients: 3-9}]}"], "there are 8 clients"),
+        (["agents.client={name: mixed, groups: [{agent: again, clients: many}]}"], "groups"),
+        (["agents.client={name: mixed, groups: [{agent: agian, clients: 3-4}]}"], "did you mean 'again'"),
+        (["agents.client={name: joining, joins_s: [1, 2]}"], "joins_s"),
     ],
 )
 def test_what_cannot_be_is_refused_before_the_run(overrides, key):

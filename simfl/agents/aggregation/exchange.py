@@ -25,7 +25,7 @@ A checkpoint needs nothing of an exchange: synchronous servers write checkpoints
 a buffered server's sessions are computed again after a resume, with the same draws, from what is stored of their units.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple
 
@@ -160,7 +160,8 @@ class Exchange:
         delays: of the cohort.
         ends_s: when the server goes on.
         responded: bool (n,): whose answer had arrived then.
-        own: of each client whether it has an agent of its own, which says itself what it does; empty = none has.
+        own_work_s: seconds for which clients with agents of their own have worked, who say themselves what they do; NaN
+            for others, (n,); None = there are none.
     """
 
     request: PhaseRequest
@@ -171,7 +172,7 @@ class Exchange:
     delays: Delays
     ends_s: float
     responded: NDArray[np.bool_]
-    own: Sequence[bool] = ()
+    own_work_s: Floats | None = None
 
     @property
     def bytes_down(self) -> int:
@@ -186,8 +187,19 @@ class Exchange:
     @property
     def bytes_sent_up(self) -> int:
         """Bytes that clients had sent by then, but for those with agents of their own."""
-        usual = ~np.array(self.own, dtype=bool) if self.own else True
-        return int(self.delays.up_bytes[self.sent & usual].sum())
+        return int(self.delays.up_bytes[self.sent & ~self._own].sum())
+
+    @property
+    def _own(self) -> NDArray[np.bool_]:
+        """Who has an agent of its own, bool (n,)."""
+        return np.zeros(len(self.responded), dtype=bool) if self.own_work_s is None else ~np.isnan(self.own_work_s)
+
+    @property
+    def worked_s(self) -> Floats:
+        """Seconds for which each has worked by the end, (n,)."""
+        worked_s = np.maximum(0.0, np.minimum(self.computed_s, self.ends_s) - self.received_s)
+        worked_s[self.delays.losses == REQUEST] = 0.0
+        return worked_s if self.own_work_s is None else np.where(self._own, self.own_work_s, worked_s)
 
     @property
     def has_quorum(self) -> bool:
@@ -223,7 +235,7 @@ class Exchange:
         records: list[tuple[float, JsonObject]] = []
         names = range(len(self.request.to)) if jobs is None else jobs.tolist()
         columns = (self.request.to, self.received_s, self.computed_s, self.arrives_s, *self.delays[3:7])
-        rows = zip(*(column.tolist() for column in columns), names, self.own or [False] * len(names))
+        rows = zip(*(column.tolist() for column in columns), names, self._own.tolist())
         for client, received, computed, arrives, lives, down, up, loss, job, own in rows:
             cancel = (self.ends_s, {"event": "cancel", "time_s": self.ends_s, "client": client})
             cancels = [cancel] if arrives > self.ends_s or loss else []

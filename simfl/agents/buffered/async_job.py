@@ -76,6 +76,13 @@ class AsyncJob(Trip):
         sends = departed and self.lives and self.loss != REQUEST
         return sends and self.begins_s + self.download_s + self.compute_s <= now_s
 
+    def worked_s(self, now_s: float) -> float:
+        """Seconds for which the client has worked by now."""
+        if self.talk is not None:
+            return float(self.talk.worked_s)
+        received_s = self.begins_s + self.download_s
+        return 0.0 if self.loss == REQUEST else max(0.0, min(received_s + self.compute_s, now_s) - received_s)
+
     def on_arrival(self) -> None:
         if self.answered is not None:
             self.answered(self)

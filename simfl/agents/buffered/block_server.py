@@ -29,6 +29,7 @@ from simfl.agents.servers import Server
 from simfl.agents.world import Process
 from simfl.core.rng import Address
 from simfl.core.types import Arrays, Job, JobId, job_ids, prefix_arrays, under
+from simfl.devices.base import is_told
 from simfl.metrics.participation import Tally
 from simfl.results.tables import JobRow
 from simfl.secagg.sessions import SessionResult
@@ -305,7 +306,9 @@ def takes_blocks(parts: Components[Any], traced: bool) -> bool:
     """Whether nothing depends on single events between two aggregations; ``traced``: they are written down."""
     protocol, rule = parts.protocol, parts.rule
     whole = protocol.sums_whoever_comes and not protocol.phases
-    known_before = not parts.message_by_message and rule.deadline_s is None and not parts.jobs_vary
+    known_before = (
+        not (parts.message_by_message or is_told(parts.available)) and rule.deadline_s is None and not parts.jobs_vary
+    )
     return whole and known_before and parts.policy.unit_size == 1 and "seconds" not in parts.policy.reads and not traced
 
 

@@ -17,6 +17,7 @@ from simfl.agents.buffered.live_work import LiveWork
 from simfl.agents.trips import Trips
 from simfl.agents.world import DEADLINES, REFILL, SESSION_ENDS
 from simfl.core.types import Arrays, JobId, prefix_arrays, under
+from simfl.devices.base import is_told
 from simfl.secagg.sessions import PreparedUnits, SessionFailure
 from simfl.training.base import BufferedRule
 
@@ -71,6 +72,9 @@ class Dispatcher:
         """A client no longer works; its slot is free."""
         task.ended_s = self.world.now
         self.free += 1
+        if is_told(self.parts.available) and task.unit.departed:
+            clients, seconds = np.array([task.client]), np.array([task.worked_s(self.world.now)])
+            self.parts.available.worked(clients, seconds, self.world.now)
 
     def release(self, task: AsyncJob) -> None:
         """A job's fate is decided; its client can be selected again."""
@@ -237,7 +241,7 @@ class Dispatcher:
         }
 
     def restore(self, state: Arrays, agents: Arrays) -> None:
-        """Goes back to a :meth:`state`, and to that of clients' own agents; the global model must have been restored."""
+        """Goes back to a :meth:`state`, and to that of clients' agents; the global model must have been restored."""
         self.queries.restore(under("queries", state))
         self.serial = int(state["serial"])
         if queued := state["queue"].tolist():

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from simfl.core.coverage import beside_sums, follows_policy, sent, unstated_weights
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView, can_lose_clients, failure_rates, never_fails
+from simfl.core.scenario_view import ScenarioView, can_lose_clients, dropout_rates, failure_rates, never_fails
 from simfl.selection.base import CanBeAsked, resolved_policy
 from simfl.selection.theory.families import Family
 

@@ -1,4 +1,4 @@
-"""Client agents of a user's: the retrying client, the standard one as own text, one that remembers, and such that err."""
+"""Client agents of a user's: one that sends again, the standard one as text, one that remembers, and such that err."""
 
 from dataclasses import dataclass
 

@@ -21,8 +21,7 @@ from simfl.core.certificate_words import SAMPLED_EPSILON
 from simfl.core.columns import Column
 from simfl.core.coverage import follows_policy
 from simfl.core.errors import MissingError
-from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView, failure_rates, never_fails
+from simfl.core.scenario_view import ScenarioView, dropout_rates, failure_rates, never_fails
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.dp.accountants.zero_out import Delta, departure_cautions, large_delta_cautions, no_noise_cautions
 from simfl.privacy.dp.losses import loss_factors, losses
@@ -219,8 +218,7 @@ def _unlike_coins(setting: ScenarioView, instead: str) -> Iterable[str]:
 
 def _unlike_sets(setting: ScenarioView, instead: str) -> Iterable[str]:
     """Why the sums of a policy that draws k clients are not those of samples of k."""
-    rule, devices, streams = setting.training, setting.devices, Streams(setting.seed)
-    dropout, failing = dropout_rates(setting), failure_rates(setting)
+    rule, dropout, failing = setting.training, dropout_rates(setting), failure_rates(setting)
     if dropout is None or failing is None or np.max(dropout) > 0 or np.max(failing) > 0:
         yield f"that needs all clients to be available and none to fail; {instead}"
     if rule.losses is not None and rule.losses.deadline_s is not None:
