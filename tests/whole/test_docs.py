@@ -116,8 +116,7 @@ def test_the_page_on_plugins_has_a_short_example_of_every_family():
                 found = getattr(import_module(module), name, None)
                 if isinstance(found, Registry) and f"@{name}(" in block:
                     shown.add(found.family)
-    not_run_yet = {"agents"}  # those of plugins are refused
-    assert shown == set(FAMILIES) - not_run_yet and "@figure(" in text
+    assert shown == set(FAMILIES) and "@figure(" in text
 
 
 def test_what_is_not_run_says_why_and_names_what_is_there():
