@@ -218,9 +218,10 @@ def _message(event: JsonObject, tracks: defaultdict[int, _Track]) -> Iterator[Sp
         track.end_span(sent_s)
     if down:
         yield from track.end_wait(sent_s)
-    yield from track.begin_span(
-        _span(MESSAGES.get(kind, kind), client, sent_s, event["arrives_s"], bytes=event["bytes"])
-    )
+    if track.span is not None and track.span["name"].startswith("acknowledgement"):  # perhaps it was not waited for
+        track.end_span(sent_s)
+    name = MESSAGES.get(kind, kind) + (" (lost)" if event.get("lost") else "")
+    yield from track.begin_span(_span(name, client, sent_s, event["arrives_s"], bytes=event["bytes"]))
     if not down and kind != "failure":
         track.since_s = event["arrives_s"]
 

@@ -223,6 +223,18 @@ def test_claims_in_advance_know_nothing_of_own_agents():
     assert dropout_rates(joins) is None and not never_fails(joins)
 
 
+def test_the_timeline_names_what_was_lost(tmp_path):
+    """As many lost messages on it as in the events, and each send of an update."""
+    folder = run(made([*LOSS, "agents.client=again"]), tmp_path, timeline=tmp_path / "t.json").path
+    spans = Counter(span["name"] for span in json.loads((tmp_path / "t.json").read_text())["traceEvents"])
+    seen = Counter((each["kind"], each.get("lost", False)) for each in events(folder) if each["event"] == "message")
+    names = {"update": "upload", "model": "download", "acknowledgement": "acknowledgement"}
+    for (kind, lost), count in seen.items():
+        if kind in names:
+            assert spans[names[kind] + (" (lost)" if lost else "")] == count
+    assert spans["upload (lost)"] > 3
+
+
 def test_dozing_clients_are_online_as_often_as_their_means_say(tmp_path):
     """The share of models that are read at once is the share of time that a client is online."""
     calm = ["devices.failure=none", "training.deadline_s=200", "training.rounds=300", "devices.computation=0"]
