@@ -165,6 +165,7 @@ class Available(Protocol):
         """Told for how long clients have worked, float64 (n,), when their work has ended, or nobody waits for it any
         more: at the end of a round, or of a buffered job.
         """
+        return None
 
     def state(self) -> Arrays:
         """What later draws depend on besides the round, for checkpoints."""

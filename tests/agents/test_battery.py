@@ -51,7 +51,8 @@ def test_levels_recomputed_from_the_events_allow_every_start(agent, overrides, t
 def test_who_works_much_is_asked_less(tmp_path):
     """Batteries that never charge allow each client as many jobs as last."""
     still = ["devices.availability={name: battery, charge_s: 1e9, least: 0.01}", "training.rounds=40",
-             "devices.computation={name: per_sample, seconds: 0.2}", "devices.failure=none", "selection.k=1"]  # fmt: skip
+             "devices.computation={name: per_sample, seconds: 0.2}", "devices.failure=none",
+             "selection.k=1"]  # fmt: skip
     folder = run(made(still), tmp_path).path
     worked = defaultdict(float)
     for each in events(folder):
