@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import count
 from operator import attrgetter
 from typing import Any, ClassVar, Generic
@@ -22,14 +22,14 @@ from simfl.agents.trips import Trips
 from simfl.agents.world import Process, World
 from simfl.core.errors import PluginError, ScenarioError
 from simfl.core.json_data import JsonObject
-from simfl.core.registration.protocol import Plugin, is_foreign
+from simfl.core.registration.protocol import Plugin, default_of, is_foreign
 from simfl.core.registration.registry import Registry
 from simfl.core.rng import Address
-from simfl.core.types import Arrays, Job, Units, View, prefix_arrays, under
+from simfl.core.types import Arrays, Job, Units, View, job_ids, prefix_arrays, under
 from simfl.core.validation import checked_type
 from simfl.devices.base import checked_available, is_told
 from simfl.metrics.participation import Tally
-from simfl.secagg.sessions import PhaseRequest, R, Session, SessionResult
+from simfl.secagg.sessions import PhaseRequest, PreparedUnits, R, Session, SessionFailure, SessionResult
 from simfl.secagg.transcript import Transcript
 from simfl.selection.asking import ask as ask_policy
 from simfl.training.base import Rule
@@ -60,6 +60,8 @@ class Server(Plugin, ABC, Generic[R_co]):
         counts_unsummed: it notes of every update that is sent what becomes of it, gives every session a number of its
             own, asks clients for nothing else, and who is summed, and when it ends, follows from no update. A server
             has to say so: else guarantees are 1, and epsilons infinite.
+        reads: keys of ``training`` that only a server can obey, and this one does, of :data:`OBEYED`; others are
+            refused. A class of a plugin says so itself, also where it derives from one that does.
         asks_agents: it asks clients by :meth:`gather` and :meth:`run_session` only, so that they can be processes. A
             server has to say so: else ``agents.engine: processes`` is refused.
     """
@@ -67,6 +69,7 @@ class Server(Plugin, ABC, Generic[R_co]):
     follows_policy: ClassVar[bool] = False
     counts_unsummed: ClassVar[bool] = False
     asks_agents: ClassVar[bool] = False
+    reads: ClassVar[frozenset[str]] = frozenset()
 
     parts: Components[R_co]
     world: World
@@ -136,7 +139,7 @@ class Server(Plugin, ABC, Generic[R_co]):
     def gather(
         self, request: PhaseRequest, number: int, stream: str = "", until_failure: bool = False
     ) -> Process[Exchange]:
-        """Sends each of a cohort a request and waits for the answers.
+        """Sends each of a cohort a request and waits for the answers, which count for the round.
 
         Args:
             request: what is asked of whom, and how long it is waited for.
@@ -149,15 +152,17 @@ class Server(Plugin, ABC, Generic[R_co]):
         if not (parts.follows_messages if request.kind == WORK else parts.client_process):
             done = exchange(request, delays, world.now, until_failure)
             yield world.until(done.ends_s)
-            return self._tell_work(done)
+            return self._account(done, number)
         ended = world.event()
         live = Gathering(self.trips, request, number, delays, world.now, ended.succeed, until_failure)
         live.start(self.next_serial)
-        return self._tell_work((yield ended))
+        return self._account((yield ended), number)
 
-    def _tell_work(self, done: Exchange) -> Exchange:
+    def _account(self, done: Exchange, number: int) -> Exchange:
         """An exchange has ended; devices that drain hear for how long they have worked."""
-        if done.request.kind == WORK and is_told(self.parts.available):
+        is_work = done.request.kind == WORK
+        self.accounts.add_exchange(done, job_ids(number, done.request.to) if is_work and number >= 0 else None)
+        if is_work and is_told(self.parts.available):
             self.parts.available.worked(done.request.to, done.worked_s, self.world.now)
         return done
 
@@ -177,6 +182,22 @@ class Server(Plugin, ABC, Generic[R_co]):
             completed = yield ended
         self.accounts.add_session(completed, self.global_model.version)
         return completed
+
+    def prepare(self, t: int, units: Units) -> Process[PreparedUnits | SessionFailure]:
+        """Has the protocol prepare the sum of a round's units, before models go to those that it keeps."""
+        session = self.parts.protocol.prepare(self.parts.cohort(t, units, t), self.parts.streams)
+        return (yield from self.run_session(session, t, "prepare", len(units))).result
+
+    def recover(
+        self, t: int, units: Units, arrived: NDArray[np.bool_], prepared: PreparedUnits
+    ) -> Process[SessionResult | SessionFailure]:
+        """Has the protocol recover the sum of a round's units, of the updates that have ``arrived``, bool (n, size)."""
+        cohort = self.parts.cohort(t, units, t)
+        session = self.parts.protocol.recover(cohort, arrived, [prepared.secret], self.parts.streams)
+        recovery = yield from self.run_session(session, t, "recover", len(units))
+        if self.accounts.transcripts:
+            self.accounts.end_transcript(recovery, units.shape[1])
+        return recovery.result
 
     def aggregate(
         self,
@@ -338,6 +359,22 @@ def server_of(rule: Rule) -> type[Server[Any]]:
         ) from None
 
 
+OBEYED = ("deadline_s", "quorum", "on_failure")
+"""Keys of training rules that do nothing unless the server obeys them."""
+
+
+def _refuse_unread(server: type[Server[Any]], rule: Rule) -> None:
+    """
+    Raises:
+        ScenarioError: the rule has a key that its server does not obey, other than by default.
+    """
+    reads = vars(server).get("reads", frozenset()) if is_foreign(server) else server.reads
+    for field in fields(rule):
+        if field.name in OBEYED and field.name not in reads and getattr(rule, field.name) != default_of(field):
+            why = f"server '{server.name}' does not read it; leave it out, or list it in the server's `reads`"
+            raise ScenarioError(f"training.{field.name}", why)
+
+
 def make_server(
     parts: Components[Any], world: World, on_round: Callable[[RoundResult], None], log: Log | None = None
 ) -> Server[Any]:
@@ -345,9 +382,11 @@ def make_server(
 
     Raises:
         PluginError: there is none of the name that the rule gives.
-        ScenarioError: clients are to be processes, or messages may be lost, and the server does not ask by messages.
+        ScenarioError: the server does not obey what the scenario asks for: a key of its rule, clients that are
+            processes or have agents of their own, messages that may be lost, devices that drain.
     """
     server = server_of(parts.rule)
+    _refuse_unread(server, parts.rule)
     reasons = {
         "agents.client": not parts.agents.all_standard,
         "network.loss": parts.loss,

@@ -14,7 +14,7 @@ from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
-from simfl.core.types import SERVER, Job, Units, job_ids
+from simfl.core.types import SERVER, Job, Units
 from simfl.devices.base import checked_durations_s
 from simfl.results.tables import PhaseRow
 from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, SessionFailure, SessionResult
@@ -36,6 +36,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
     """
 
     asks_agents = counts_unsummed = follows_policy = True
+    reads = frozenset({"deadline_s", "quorum", "on_failure"})
 
     def start(self) -> None:
         """Nobody holds the model."""
@@ -59,11 +60,9 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         where = Address(-1, everybody, parts.clients)
         request = work(parts, everybody, where, alone.sizes)._replace(up_bytes=parts.whole_bytes(alone.sizes.up_bytes))
         training = yield from self.gather(request, -1)
-        self.accounts.add_exchange(training)
         responded = everybody[training.responded]
         request = PhaseRequest("choose", responded, training.bytes_up, SCORE_BYTES * len(responded))
-        choice = yield from self.gather(request, -1, "/choose")
-        self.accounts.add_exchange(choice)
+        yield from self.gather(request, -1, "/choose")
         if (best := alone.best(training.responded)) is not None:
             self.global_model.begin_with(alone.start_from(best))
 
@@ -123,7 +122,6 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             deadline_s=parts.rule.deadline_s,
         )
         asking = yield from self.gather(request, t, f"/{ASK}")
-        self.accounts.add_exchange(asking)
         self.accounts.costs.clear_bytes += asking.bytes_down + asking.bytes_up
         self.accounts.phases.append(asking.phase(t))
         return clients[asking.responded]
@@ -133,10 +131,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         parts, rule, costs = self.parts, self.parts.rule, self.accounts.costs
         whole = units.reshape(-1, 1) if rule.on_failure == "partial" else units
         cohort = parts.cohort(t, whole, t)
-        preparation = yield from self.run_session(
-            parts.protocol.prepare(cohort, parts.streams), t, "prepare", len(whole)
-        )
-        prepared = preparation.result
+        prepared = yield from self.prepare(t, whole)
         if isinstance(prepared, SessionFailure):
             costs.failed += whole.size
             return prepared, []
@@ -152,12 +147,10 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             self.note("refused", round=t)
             self._say_tolerated(t, cohort, on_its_way)
             return SessionFailure("the selection policy refuses the sum", {REFUSED.name: 1}), jobs
-        session = parts.protocol.recover(cohort, arrived.reshape(whole.shape), [prepared.secret], parts.streams)
-        recovery = yield from self.run_session(session, t, "recover", len(whole))
-        self.accounts.end_transcript(recovery, whole.shape[1])
-        if isinstance(recovery.result, SessionFailure) and on_its_way and not parts.protocol.opens_last:
+        result = yield from self.recover(t, whole, arrived.reshape(whole.shape), prepared)
+        if isinstance(result, SessionFailure) and on_its_way and not parts.protocol.opens_last:
             self._say_tolerated(t, cohort, on_its_way)
-        return recovery.result, jobs
+        return result, jobs
 
     def _say_tolerated(self, t: int, cohort: Cohort, on_its_way: bool) -> None:
         """A round whose protocol is not asked for the sum of what has arrived, or could not give it: whom it tolerates
@@ -202,7 +195,6 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             unit=units.shape[1],
         )
         work_done = yield from self.gather(request, t, until_failure=rule.on_failure == "abort")
-        self.accounts.add_exchange(work_done, job_ids(t, clients))
         durations_s = work_done.arrives_s - work_done.begins_s
         self.global_model.records.add_durations(clients[work_done.responded], durations_s[work_done.responded])
         clear = (sizes.down_bytes, parts.clear_bytes(sizes.up_bytes))

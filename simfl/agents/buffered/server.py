@@ -60,6 +60,7 @@ class BufferedServer(Server[BufferedRule]):
     """
 
     asks_agents = counts_unsummed = follows_policy = True
+    reads = frozenset({"deadline_s", "quorum", "on_failure"})
 
     @classmethod
     def class_for(cls, parts: Components[Any], log: Log | None) -> type[Server[Any]]:
