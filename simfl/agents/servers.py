@@ -375,10 +375,8 @@ def _refuse_unread(server: type[Server[Any]], rule: Rule) -> None:
             raise ScenarioError(f"training.{field.name}", why)
 
 
-def make_server(
-    parts: Components[Any], world: World, on_round: Callable[[RoundResult], None], log: Log | None = None
-) -> Server[Any]:
-    """The server of the parts' training rule; arguments as for :class:`Server`.
+def server_for(parts: Components[Any]) -> type[Server[Any]]:
+    """The server of a built scenario.
 
     Raises:
         PluginError: there is none of the name that the rule gives.
@@ -401,4 +399,13 @@ def make_server(
         raise ScenarioError("agents.engine", f"{why}; use auto or arrays")
     if not parts.agents.all_standard and parts.sharing is not None:
         raise ScenarioError("agents.client", "clients with agents of their own share no links yet; use standard")
-    return server.class_for(parts, log)(parts, world, on_round, log)
+    return server
+
+
+def make_server(
+    parts: Components[Any], world: World, on_round: Callable[[RoundResult], None], log: Log | None = None
+) -> Server[Any]:
+    """The server of the parts' training rule, if :func:`server_for` has nothing against it; arguments as for
+    :class:`Server`.
+    """
+    return server_for(parts).class_for(parts, log)(parts, world, on_round, log)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from simfl.agents import Components
+from simfl.agents import Components, server_for
 from simfl.core.errors import BusyError, IntegrityError, ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import refuse_altered
@@ -143,6 +143,7 @@ def run(
         begins = phase or (lambda name, done: None)
         begins("building", 0)
         parts = build(scenario)
+        server_for(parts)  # or it is refused before anything is written
         make_folder(folder, out)
         with file_lock(folder / LOCK, f"{folder}: another process is running this run"):
             finished = None if force else _complete(folder, scenario, events)  # by now, by another process
