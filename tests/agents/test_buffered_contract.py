@@ -8,6 +8,7 @@ import pytest
 
 from simfl.agents import SERVERS, Components
 from simfl.agents.world import World
+from simfl.clients.client_agents import Agents
 from simfl.core.distributions import HalfNormal
 from simfl.core.rng import Streams
 from simfl.devices.computation import RandomTime
@@ -53,7 +54,9 @@ class Watched(Blind):
 
 def play(name, sizes, rule, seed=0):
     streams = Streams(seed)
-    scenario = SimpleNamespace(clients=N, seed=seed, devices=SimpleNamespace(availability=Bernoulli(0.2)))
+    scenario = SimpleNamespace(
+        clients=N, seed=seed, agents=Agents(), devices=SimpleNamespace(availability=Bernoulli(0.2))
+    )
     policy = POLICIES[name](**sizes)
     policy = policy.resolve(scenario)
     if policy.asks:

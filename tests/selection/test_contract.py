@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simfl.clients.client_agents import Agents
 from simfl.core.types import View
 from simfl.selection import POLICIES
 from simfl.selection.asking import check_units, shuffle_clients
@@ -21,7 +22,11 @@ def scenario(clients=N, equal=True, dropout=0.0, selection=None, seed=0, **built
     built = SimpleNamespace(dropout=None if dropout is None else np.broadcast_to(dropout, clients), **built)
     availability = SimpleNamespace(equal_rates=equal, build=lambda scenario, streams: built)
     return SimpleNamespace(
-        clients=clients, seed=seed, selection=selection, devices=SimpleNamespace(availability=availability)
+        clients=clients,
+        seed=seed,
+        agents=Agents(),
+        selection=selection,
+        devices=SimpleNamespace(availability=availability),
     )
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from simfl.cli import simfl
+from simfl.clients.client_agents import Agents
 from simfl.compression import COMPRESSIONS
 from simfl.core.rng import Streams
 from simfl.core.types import View
@@ -251,6 +252,7 @@ def fake(selection, clients, dropout, seed=0, independent=True):
         seed=seed,
         devices=devices,
         network=SimpleNamespace(loss=0.0),
+        agents=Agents(),
         training=training,
         secagg=secagg,
         learning=learning,
