@@ -153,6 +153,9 @@ class FedBuff(SgdRule):
             name = self.aggregate.name
             why = f"is {self.staleness.name}, but {name} counts every update once; use constant"
             problems.append(("staleness", why))
+        if self.deadline_s is not None and not self.arrivals.clocked:
+            why = f"has no effect, as arrivals: {self.arrivals.name} has no clock; leave it out"
+            problems.append(("deadline_s", why))
         if scenario.secagg.joint:
             why = (
                 f"clients come and go one by one, but secagg: {scenario.secagg.name} needs one cohort from its first "

@@ -110,7 +110,7 @@ class UniformStaleness:
     """No clock: every update of aggregation t has a staleness drawn uniformly from 0 ... min(max, t).
 
     The setting of "Secure Aggregation for Buffered Asynchronous FL" (arXiv 2110.02177, section 6). Network,
-    computation times, deadlines and the rule's concurrency have no effect; availability and failures have.
+    computation times and the rule's concurrency have no effect; availability and failures have. Deadlines are refused.
     """
 
     server: ClassVar[str] = "drawn"
