@@ -31,7 +31,7 @@ class Charged(Available):
         self.since_s = now_s
         return self.level >= self.battery.least
 
-    def worked(self, clients, seconds, now_s):
+    def on_work(self, clients, seconds, now_s):
         self.draw(0, now_s)
         self.level[clients] = np.maximum(0.0, self.level[clients] - seconds / self.battery.work_s)
 

@@ -12,7 +12,8 @@ from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationRe
 from simfl.agents.buffered.server import BufferedServer
 from simfl.agents.peer_to_peer import PeerToPeerServer
 from simfl.agents.sampled_staleness import SampledStalenessServer
-from simfl.agents.servers import SERVERS, Server, make_server, server_for, server_of
+from simfl.agents.server_choice import make_server, server_for, server_of
+from simfl.agents.servers import SERVERS, Server
 from simfl.agents.synchronous import SynchronousServer
 
 __all__ = [

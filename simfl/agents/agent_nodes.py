@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.agents.agent_run import AgentRun, Talk
+from simfl.agents.agent_run import AgentRun, Assignment
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import ANSWER, REQUEST, computation, message
@@ -22,8 +22,8 @@ from simfl.clients.client_agents import ClientAgent, Request, Standard
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Arrays, JobId, prefix_arrays, under
 
-TALK = ("round", "received_s", "waits_until_s", "work_s", "reply_s", "lives", "size_bytes", "loss", "serial")
-"""Columns of a stored talk, besides the number of its request."""
+ASSIGNMENT = ("round", "received_s", "waits_until_s", "work_s", "reply_s", "lives", "size_bytes", "loss", "serial")
+"""Columns of a stored assignment, besides the number of its request."""
 
 
 class AgentNodes:
@@ -43,7 +43,7 @@ class AgentNodes:
     def __init__(self, parts: Components[Any], trips: Trips, accounts: RoundAccounts) -> None:
         self.parts, self.trips, self.world, self.accounts = parts, trips, trips.world, accounts
         self.agent_of: Callable[[int], ClientAgent] = parts.agents.client.of_each(parts.clients, parts.streams)
-        self.mail: dict[int, deque[Talk]] = {}
+        self.mail: dict[int, deque[Assignment]] = {}
         self.runs: dict[int, AgentRun] = {}
         self.memory: dict[int, Arrays] = {}
         self.ended: list[AgentRun] = []  # of which an answer may be on its way
@@ -69,8 +69,8 @@ class AgentNodes:
         until_s = None if deadline_s is None else trip.begins_s + deadline_s
         request = Request("server", trip.version, trip.number, now_s, until_s)
         about = trip.compute_s, trip.reply_s, trip.lives, trip.up_bytes, trip.loss, trip.serial
-        talk = trip.talk = Talk(trip, request, *about)
-        self.mail.setdefault(client, deque()).append(talk)
+        assignment = trip.assignment = Assignment(trip, request, *about)
+        self.mail.setdefault(client, deque()).append(assignment)
         run = self.runs.get(client)
         if run is None:
             self._start(client)
@@ -84,10 +84,10 @@ class AgentNodes:
 
     def on_end(self, run: AgentRun) -> None:
         """An agent has ended; it begins again if a request waits."""
-        if not run.talks:
+        if not run.assignments:
             raise run.error("ends without receiving the request that has started it")
-        for talk in run.talks:
-            if talk.trip is not None and not talk.attempts and talk.request.waits_until_s is None:
+        for assignment in run.assignments:
+            if assignment.trip is not None and not assignment.attempts and assignment.request.waits_until_s is None:
                 why = "ends without an answer, and no deadline says how long the server waits; give training.deadline_s"
                 raise run.error(why)
         del self.runs[run.client]
@@ -97,7 +97,9 @@ class AgentNodes:
             self._start(run.client)
 
     def _keep(self, run: AgentRun) -> None:
-        self.ended = [each for each in (*self.ended, run) if any(talk.trip is not None for talk in each.talks)]
+        self.ended = [
+            each for each in (*self.ended, run) if any(assignment.trip is not None for assignment in each.assignments)
+        ]
 
     def stop(self, run: AgentRun) -> None:
         """Ends an agent in the middle; it begins again if a request waits."""
@@ -112,24 +114,24 @@ class AgentNodes:
         if client not in self.runs and self.mail[client]:
             self._start(client)
 
-    def cancel(self, talk: Talk, open_end: bool = False) -> None:
+    def cancel(self, assignment: Assignment, open_end: bool = False) -> None:
         """The server no longer waits for an answer: what the client does for it ends; ``open_end``: for the run has."""
-        if talk.trip is None:
+        if assignment.trip is None:
             return
-        client, talk.trip = talk.trip.client, None
+        client, assignment.trip = assignment.trip.client, None
         run = self.runs.get(client)
-        if talk in self.mail.get(client, ()):
-            self.mail[client].remove(talk)
-        elif run is not None and run.talks and run.talks[-1] is talk:
+        if assignment in self.mail.get(client, ()):
+            self.mail[client].remove(assignment)
+        elif run is not None and run.assignments and run.assignments[-1] is assignment:
             run.rest(None if open_end else False)
             self.stop(run)
 
-    def on_death(self, talk: Talk) -> None:
+    def on_death(self, assignment: Assignment) -> None:
         """A client has died in its work; the end of its connection is on its way."""
-        trip, talk.trip = talk.trip, None
+        trip, assignment.trip = assignment.trip, None
         if trip is None:
             return
-        trip.talk = None
+        trip.assignment = None
         self.dead[trip.number] = trip
         received_s = trip.begins_s + trip.download_s
         trip.compute_s = self.world.now - received_s
@@ -141,44 +143,44 @@ class AgentNodes:
 
     # -- answers -------------------------------------------------------------------------------------
 
-    def send(self, run: AgentRun, talk: Talk, acknowledged: bool, breaks_s: float | None) -> float:
+    def send(self, run: AgentRun, assignment: Assignment, acknowledged: bool, breaks_s: float | None) -> float:
         """Sends an answer now; when its acknowledgement arrives, simulated seconds, infinite = never."""
-        attempt, talk.attempts = talk.attempts, talk.attempts + 1
-        up_s, is_lost = self._way(talk, run.client, attempt)
+        attempt, assignment.attempts = assignment.attempts, assignment.attempts + 1
+        up_s, is_lost = self._way(assignment, run.client, attempt)
         is_lost |= breaks_s is not None and up_s > breaks_s
         sent_s, arrives_s = run.now_s, run.now_s + up_s
-        talk.sent_s = min(talk.sent_s, sent_s)
+        assignment.sent_s = min(assignment.sent_s, sent_s)
         if not run.is_replay:
-            self.accounts.costs.bytes_sent_up += talk.size_bytes
+            self.accounts.costs.bytes_sent_up += assignment.size_bytes
             self.accounts.write(
-                message("update", run.client, SERVER, talk.size_bytes, sent_s, arrives_s, bool(is_lost))
+                message("update", run.client, SERVER, assignment.size_bytes, sent_s, arrives_s, bool(is_lost))
             )
         if is_lost:
             return inf
-        if talk.trip is not None and arrives_s >= self.world.now:
-            self.world.at(arrives_s, self._arrive, talk, ARRIVALS, talk.serial)
-        return self._acknowledge(run, arrives_s, attempt, talk) if acknowledged else inf
+        if assignment.trip is not None and arrives_s >= self.world.now:
+            self.world.at(arrives_s, self._arrive, assignment, ARRIVALS, assignment.serial)
+        return self._acknowledge(run, arrives_s, attempt, assignment) if acknowledged else inf
 
-    def _way(self, talk: Talk, client: int, attempt: int) -> tuple[float, bool]:
+    def _way(self, assignment: Assignment, client: int, attempt: int) -> tuple[float, bool]:
         """Seconds of an answer's way, and whether it is lost."""
         if not attempt:
-            return talk.reply_s, talk.loss == ANSWER
-        clients, where, leg = self._address(talk, client, f"/attempt/{attempt}")
-        up_s = float(self.parts.links.up_s(clients, talk.size_bytes, where, leg)[0])
-        return up_s, bool(self.parts.are_lost(f"up{leg}", where)[0])
+            return assignment.reply_s, assignment.loss == ANSWER
+        clients, where, purpose = self._address(assignment, client, f"/attempt/{attempt}")
+        up_s = float(self.parts.links.up_s(clients, assignment.size_bytes, where, purpose)[0])
+        return up_s, bool(self.parts.are_lost(f"up{purpose}", where)[0])
 
-    def _acknowledge(self, run: AgentRun, arrives_s: float, attempt: int, talk: Talk) -> float:
-        clients, where, leg = self._address(talk, run.client, f"/acknowledgement/{attempt}")
-        heard_s = arrives_s + float(self.parts.links.down_s(clients, 0, where, leg)[0])
-        is_lost = bool(self.parts.are_lost(f"down{leg}", where)[0])
+    def _acknowledge(self, run: AgentRun, arrives_s: float, attempt: int, assignment: Assignment) -> float:
+        clients, where, purpose = self._address(assignment, run.client, f"/acknowledgement/{attempt}")
+        heard_s = arrives_s + float(self.parts.links.down_s(clients, 0, where, purpose)[0])
+        is_lost = bool(self.parts.are_lost(f"down{purpose}", where)[0])
         if not run.is_replay and self.accounts.log is not None:
             self._expect((arrives_s, run.client, heard_s, is_lost))
         return inf if is_lost else heard_s
 
-    def _address(self, talk: Talk, client: int, leg: str) -> tuple[Any, Address, str]:
+    def _address(self, assignment: Assignment, client: int, purpose: str) -> tuple[Any, Address, str]:
         """Where what is drawn for one message lies, which nobody else draws."""
-        where = Address(JobId(talk.request.number).selection, np.zeros(1, dtype=np.int64), 1)
-        return np.array([client], dtype=np.int32), where, f"{leg}/{client}"
+        where = Address(JobId(assignment.request.number).selection, np.zeros(1, dtype=np.int64), 1)
+        return np.array([client], dtype=np.int32), where, f"{purpose}/{client}"
 
     def _expect(self, acknowledgement: tuple[float, ...]) -> None:
         place = max(self.acknowledgements, default=0) + 1
@@ -189,21 +191,21 @@ class AgentNodes:
         sent_s, client, heard_s, is_lost = self.acknowledgements.pop(place)
         self.accounts.write(message("acknowledgement", SERVER, int(client), 0, sent_s, heard_s, bool(is_lost)))
 
-    def _arrive(self, talk: Talk) -> None:
+    def _arrive(self, assignment: Assignment) -> None:
         """An answer arrives; the first of a request counts."""
-        trip, talk.trip = talk.trip, None
+        trip, assignment.trip = assignment.trip, None
         if trip is not None:
             now_s = self.world.now
-            trip.compute_s, trip.reply_s = talk.sent_s - talk.request.received_s, now_s - talk.sent_s
+            trip.compute_s, trip.reply_s = assignment.sent_s - assignment.request.received_s, now_s - assignment.sent_s
             trip.arrives_s, trip.loss = now_s, 0
             trip.stage = OVER
             trip.on_arrival()
 
-    def note_work(self, talk: Talk, client: int, since_s: float, completed: bool | None) -> None:
+    def note_work(self, assignment: Assignment, client: int, since_s: float, completed: bool | None) -> None:
         """Writes what a client has worked, unless it was stopped when it began."""
         if not completed and since_s == self.world.now:
             return
-        self.accounts.write(computation(talk.request.number, client, since_s, self.world.now, completed))
+        self.accounts.write(computation(assignment.request.number, client, since_s, self.world.now, completed))
 
     def _on_stall(self) -> None:
         """
@@ -217,18 +219,18 @@ class AgentNodes:
 
     def state(self) -> Arrays:
         """All that goes on, as named arrays."""
-        ended = [run for run in self.ended if any(talk.trip is not None for talk in run.talks)]
+        ended = [run for run in self.ended if any(assignment.trip is not None for assignment in run.assignments)]
         runs = [*self.runs.values(), *ended]
-        letters = [talk for waiting in self.mail.values() for talk in waiting]
-        talks = [*(talk for run in runs for talk in run.talks), *letters]
-        given = [pair for run in runs for pair in run.given]
+        letters = [assignment for waiting in self.mail.values() for assignment in waiting]
+        assignments = [*(assignment for run in runs for assignment in run.assignments), *letters]
+        ends = [pair for run in runs for pair in run.ends]
         state = {
-            "runs": np.array([(run.client, not run.has_ended, run.first, len(run.talks), len(run.given))
+            "runs": np.array([(run.client, not run.has_ended, run.first, len(run.assignments), len(run.ends))
                               for run in runs], dtype=np.int64).reshape(-1, 5),
             "began_s": np.array([run.began_s for run in runs], dtype=np.float64),
-            "given": np.array(given, dtype=np.float64).reshape(-1, 2),
-            "numbers": np.array([talk.request.number for talk in talks], dtype=np.int64),
-            "talks": np.array([_row(talk) for talk in talks], dtype=np.float64).reshape(-1, len(TALK)),
+            "ends": np.array(ends, dtype=np.float64).reshape(-1, 2),
+            "numbers": np.array([assignment.request.number for assignment in assignments], dtype=np.int64),
+            "assignments": np.array(list(map(_row, assignments)), dtype=np.float64).reshape(-1, len(ASSIGNMENT)),
             "dead": np.array([number for number, trip in self.dead.items() if trip.stage == ARRIVES], dtype=np.int64),
             "acknowledgements": np.array(list(self.acknowledgements.values()), dtype=np.float64).reshape(-1, 4),
         }  # fmt: skip
@@ -240,39 +242,45 @@ class AgentNodes:
 
     def restore(self, state: Arrays, trips: Mapping[int, Trip]) -> None:
         """Goes back to a :meth:`state`; ``trips`` are those for which the server waits, by number."""
-        rows = zip(state["numbers"].tolist(), state["talks"].tolist(), strict=True)
-        talks = iter([_talk(number, row, trips.get(number)) for number, row in rows])
-        given = iter([(time_s, number) for time_s, number in state["given"].tolist()])
+        rows = zip(state["numbers"].tolist(), state["assignments"].tolist(), strict=True)
+        assignments = iter([_assignment(number, row, trips.get(number)) for number, row in rows])
+        ends = iter([(time_s, number) for time_s, number in state["ends"].tolist()])
         names = {name.partition("/")[0] for name in state if name.startswith("memory")}
         self.memory = {int(name.removeprefix("memory")): under(name, state) for name in names}
         self.dead = {number: trips[number] for number in state["dead"].tolist()}
         for place, (client, goes_on, first, talk_count, given_count) in enumerate(state["runs"].tolist()):
-            own, past = [next(talks) for _ in range(talk_count)], [next(given) for _ in range(given_count)]
+            mine, past = [next(assignments) for _ in range(talk_count)], [next(ends) for _ in range(given_count)]
             before = under(f"before{place}", state)
             began_s = state["began_s"].tolist()[place]
-            run = AgentRun(self, client, self.agent_of(client), before, first, began_s, own, past, not goes_on)
+            run = AgentRun(self, client, self.agent_of(client), before, first, began_s, mine, past, not goes_on)
             self.mail.setdefault(client, deque())
             run.process = self.world.spawn(run.live())
             if goes_on:
                 self.memory[client], self.runs[client] = run.memory, run
             else:
                 self.ended.append(run)
-        for talk in talks:
-            self.mail.setdefault(JobId(talk.request.number).client, deque()).append(talk)
+        for assignment in assignments:
+            self.mail.setdefault(JobId(assignment.request.number).client, deque()).append(assignment)
         for each in state["acknowledgements"].tolist():
             self._expect(tuple(each))
 
 
-def _row(talk: Talk) -> tuple[float, ...]:
-    request, until_s = talk.request, talk.request.waits_until_s
-    about = request.round, request.received_s, inf if until_s is None else until_s, talk.work_s, talk.reply_s
-    return (*about, talk.lives, talk.size_bytes, talk.loss, talk.serial)
+def _row(assignment: Assignment) -> tuple[float, ...]:
+    request, until_s = assignment.request, assignment.request.waits_until_s
+    about = (
+        request.round,
+        request.received_s,
+        inf if until_s is None else until_s,
+        assignment.work_s,
+        assignment.reply_s,
+    )
+    return (*about, assignment.lives, assignment.size_bytes, assignment.loss, assignment.serial)
 
 
-def _talk(number: int, row: list[float], trip: Trip | None) -> Talk:
+def _assignment(number: int, row: list[float], trip: Trip | None) -> Assignment:
     round, received_s, until_s, work_s, reply_s, lives, size_bytes, loss, serial = row
     request = Request("server", int(round), number, received_s, None if until_s == inf else until_s)
-    talk = Talk(trip, request, work_s, reply_s, bool(lives), int(size_bytes), int(loss), int(serial))
+    assignment = Assignment(trip, request, work_s, reply_s, bool(lives), int(size_bytes), int(loss), int(serial))
     if trip is not None:
-        trip.talk = talk
-    return talk
+        trip.assignment = assignment
+    return assignment

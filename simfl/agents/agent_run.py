@@ -31,7 +31,7 @@ class AgentError(SimflError):
     """An agent did what none can do (exit 2)."""
 
 
-class Talk:
+class Assignment:
     """A request to a client with an agent of its own, and its answers.
 
     Args:
@@ -95,15 +95,15 @@ class AgentRun:
         agent: what it does.
         memory: of the client.
         first: the number of the request that starts it.
-        talks: the requests that it has got, where it is played again.
+        assignments: the requests that it has got, where it is played again.
         past: times and numbers with which its waits have ended, in the order of the waits.
         began_s: when it began, simulated seconds.
         has_ended: it is played again for its answers on their way only.
 
     Attributes:
-        given: times and numbers with which its waits have ended.
+        ends: times and numbers with which its waits have ended.
         is_replay: what it does has been done before.
-        works_on: the talk for which it works now, and since when.
+        works_on: the assignment for which it works now, and since when.
         mail: what it waits for, if that is a request.
     """
 
@@ -115,7 +115,7 @@ class AgentRun:
         memory: Arrays,
         first: int,
         began_s: float,
-        talks: Sequence[Talk] = (),
+        assignments: Sequence[Assignment] = (),
         past: Sequence[tuple[float, float]] | None = None,
         has_ended: bool = False,
     ) -> None:
@@ -123,12 +123,12 @@ class AgentRun:
         self.nodes, self.client, self.agent, self.memory = nodes, client, agent, memory
         self.memory_before, self.first, self.began_s = deepcopy(memory), first, began_s
         self.rng = nodes.parts.streams("agent", first)
-        self.talks, self.given = list(talks), list(past or ())
+        self.assignments, self.ends = list(assignments), list(past or ())
         self.is_replay, self.past = past is not None, deque(past or ())
         self.now_s, self.at_instant = began_s, 0
         self.process: Any = None
-        self.made: Wait | None = None
-        self.works_on: tuple[Talk, float] | None = None
+        self.pending: Wait | None = None
+        self.works_on: tuple[Assignment, float] | None = None
         self.mail: Any = None
 
     # -- what the agent sees -------------------------------------------------------------------------
@@ -145,30 +145,34 @@ class AgentRun:
         self._check("timeout_s", timeout_s)
         return self._make(
             lambda: self._await_mail(timeout_s),
-            lambda place: None if place < 0 else self.talks[int(place)].request,
+            lambda place: None if place < 0 else self.assignments[int(place)].request,
         )
 
     def train(self, request: Request, at_most_s: float | None = None, anew: bool = False) -> Wait:
         """See :class:`simfl.clients.client_agents.Node`."""
-        talk = self._talk(request)
+        assignment = self._assignment(request)
         self._check("at_most_s", at_most_s)
-        if talk.done:
+        if assignment.done:
             raise self.error("trains a request twice")
         if anew:
-            talk.left_s = talk.work_s
-        seconds = talk.left_s if at_most_s is None else min(talk.left_s, float(at_most_s))
-        return self._make(lambda: self._work(talk, seconds), lambda is_done: self._worked(talk, seconds, is_done))
+            assignment.left_s = assignment.work_s
+        seconds = assignment.left_s if at_most_s is None else min(assignment.left_s, float(at_most_s))
+        return self._make(
+            lambda: self._work(assignment, seconds), lambda is_done: self._end_work(assignment, seconds, is_done)
+        )
 
     def reply(
         self, request: Request, update: Update, timeout_s: float | None = None, breaks_s: float | None = None
     ) -> Wait:
         """See :class:`simfl.clients.client_agents.Node`."""
-        talk = self._talk(request)
+        assignment = self._assignment(request)
         self._check("timeout_s", timeout_s)
         self._check("breaks_s", breaks_s)
-        if not (talk.done and isinstance(update, Update) and update.request is talk.request):
+        if not (assignment.done and isinstance(update, Update) and update.request is assignment.request):
             raise self.error("replies with what is not the update of that request; train gives that")
-        return self._make(lambda: self._send(talk, timeout_s, breaks_s), lambda heard: None if heard < 0 else heard > 0)
+        return self._make(
+            lambda: self._send(assignment, timeout_s, breaks_s), lambda code: None if code < 0 else code > 0
+        )
 
     def sleep(self, seconds: float) -> Wait:
         """See :class:`simfl.clients.client_agents.Node`."""
@@ -176,15 +180,15 @@ class AgentRun:
         return self._make(lambda: self._until(self.now_s + float(seconds), 0.0), lambda _: None)
 
     def _make(self, begin: Callable[[], Any], value: Callable[[float], Any]) -> Wait:
-        if self.made is not None:
+        if self.pending is not None:
             raise self.error("calls a method of its node and does not wait for what it gives; write yield before it")
-        self.made = Wait(begin, value)
-        return self.made
+        self.pending = Wait(begin, value)
+        return self.pending
 
-    def _talk(self, request: object) -> Talk:
-        for talk in self.talks:
-            if talk.request is request:
-                return talk
+    def _assignment(self, request: object) -> Assignment:
+        for assignment in self.assignments:
+            if assignment.request is request:
+                return assignment
         raise self.error("works on what is none of its requests; receive gives these")
 
     def _check(self, name: str, seconds: object) -> None:
@@ -217,7 +221,7 @@ class AgentRun:
                     self.is_replay = False
                     number = yield event
                     self._go_on()
-                    self.given.append((self.now_s, number))
+                    self.ends.append((self.now_s, number))
                 wait = self._next(agent, wait.value(number))
         finally:
             self._close(agent)
@@ -228,18 +232,20 @@ class AgentRun:
     def _next(self, agent: Generator[Any, Any, Any], value: object) -> Wait | None:
         """Lets the agent go on until its next wait; None if it has ended."""
         try:
-            made = agent.send(value)
+            pending = agent.send(value)
         except StopIteration:
-            if self.made is not None:
+            if self.pending is not None:
                 raise self.error("ends before it has waited for what its node gave; write yield before it") from None
             return None
         except SimflError:
             raise
         except Exception as error:
             raise self.error(f"failed: {raised_at(error)}") from error
-        if made is not self.made or self.made is None:
-            raise self.error(f"waits for a {type(made).__name__}, and not for what a method of its node has just given")
-        wait, self.made = self.made, None
+        if pending is not self.pending or self.pending is None:
+            raise self.error(
+                f"waits for a {type(pending).__name__}, and not for what a method of its node has just given"
+            )
+        wait, self.pending = self.pending, None
         return wait
 
     def _go_on(self) -> None:
@@ -280,41 +286,41 @@ class AgentRun:
     def take_mail(self) -> None:
         """The first request that waits goes to the agent, which waits for one."""
         event, self.mail = self.mail, None
-        self.talks.append(self.nodes.mail[self.client].popleft())
-        event.succeed(len(self.talks) - 1.0)
+        self.assignments.append(self.nodes.mail[self.client].popleft())
+        event.succeed(len(self.assignments) - 1.0)
 
-    def _work(self, talk: Talk, seconds: float) -> Any:
-        ends_s, is_done = self.now_s + seconds, seconds == talk.left_s
-        self.works_on = talk, self.now_s
-        if is_done and not talk.lives and not self.past:
-            self.nodes.world.at(ends_s, self._die, talk)
+    def _work(self, assignment: Assignment, seconds: float) -> Any:
+        ends_s, is_done = self.now_s + seconds, seconds == assignment.left_s
+        self.works_on = assignment, self.now_s
+        if is_done and not assignment.lives and not self.past:
+            self.nodes.world.at(ends_s, self._die, assignment)
             return self.nodes.world.event()
         return self._until(ends_s, float(is_done))
 
-    def _worked(self, talk: Talk, seconds: float, is_done: float) -> Update | None:
+    def _end_work(self, assignment: Assignment, seconds: float, is_done: float) -> Update | None:
         self.rest(True)
-        talk.worked_s += seconds
-        talk.left_s -= seconds
-        talk.done = is_done > 0
-        return Update(talk.request) if talk.done else None
+        assignment.worked_s += seconds
+        assignment.left_s -= seconds
+        assignment.done = is_done > 0
+        return Update(assignment.request) if assignment.done else None
 
     def rest(self, completed: bool | None) -> None:
         """It works no more."""
         if self.works_on is not None:
-            (talk, since_s), self.works_on = self.works_on, None
+            (assignment, since_s), self.works_on = self.works_on, None
             if not completed:
-                talk.worked_s += self.nodes.world.now - since_s
+                assignment.worked_s += self.nodes.world.now - since_s
             if not self.is_replay:
-                self.nodes.note_work(talk, self.client, since_s, completed)
+                self.nodes.note_work(assignment, self.client, since_s, completed)
 
-    def _die(self, talk: Talk) -> None:
-        if self.process.is_alive and self.works_on is not None and self.works_on[0] is talk:
+    def _die(self, assignment: Assignment) -> None:
+        if self.process.is_alive and self.works_on is not None and self.works_on[0] is assignment:
             self.rest(False)
             self.nodes.stop(self)
-            self.nodes.on_death(talk)
+            self.nodes.on_death(assignment)
 
-    def _send(self, talk: Talk, timeout_s: float | None, breaks_s: float | None) -> Any:
-        heard_s = self.nodes.send(self, talk, timeout_s is not None, breaks_s)
+    def _send(self, assignment: Assignment, timeout_s: float | None, breaks_s: float | None) -> Any:
+        heard_s = self.nodes.send(self, assignment, timeout_s is not None, breaks_s)
         if timeout_s is None:
             return self._until(self.now_s, -1.0)
         ends_s = self.now_s + float(timeout_s)

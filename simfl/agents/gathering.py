@@ -144,7 +144,7 @@ class Gathering:
         received = [self.begins_s + trip.download_s for trip in trips]
         later_s = nextafter(now, np.inf)
         computed = [
-            at_s + trip.compute_s if trip.talk is None else min(trip.talk.sent_s, later_s)
+            at_s + trip.compute_s if trip.assignment is None else min(trip.assignment.sent_s, later_s)
             for at_s, trip in zip(received, trips, strict=True)
         ]
         arrives = [
@@ -154,13 +154,13 @@ class Gathering:
         received_s, computed_s, arrives_s = np.array([received, computed, arrives], dtype=np.float64)
         responded = np.array([trip.responded and trip.lives for trip in trips], dtype=bool)
         self.under_way, delays = [], self.delays
-        own = np.array([nan if self.trips.own(trip) is None else _worked_s(trip) for trip in trips])
-        if not np.isnan(own).all():
+        work_s = np.array([nan if self.trips.nodes_of(trip) is None else _worked_s(trip) for trip in trips])
+        if not np.isnan(work_s).all():
             delays = delays._replace(losses=np.array([trip.loss for trip in trips], dtype=np.int64))
         times = self.begins_s, received_s, computed_s, arrives_s
-        self.ended(Exchange(self.request, *times, delays, now, responded, None if np.isnan(own).all() else own))
+        self.ended(Exchange(self.request, *times, delays, now, responded, None if np.isnan(work_s).all() else work_s))
 
 
 def _worked_s(trip: Trip) -> float:
     """Seconds for which a client with an agent of its own has worked."""
-    return 0.0 if trip.talk is None else float(trip.talk.worked_s)
+    return 0.0 if trip.assignment is None else float(trip.assignment.worked_s)

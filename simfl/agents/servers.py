@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import count
 from operator import attrgetter
 from typing import Any, ClassVar, Generic
@@ -20,9 +20,9 @@ from simfl.agents.gathering import Gathering
 from simfl.agents.live_session import LiveSession
 from simfl.agents.trips import Trips
 from simfl.agents.world import Process, World
-from simfl.core.errors import PluginError, ScenarioError
+from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
-from simfl.core.registration.protocol import Plugin, default_of, is_foreign
+from simfl.core.registration.protocol import Plugin, is_foreign
 from simfl.core.registration.registry import Registry
 from simfl.core.rng import Address
 from simfl.core.types import Arrays, Job, Units, View, job_ids, prefix_arrays, under
@@ -60,8 +60,9 @@ class Server(Plugin, ABC, Generic[R_co]):
         counts_unsummed: it notes of every update that is sent what becomes of it, gives every session a number of its
             own, asks clients for nothing else, and who is summed, and when it ends, follows from no update. A server
             has to say so: else guarantees are 1, and epsilons infinite.
-        reads: keys of ``training`` that only a server can obey, and this one does, of :data:`OBEYED`; others are
-            refused. A class of a plugin says so itself, also where it derives from one that does.
+        reads: keys of ``training`` that only a server can obey, and this one does, of
+            :data:`simfl.agents.server_choice.OBEYED`; others are refused. A class of a plugin says so itself, also
+            where it derives from one that does.
         asks_agents: it asks clients by :meth:`gather` and :meth:`run_session` only, so that they can be processes. A
             server has to say so: else ``agents.engine: processes`` is refused.
     """
@@ -163,7 +164,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         is_work = done.request.kind == WORK
         self.accounts.add_exchange(done, job_ids(number, done.request.to) if is_work and number >= 0 else None)
         if is_work and is_told(self.parts.available):
-            self.parts.available.worked(done.request.to, done.worked_s, self.world.now)
+            self.parts.available.on_work(done.request.to, done.worked_s, self.world.now)
         return done
 
     def run_session(
@@ -342,70 +343,3 @@ def jobs_in_sum(jobs: list[Job], session: SessionResult, units: Units) -> list[J
 SERVERS = Registry[Server[Rule]](
     "server", promises=("asks_agents", "counts_unsummed", "follows_policy"), protocol=Server
 )
-
-
-def server_of(rule: Rule) -> type[Server[Any]]:
-    """The server that a training rule names.
-
-    Raises:
-        PluginError: there is none of that name.
-    """
-    try:
-        return SERVERS[rule.server]
-    except KeyError:
-        known = ", ".join(name for name, _ in SERVERS.imported_plugins())
-        raise PluginError(
-            f"training '{rule.name}'", f"server is '{rule.server}', and no server has that name ({known})"
-        ) from None
-
-
-OBEYED = ("deadline_s", "quorum", "on_failure")
-"""Keys of training rules that do nothing unless the server obeys them."""
-
-
-def _refuse_unread(server: type[Server[Any]], rule: Rule) -> None:
-    """
-    Raises:
-        ScenarioError: the rule has a key that its server does not obey, other than by default.
-    """
-    reads = vars(server).get("reads", frozenset()) if is_foreign(server) else server.reads
-    for field in fields(rule):
-        if field.name in OBEYED and field.name not in reads and getattr(rule, field.name) != default_of(field):
-            why = f"server '{server.name}' does not read it; leave it out, or list it in the server's `reads`"
-            raise ScenarioError(f"training.{field.name}", why)
-
-
-def server_for(parts: Components[Any]) -> type[Server[Any]]:
-    """The server of a built scenario.
-
-    Raises:
-        PluginError: there is none of the name that the rule gives.
-        ScenarioError: the server does not obey what the scenario asks for: a key of its rule, clients that are
-            processes or have agents of their own, messages that may be lost, devices that drain.
-    """
-    server = server_of(parts.rule)
-    _refuse_unread(server, parts.rule)
-    reasons = {
-        "agents.client": not parts.agents.all_standard,
-        "network.loss": parts.loss,
-        "agents.engine": parts.follows_messages,
-        "devices.availability": is_told(parts.available),
-    }
-    for key in (key for key, is_so in reasons.items() if is_so and not server.asks_agents):
-        why = f"server '{server.name}' does not say asks_agents = True: it may ask clients otherwise than by gather"
-        raise ScenarioError(key, f"{why}; leave it out")
-    if parts.client_process is not None and parts.sharing is not None and not parts.rule.asynchronous:
-        why = "rounds of processes over shared links do not have the same last bits yet"
-        raise ScenarioError("agents.engine", f"{why}; use auto or arrays")
-    if not parts.agents.all_standard and parts.sharing is not None:
-        raise ScenarioError("agents.client", "clients with agents of their own share no links yet; use standard")
-    return server
-
-
-def make_server(
-    parts: Components[Any], world: World, on_round: Callable[[RoundResult], None], log: Log | None = None
-) -> Server[Any]:
-    """The server of the parts' training rule, if :func:`server_for` has nothing against it; arguments as for
-    :class:`Server`.
-    """
-    return server_for(parts).class_for(parts, log)(parts, world, on_round, log)

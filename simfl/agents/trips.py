@@ -51,13 +51,13 @@ class Trip(ABC):
         serial: orders what has been set going, for answers that arrive at the same time.
         stage: how far it is.
         process: the client's, while it is at work.
-        talk: what becomes of it, once it has reached a client with an agent of its own.
+        assignment: what becomes of it, once it has reached a client with an agent of its own.
         deadline_s: seconds that its answer has; None = any time.
     """
 
     __slots__ = (
         "download_s", "compute_s", "reply_s", "lives", "down_bytes", "up_bytes", "loss", "arrives_s", "serial", "stage",
-        "process", "talk", "deadline_s",
+        "process", "assignment", "deadline_s",
     )  # fmt: skip
 
     def __init__(
@@ -76,7 +76,7 @@ class Trip(ABC):
         self.serial = 0
         self.stage = NOT_BEGUN
         self.process: Any = None
-        self.talk: Any = None
+        self.assignment: Any = None
         self.deadline_s: float | None = None
 
     @property
@@ -218,14 +218,14 @@ class Trips:
         self.down = _Direction(None if shared is None else shared.down, DOWN_ENDS)
         self.up = _Direction(None if shared is None else shared.up, UP_ENDS)
 
-    def own(self, trip: Trip) -> "AgentNodes | None":
+    def nodes_of(self, trip: Trip) -> "AgentNodes | None":
         """Who has the agent that gets a trip's request, if it is one of the client's own."""
         nodes = self.nodes
         return nodes if nodes is not None and trip.is_work and nodes.has_own(trip.client) else None
 
     def depart(self, trip: Trip) -> None:
         """The request leaves the server now."""
-        if (nodes := self.own(trip)) is not None:
+        if (nodes := self.nodes_of(trip)) is not None:
             nodes.on_depart(trip)
         way = self.down.way(trip.client)
         if way is None or not trip.down_bytes:
@@ -242,8 +242,8 @@ class Trips:
         stage, trip.stage = trip.stage, OVER
         if trip.process is not None:
             self.world.stop(trip.process)
-        if trip.talk is not None and self.nodes is not None:
-            self.nodes.cancel(trip.talk, open_end)
+        if trip.assignment is not None and self.nodes is not None:
+            self.nodes.cancel(trip.assignment, open_end)
         way = (self.down if stage == ON_LINK_DOWN else self.up).way(trip.client)
         if stage not in (ON_LINK_DOWN, ON_LINK_UP) or way is None:
             return
@@ -263,7 +263,7 @@ class Trips:
         received_s = trip.begins_s + trip.download_s
         if trip.loss == REQUEST:
             return
-        if self.agent is None and self.own(trip) is None:
+        if self.agent is None and self.nodes_of(trip) is None:
             self.send(trip, received_s + trip.compute_s)
         else:
             self.world.at(received_s, self._receive, trip)
@@ -272,7 +272,7 @@ class Trips:
         """The client has the request, and begins to work."""
         if trip.stage != AT_WORK:
             return
-        if (nodes := self.own(trip)) is not None:
+        if (nodes := self.nodes_of(trip)) is not None:
             nodes.receive(trip)
         elif self.agent is not None:
             trip.process = self.world.spawn(self.agent.run(ClientNode(self, trip)))  # type: ignore[arg-type]
@@ -364,10 +364,10 @@ class Trips:
     def resume(self, trip: Trip) -> None:
         """Sets a trip going again that is on no link, from when it began and its durations."""
         received_s, now_s = trip.begins_s + trip.download_s, self.world.now
-        if (nodes := self.own(trip)) is not None:
+        if (nodes := self.nodes_of(trip)) is not None:
             if trip.number in nodes.dead:
                 self.send(trip, received_s + trip.compute_s)
-            elif trip.talk is None:
+            elif trip.assignment is None:
                 self._on_download(trip)
         elif self.agent is None or received_s > now_s or trip.loss == REQUEST:
             self._on_download(trip)

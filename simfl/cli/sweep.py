@@ -85,7 +85,7 @@ def read_request(
     replications: int | None,
     plugins: tuple[Path, ...],
 ) -> Any:
-    """The :class:`simfl.experiments.sweep.sweep_file.Request` of a command line."""
+    """The :class:`simfl.experiments.sweep.sweep_file.SweepRequest` of a command line."""
     from simfl.experiments.sweep.grid import cases_of_texts, parse
     from simfl.experiments.sweep.sweep_file import request
 

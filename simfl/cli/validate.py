@@ -194,7 +194,7 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
         attempt(lambda: build(scenario))
         return preflight
     if not type(scenario.training).__module__.startswith("simfl."):  # simfl's own rules name servers that are there
-        from simfl.agents.servers import server_of
+        from simfl.agents.server_choice import server_of
 
         attempt(lambda: server_of(scenario.training))
     from simfl.runs.client_links import build_links

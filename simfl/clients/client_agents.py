@@ -100,7 +100,9 @@ class ClientAgent(Plugin, Protocol):
 
 
 CLIENT_AGENTS = Registry[ClientAgent](
-    "agents", protocol=ClientAgent, modules=modules_of("simfl.clients.agents", "patient", "dozing", "joining", "mixed")
+    "agents",
+    protocol=ClientAgent,
+    modules=modules_of("simfl.clients.behaviours", "patient", "dozing", "joining", "mixed"),
 )
 
 

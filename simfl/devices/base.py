@@ -4,7 +4,7 @@ Each part has a YAML choice (a frozen dataclass) whose ``build`` draws what stay
 returns an object that answers for all clients at once.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -148,20 +148,21 @@ FAILURE = Registry[Failure](
 )
 
 
-class Available(Protocol):
-    """A built availability model; ``dropout`` is the long-run probability of being unavailable at a round, (clients,),
-    None if unknown.
+class Available(ABC):
+    """A built availability model, from which plugins' derive; ``dropout`` is the long-run probability of being
+    unavailable at a round, (clients,), None if unknown.
     """
 
     dropout: NDArray[np.float64] | None
 
+    @abstractmethod
     def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
         """Who is available for the round that starts at ``now_s``, bool (clients,).
 
         Called with rising round numbers, none left out; chains keep their last state in :meth:`state`.
         """
 
-    def worked(self, clients: NDArray[np.integer], seconds: NDArray[np.float64], now_s: float) -> None:
+    def on_work(self, clients: NDArray[np.integer], seconds: NDArray[np.float64], now_s: float) -> None:
         """Told for how long clients have worked, float64 (n,), when their work has ended, or nobody waits for it any
         more: at the end of a round, or of a buffered job.
         """
@@ -193,9 +194,9 @@ class Staying(Available):
         here = (self.stays_s[:, 0] <= now_s) & (now_s < self.stays_s[:, 1])
         return self.available.draw(round, now_s) & here
 
-    def worked(self, clients: NDArray[np.integer], seconds: NDArray[np.float64], now_s: float) -> None:
+    def on_work(self, clients: NDArray[np.integer], seconds: NDArray[np.float64], now_s: float) -> None:
         if is_told(self.available):
-            self.available.worked(clients, seconds, now_s)
+            self.available.on_work(clients, seconds, now_s)
 
     def state(self) -> Arrays:
         return self.available.state()
@@ -205,17 +206,16 @@ class Staying(Available):
 
 
 def is_told(available: Available) -> bool:
-    """Whether a built availability model reads how long clients have worked: its class derives from
-    :class:`Available` and has a method ``worked`` of its own.
-    """
+    """Whether a built availability model reads how long clients have worked: it has a method ``on_work`` of its own."""
     if isinstance(available, Staying):
         return is_told(available.available)
-    return Available in type(available).__mro__ and type(available).worked is not Available.worked
+    return type(available).on_work is not Available.on_work
 
 
-class Computing(Protocol):
-    """A built computation model."""
+class Computing(ABC):
+    """A built computation model, from which plugins' derive."""
 
+    @abstractmethod
     def duration_s(
         self,
         clients: NDArray[np.integer],
@@ -233,9 +233,10 @@ class Computing(Protocol):
         """
 
 
-class Failing(Protocol):
-    """A built mid-round failure model."""
+class Failing(ABC):
+    """A built mid-round failure model, from which plugins' derive."""
 
+    @abstractmethod
     def draw(self, clients: NDArray[np.integer], where: Address, phase: str = "work") -> NDArray[np.float64]:
         """Fraction of its work after which each client dies, shape (n,); NaN = it does not fail.
 

@@ -21,7 +21,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath, csv_rows
-from simfl.devices.base import COMPUTATION
+from simfl.devices.base import COMPUTATION, Computing
 
 Speed = Annotated[
     PerClient,
@@ -93,7 +93,7 @@ class RandomTime:
 
 
 @dataclass(frozen=True)
-class Timing:
+class Timing(Computing):
     """Duration = the client's factor, times samples and epochs, times a draw, where these apply.
 
     Attributes:
@@ -108,7 +108,11 @@ class Timing:
     streams: Streams | None = None
 
     def duration_s(
-        self, clients: NDArray[np.integer], samples: NDArray[np.int64], epochs: float, where: Address
+        self,
+        clients: NDArray[np.integer],
+        samples: NDArray[np.int64],
+        epochs: float | NDArray[np.float64],
+        where: Address,
     ) -> NDArray[np.float64]:
         duration = self.factor[clients]
         if self.per_sample:

@@ -12,7 +12,7 @@ from simfl.core.distributions import Probabilities, length_problems, probabiliti
 from simfl.core.errors import suggestion
 from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.devices.base import FAILURE
+from simfl.devices.base import FAILURE, Failing
 
 
 @FAILURE("none")
@@ -72,7 +72,7 @@ class BernoulliFailure:
 
 
 @dataclass(frozen=True)
-class Reliable:
+class Reliable(Failing):
     """No job fails, and nothing is drawn."""
 
     def draw(self, clients: NDArray[np.integer], where: Address, phase: str = "work") -> NDArray[np.float64]:
@@ -80,7 +80,7 @@ class Reliable:
 
 
 @dataclass(frozen=True)
-class RandomFailure:
+class RandomFailure(Failing):
     """One uniform draw u a job, from the stream "failure": it fails if u < p, and then at the fraction u / p.
 
     A protocol's phase draws from a stream of its own, "failure/phase".

@@ -9,7 +9,7 @@ from simfl.core.distributions import exponentials
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.devices.base import AVAILABILITY, COMPUTATION
+from simfl.devices.base import AVAILABILITY, COMPUTATION, Computing
 from simfl.devices.profiles import Floats, client_profiles
 from simfl.devices.random_availability import IndependentDropout
 
@@ -67,7 +67,7 @@ def _column(profiles: dict[str, Floats], name: str) -> Floats:
 
 
 @dataclass(frozen=True)
-class ProfileTiming:
+class ProfileTiming(Computing):
     """Work time = samples x epochs / speed x exp(sigma z), z from the stream "computation" at the job's address.
 
     Attributes:

@@ -213,7 +213,7 @@ class Markov:
 
 
 @dataclass
-class Chains:
+class Chains(Available):
     """The chains' states; one uniform draw a client and round, from the stream ("availability", round).
 
     Attributes:

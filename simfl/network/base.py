@@ -1,6 +1,6 @@
 """What a network is: the delay of one message between two addresses. The link owns it; the sender never knows."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import numpy as np
@@ -13,8 +13,8 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.validation import checked_numbers
 
 
-class Links(Protocol):
-    """A built network: the delays of many messages at once.
+class Links(ABC):
+    """A built network, from which plugins' derive: the delays of many messages at once.
 
     A message takes the latency of its path, plus its bytes over the bandwidth of the path's narrowest link, plus
     jitter. ``where`` addresses the jitter's draws, one a message; they lie in the streams "jitter/down",
@@ -27,19 +27,23 @@ class Links(Protocol):
 
     names: tuple[str, ...] | None
 
+    @abstractmethod
     def down_s(
         self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic], where: Address, phase: str = ""
     ) -> NDArray[np.float64]:
         """Seconds from the server to each of ``clients``, shape (n,)."""
 
+    @abstractmethod
     def up_s(
         self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic], where: Address, phase: str = ""
     ) -> NDArray[np.float64]:
         """Seconds from each of ``clients`` to the server, shape (n,)."""
 
+    @abstractmethod
     def latency_s(self, sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> NDArray[np.float64]:
         """Seconds that an empty message takes without jitter, shape (n,); ends as for :meth:`between_s`."""
 
+    @abstractmethod
     def between_s(
         self,
         sources: NDArray[np.integer],

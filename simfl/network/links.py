@@ -11,6 +11,7 @@ from pydantic import Field
 from simfl.core.distributions import Distribution, DistributionField, checked_draws
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
+from simfl.network.base import Links
 from simfl.network.fair_sharing import waits_s
 from simfl.network.link_network import Codes, LinkNetwork, NetworkFlows, flows_over
 
@@ -139,7 +140,7 @@ class SharedLinks(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PathLinks:
+class PathLinks(Links):
     """Delays along known paths.
 
     Attributes:

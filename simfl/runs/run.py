@@ -5,6 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from simfl.agents import Components, server_for
 from simfl.core.errors import BusyError, IntegrityError, ScenarioError
@@ -13,7 +14,8 @@ from simfl.core.registration.protocol import refuse_altered
 from simfl.core.rng import Streams
 from simfl.core.storage.data_folder import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
-from simfl.devices.base import Available, Staying
+from simfl.core.validation import checked_type
+from simfl.devices.base import Available, Computing, Failing, Staying
 from simfl.network.links import sharing
 from simfl.results.client_updates import UpdateReplay
 from simfl.results.file_names import BEGUN, BESIDE, JOINED, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
@@ -72,8 +74,8 @@ def build(scenario: Scenario) -> Components[Rule]:
         streams=streams,
         links=links,
         available=_available(scenario, streams, links.names),
-        computing=devices.computation.build(scenario, streams),
-        failing=devices.failure.build(scenario, streams),
+        computing=_built(devices.computation, Computing, scenario, streams),
+        failing=_built(devices.failure, Failing, scenario, streams),
         policy=policy,
         rule=scenario.training,
         learner=scenario.learning.build(scenario, streams),
@@ -92,9 +94,20 @@ def build(scenario: Scenario) -> Components[Rule]:
     )
 
 
+def _built(plugin: Any, base: type, *arguments: object) -> Any:
+    """What a plugin builds.
+
+    Raises:
+        PluginError: it is of another class.
+    """
+    built = plugin.build(*arguments)
+    checked_type(built, base, plugin, "build", f"an object whose class derives from {base.__name__}")
+    return built
+
+
 def _available(scenario: Scenario, streams: Streams, names: tuple[str, ...] | None) -> Available:
     """Who is there when: of those who have joined and not left, who is available."""
-    available = scenario.devices.availability.build(scenario, streams, names)
+    available: Available = _built(scenario.devices.availability, Available, scenario, streams, names)
     stays_s = scenario.agents.client.stays_s(scenario.clients, streams)
     return available if stays_s is None else Staying(available, stays_s)
 

@@ -9,6 +9,7 @@ from simfl.agents import Components, SynchronousServer
 from simfl.agents.world import World
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Updates
+from simfl.devices.base import Available
 from simfl.learning.none import IdleLearner
 from simfl.training.fedavg import FedAvg
 from simfl.training.sgd_rule import Stop
@@ -21,6 +22,7 @@ class Fixed(Blind):
     """Devices, links and a policy that do exactly what a test says."""
 
     name, fixed_size = "fixed", True
+    on_work = Available.on_work
 
     def __init__(self, latency, compute=0.0, deaths=None, units=None, available=None, dropout=None):
         self.latency = np.asarray(latency, dtype=float)

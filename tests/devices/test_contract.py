@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from simfl.core.errors import PluginError
 from simfl.core.registration.protocol import plain
 from simfl.core.rng import Address, Streams
 from simfl.devices import AVAILABILITY, COMPUTATION, FAILURE
@@ -96,3 +97,16 @@ def test_choices_are_described_and_survive_being_written_down(family, name):
     plugin = family.of({"name": name, **EXAMPLES[family][name]})
     assert family.of(json.loads(json.dumps(plain(plugin)))) == plugin
     assert plugin.__doc__ and all(field.description for field in describe(type(plugin)))
+
+
+@pytest.mark.parametrize("part", ["availability", "computation", "failure"])
+def test_what_is_built_of_another_class_is_refused_in_one_line(part, tmp_path, monkeypatch):
+    from simfl.runs.run import run
+    from simfl.scenario import Scenario
+
+    scenario = Scenario.load("quickstart", ["training.rounds=1"])
+    plugin = type(getattr(scenario.devices, part))
+    monkeypatch.setattr(plugin, "build", lambda *arguments: SimpleNamespace())
+    with pytest.raises(PluginError, match="build must give an object whose class derives from"):
+        run(scenario, tmp_path)
+    assert not list(tmp_path.glob("*/*"))

@@ -12,7 +12,7 @@ import numpy as np
 from simfl.plugins import Aggregate
 from simfl.plugins.attacks import OBSERVERS
 from simfl.plugins.clients import CLIENTS, PERSONAL, LocalPass, LocalResult, Upload
-from simfl.plugins.devices import AVAILABILITY
+from simfl.plugins.devices import AVAILABILITY, Available
 from simfl.plugins.privacy import STAGES
 from simfl.plugins.secagg import PROTOCOLS, PhaseRequest, PreparedUnits, Protocol, SessionResult
 from simfl.plugins.servers import SERVERS, OwnModelsServer
@@ -83,7 +83,7 @@ class Wrong:
         return Built()
 
 
-class Built:
+class Built(Available):
     dropout = None
 
     def draw(self, round, now_s):

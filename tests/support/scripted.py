@@ -8,6 +8,7 @@ from simfl.agents import SERVERS, Components
 from simfl.agents.world import World
 from simfl.core.rng import Streams
 from simfl.core.types import Updates
+from simfl.devices.base import Available
 from simfl.learning.none import IdleLearner
 from tests.support.policies import Blind
 
@@ -28,6 +29,7 @@ class Script(Blind):
     name, fixed_size = "scripted", True
     names = None
     dropout = None
+    on_work = Available.on_work
 
     def __init__(self, durations, failures=(), units=None, away=None, latency=0.0):
         self.durations, self.failures, self.latency = durations, set(failures), latency

@@ -187,10 +187,10 @@ class Exchange:
     @property
     def bytes_sent_up(self) -> int:
         """Bytes that clients had sent by then, but for those with agents of their own."""
-        return int(self.delays.up_bytes[self.sent & ~self._own].sum())
+        return int(self.delays.up_bytes[self.sent & ~self._has_agent].sum())
 
     @property
-    def _own(self) -> NDArray[np.bool_]:
+    def _has_agent(self) -> NDArray[np.bool_]:
         """Who has an agent of its own, bool (n,)."""
         return np.zeros(len(self.responded), dtype=bool) if self.own_work_s is None else ~np.isnan(self.own_work_s)
 
@@ -199,7 +199,7 @@ class Exchange:
         """Seconds for which each has worked by the end, (n,)."""
         worked_s = np.maximum(0.0, np.minimum(self.computed_s, self.ends_s) - self.received_s)
         worked_s[self.delays.losses == REQUEST] = 0.0
-        return worked_s if self.own_work_s is None else np.where(self._own, self.own_work_s, worked_s)
+        return worked_s if self.own_work_s is None else np.where(self._has_agent, self.own_work_s, worked_s)
 
     @property
     def has_quorum(self) -> bool:
@@ -235,11 +235,11 @@ class Exchange:
         records: list[tuple[float, JsonObject]] = []
         names = range(len(self.request.to)) if jobs is None else jobs.tolist()
         columns = (self.request.to, self.received_s, self.computed_s, self.arrives_s, *self.delays[3:7])
-        rows = zip(*(column.tolist() for column in columns), names, self._own.tolist())
-        for client, received, computed, arrives, lives, down, up, loss, job, own in rows:
+        rows = zip(*(column.tolist() for column in columns), names, self._has_agent.tolist())
+        for client, received, computed, arrives, lives, down, up, loss, job, has_agent in rows:
             cancel = (self.ends_s, {"event": "cancel", "time_s": self.ends_s, "client": client})
             cancels = [cancel] if arrives > self.ends_s or loss else []
-            if own:
+            if has_agent:
                 records += cancels
                 continue
             sent = message(request, SERVER, client, down, self.begins_s, received, loss == REQUEST)

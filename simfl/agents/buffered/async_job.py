@@ -70,16 +70,16 @@ class AsyncJob(Trip):
 
     def has_sent(self, now_s: float) -> bool:
         """Whether its update has left the client by now; over a shared link perhaps a little later."""
-        if self.talk is not None or self.received_version >= 0:
-            return self.received_version >= 0 or bool(self.talk.attempts)
+        if self.assignment is not None or self.received_version >= 0:
+            return self.received_version >= 0 or bool(self.assignment.attempts)
         departed = self.unit is not None and self.unit.departed
         sends = departed and self.lives and self.loss != REQUEST
         return sends and self.begins_s + self.download_s + self.compute_s <= now_s
 
     def worked_s(self, now_s: float) -> float:
         """Seconds for which the client has worked by now."""
-        if self.talk is not None:
-            return float(self.talk.worked_s)
+        if self.assignment is not None:
+            return float(self.assignment.worked_s)
         received_s = self.begins_s + self.download_s
         return 0.0 if self.loss == REQUEST else max(0.0, min(received_s + self.compute_s, now_s) - received_s)
 

@@ -74,7 +74,7 @@ class Dispatcher:
         self.free += 1
         if is_told(self.parts.available) and task.unit.departed:
             clients, seconds = np.array([task.client]), np.array([task.worked_s(self.world.now)])
-            self.parts.available.worked(clients, seconds, self.world.now)
+            self.parts.available.on_work(clients, seconds, self.world.now)
 
     def release(self, task: AsyncJob) -> None:
         """A job's fate is decided; its client can be selected again."""

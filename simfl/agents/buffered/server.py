@@ -110,7 +110,7 @@ class BufferedServer(Server[BufferedRule]):
 
     def _log(self, task: AsyncJob, open_end: bool = False) -> None:
         """Logs what a job did, unless its client's own agent has said it."""
-        if self.log is not None and self.trips.own(task) is None:
+        if self.log is not None and self.trips.nodes_of(task) is None:
             records(task, self.world.now, self.log, open_end)
 
     def _late(self, task: AsyncJob) -> None:
@@ -277,7 +277,7 @@ class BufferedServer(Server[BufferedRule]):
     def _add_row(self, task: AsyncJob, outcome: str, round: int | None = None, staleness: int | None = None) -> None:
         """A job's fate, as a row of jobs.csv."""
         ended_s = self.world.now if isnan(task.ended_s) else task.ended_s
-        if task.has_sent(self.world.now) and self.trips.own(task) is None:
+        if task.has_sent(self.world.now) and self.trips.nodes_of(task) is None:
             self.accounts.costs.bytes_sent_up += task.up_bytes
         self.accounts.end_job(task.job, ended_s, outcome, round, staleness, task.has_sent(self.world.now))
 

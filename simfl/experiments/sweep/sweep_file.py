@@ -46,7 +46,7 @@ ONLY_SWEEPS = {"keys", "cases", "zip", "file", "scenario"}
 
 
 @dataclass(frozen=True)
-class Request:
+class SweepRequest:
     """What is asked of a sweep, before a plan is made of it.
 
     Attributes:
@@ -79,7 +79,7 @@ def request(
     cases: Mapping[str, Sequence[str]] | None = None,
     replications: int | None = None,
     plugins: Sequence[Path] = (),
-) -> Request:
+) -> SweepRequest:
     """What is asked for: of a scenario, or of a sweep file, in which what is given besides replaces what it says.
 
     Args:
@@ -95,7 +95,7 @@ def request(
         InvalidScenario: the sweep file is wrong.
     """
     base = read_sweep_file(scenario) if isinstance(scenario, (str, Path)) else None
-    base = base or Request(scenario, ())
+    base = base or SweepRequest(scenario, ())
     new = [case_axis(cases)] if cases else []
     by_key = {axis.key: axis for axis in (*new, *base.axes)} | {axis.key: axis for axis in new}
     for axis in new_axes:
@@ -110,7 +110,7 @@ def request(
                    digest=base.digest if same else "")  # fmt: skip
 
 
-def read_sweep_file(path: Path | str) -> Request | None:
+def read_sweep_file(path: Path | str) -> SweepRequest | None:
     """The sweep that a file describes; None where it is no sweep file.
 
     Raises:
@@ -138,7 +138,7 @@ class _SweepFile:
         self.document, self.file = document, file
         self.data: JsonObject = document.value
 
-    def request(self) -> Request:
+    def request(self) -> SweepRequest:
         if "search" in self.data:
             raise self.problem(
                 ("search",), "this file describes a search; the same simfl search goes on with it", key=True
@@ -168,7 +168,7 @@ class _SweepFile:
             raise self.problem(("zip",), str(error).removeprefix("zip: ")) from None
         plugins = [self.path(("plugins",), name) for name in several(self.part("plugins", list, []))]
         replications, digest = self.part("replications", int, None), str(self.data.get("digest", ""))
-        return Request(self.scenario(), axes, replications, tuple(plugins), digest, str(self.file))
+        return SweepRequest(self.scenario(), axes, replications, tuple(plugins), digest, str(self.file))
 
     def scenario(self) -> Given:
         if ("file" in self.data) == ("scenario" in self.data):

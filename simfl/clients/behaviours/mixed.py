@@ -16,7 +16,7 @@ from simfl.core.scenario_view import ScenarioView
 
 
 @dataclass(frozen=True)
-class Group:
+class ClientGroup:
     """Clients that do the same."""
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
@@ -39,7 +39,9 @@ class Group:
 class Mixed(ClientAgent):
     """Each client does what the first group does to which it belongs; who belongs to none is standard."""
 
-    groups: Annotated[tuple[Group, ...], Field(min_length=1, max_length=100, description="the groups, in their order")]
+    groups: Annotated[
+        tuple[ClientGroup, ...], Field(min_length=1, max_length=100, description="the groups, in their order")
+    ]
 
     example = {"groups": [{"agent": "patient", "share": 0.5}]}
 
