@@ -10,6 +10,7 @@ from simfl.core.rng import Streams
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.agents.test_client_agents import AGENTS, BASE, BUFFERED, events, table
+from tests.plugins.test_loading import forgotten  # noqa: F401  # what a test registers is gone after it
 from tests.support.kills import files, killed_at_time
 from tests.support.search import PLUGINS
 

@@ -16,6 +16,7 @@ from simfl.core.scenario_view import dropout_rates, failure_rates, never_fails
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 from tests.agents.test_engines import drawn
+from tests.plugins.test_loading import forgotten  # noqa: F401  # what a test registers is gone after it
 from tests.support.kills import files, killed_at_time
 from tests.support.search import PLUGINS, impatient
 from tests.support.sizes import repeats
