@@ -86,6 +86,9 @@ class AgentNodes:
         """An agent has ended; it begins again if a request waits."""
         if not run.assignments:
             raise run.error("ends without receiving the request that has started it")
+        for name, value in run.memory.items():
+            if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+                raise run.error(f"keeps {name!r} in memory, which is no array of numbers; use numpy.array")
         for assignment in run.assignments:
             if assignment.trip is not None and not assignment.attempts and assignment.request.waits_until_s is None:
                 why = "ends without an answer, and no deadline says how long the server waits; give training.deadline_s"
@@ -234,8 +237,8 @@ class AgentNodes:
             "dead": np.array([number for number, trip in self.dead.items() if trip.stage == ARRIVES], dtype=np.int64),
             "acknowledgements": np.array(list(self.acknowledgements.values()), dtype=np.float64).reshape(-1, 4),
         }  # fmt: skip
-        for client, memory in self.memory.items():
-            state |= prefix_arrays(f"memory{client}", memory)
+        for client in sorted(self.memory.keys() - self.runs.keys()):
+            state |= prefix_arrays(f"memory{client}", self.memory[client])
         for place, run in enumerate(runs):
             state |= prefix_arrays(f"before{place}", run.memory_before)
         return state

@@ -266,6 +266,7 @@ def test_dozing_clients_are_online_as_often_as_their_means_say(tmp_path):
         ("replies without work", "not the update of that request"),
         ("listens to nobody", "receives 'gossip'"),
         ("never receives", "without receiving"),
+        ("keeps a word", "keeps 'word' in memory"),
     ],
 )
 @pytest.mark.parametrize("overrides", [["training.deadline_s=null"], [*BUFFERED, "training.deadline_s=null"]])

@@ -68,6 +68,8 @@ class Errs(ClientAgent):
         request = yield node.receive("model")
         if self.how == "never answers":
             return
+        if self.how == "keeps a word":
+            node.memory["word"] = "kept"
         if self.how == "waits":
             yield node.receive("model")
         if self.how == "raises":
