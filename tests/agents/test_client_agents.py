@@ -170,7 +170,7 @@ def test_a_kill_at_any_event_leaves_the_same_bytes(agent, overrides, tmp_path):
     )
     last_s = float(table(whole)[-1]["time_s"])
     times = [time_s for time_s in times if time_s < last_s]
-    for i in range(0, len(times), max(1, len(times) // repeats(6, len(times)))):
+    for i in range(0, len(times), max(1, len(times) // repeats(3, len(times)))):
         out = tmp_path / str(i)
         assert killed_at_time(times[i], lambda out=out: run(scenario, out))
         assert files(run(scenario, out).path) == expected, times[i]
