@@ -14,6 +14,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.types import SERVER
 from simfl.devices.profiles import client_profiles
+from simfl.network.base import Links
 from simfl.runs.client_links import build_links
 from simfl.runs.run import build, run, verify
 from simfl.scenario import InvalidScenario, Scenario
@@ -178,12 +179,16 @@ def test_two_sources_of_the_same_number_are_refused(tmp_path):
 
 def test_a_network_with_delays_of_its_own_takes_no_lines_before_it(tmp_path):
     made = scenario(tmp_path)
-    foreign = SimpleNamespace(network=SimpleNamespace(name="mine", build=lambda setting, streams: object()), clients=3,
+
+    class Own(Links):
+        between_s = down_s = latency_s = up_s = None
+
+    foreign = SimpleNamespace(network=SimpleNamespace(name="mine", build=lambda setting, streams: Own()), clients=3,
                               devices=made.devices, file=made.file, seed=0)  # fmt: skip
     with pytest.raises(ScenarioError, match="network 'mine' of a plugin has delays of its own"):
         build_links(foreign, Streams(0))
     (tmp_path / "devices.csv").write_text("availability\n0.5\n")
-    assert type(build_links(foreign, Streams(0))) is object
+    assert type(build_links(foreign, Streams(0))) is Own
 
 
 def test_simfl_data_shows_what_the_clients_got(tmp_path):
