@@ -205,9 +205,7 @@ class AgentNodes:
             trip.on_arrival()
 
     def note_work(self, assignment: Assignment, client: int, since_s: float, completed: bool | None) -> None:
-        """Writes what a client has worked, unless it was stopped when it began."""
-        if not completed and since_s == self.world.now:
-            return
+        """Writes what a client has worked."""
         self.accounts.write(computation(assignment.request.number, client, since_s, self.world.now, completed))
 
     def _on_stall(self) -> None:

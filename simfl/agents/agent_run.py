@@ -304,18 +304,19 @@ class AgentRun:
         assignment.done = is_done > 0
         return Update(assignment.request) if assignment.done else None
 
-    def rest(self, completed: bool | None) -> None:
-        """It works no more."""
+    def rest(self, completed: bool | None, dies: bool = False) -> None:
+        """It works no more. What is stopped at the instant at which it began is not written, unless the client dies."""
         if self.works_on is not None:
             (assignment, since_s), self.works_on = self.works_on, None
             if not completed:
                 assignment.worked_s += self.nodes.world.now - since_s
-            if not self.is_replay:
+            took_time = since_s < self.nodes.world.now
+            if not self.is_replay and (completed or dies or took_time):
                 self.nodes.note_work(assignment, self.client, since_s, completed)
 
     def _die(self, assignment: Assignment) -> None:
         if self.process.is_alive and self.works_on is not None and self.works_on[0] is assignment:
-            self.rest(False)
+            self.rest(False, dies=True)
             self.nodes.stop(self)
             self.nodes.on_death(assignment)
 
