@@ -105,17 +105,11 @@ class AgentNodes:
         ]
 
     def stop(self, run: AgentRun) -> None:
-        """Ends an agent in the middle; it begins again if a request waits."""
+        """Ends an agent in the middle. No request waits then: a server asks a client for one update at a time."""
         self.world.stop(run.process)
         del self.runs[run.client]
         run.has_ended = True
         self._keep(run)
-        if self.mail[run.client]:
-            self.world.at(self.world.now, self._start_again, run.client)
-
-    def _start_again(self, client: int) -> None:
-        if client not in self.runs and self.mail[client]:
-            self._start(client)
 
     def cancel(self, assignment: Assignment, open_end: bool = False) -> None:
         """The server no longer waits for an answer: what the client does for it ends; ``open_end``: for the run has."""
@@ -135,7 +129,7 @@ class AgentNodes:
         if trip is None:
             return
         trip.assignment = None
-        self.dead[trip.number] = trip
+        self.dead = {number: each for number, each in self.dead.items() if each.stage == ARRIVES} | {trip.number: trip}
         received_s = trip.begins_s + trip.download_s
         trip.compute_s = self.world.now - received_s
         self.trips.send(trip, received_s + trip.compute_s)

@@ -122,9 +122,7 @@ def schedule(
 
 
 def records(task: AsyncJob, until_s: float, log: Log, open_end: bool = False) -> None:
-    """Logs what a job did until ``until_s``: its end, or it was cancelled, or the run ended (``open_end``). An agent of
-    the client's own has said itself what it did.
-    """
+    """Logs what a job did until ``until_s``: its end, or it was cancelled, or the run ended (``open_end``)."""
     job = task.job
     received = job.started_at + task.download_s
     computed = received + task.compute_s

@@ -277,9 +277,10 @@ class BufferedServer(Server[BufferedRule]):
     def _add_row(self, task: AsyncJob, outcome: str, round: int | None = None, staleness: int | None = None) -> None:
         """A job's fate, as a row of jobs.csv."""
         ended_s = self.world.now if isnan(task.ended_s) else task.ended_s
-        if task.has_sent(self.world.now) and self.trips.nodes_of(task) is None:
+        has_sent = task.has_sent(self.world.now)
+        if has_sent and self.trips.nodes_of(task) is None:
             self.accounts.costs.bytes_sent_up += task.up_bytes
-        self.accounts.end_job(task.job, ended_s, outcome, round, staleness, task.has_sent(self.world.now))
+        self.accounts.end_job(task.job, ended_s, outcome, round, staleness, has_sent)
 
     # -- checkpoints ---------------------------------------------------------------------------------
 

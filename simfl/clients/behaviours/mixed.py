@@ -23,7 +23,12 @@ class ClientGroup:
 
     agent: Annotated[Annotated[Any, CLIENT_AGENTS], Field(description="what they do")]
     clients: Annotated[
-        str, Field(pattern=r"^(\d+(-\d+)?(, ?\d+(-\d+)?)*)?$", max_length=10**5, description='such as "0-9, 12"')
+        str,
+        Field(
+            pattern=r"^(\d{1,9}(-\d{1,9})?(, ?\d{1,9}(-\d{1,9})?)*)?$",
+            max_length=10**5,
+            description='such as "0-9, 12"',
+        ),
     ] = ""
     share: Annotated[float, Field(ge=0, le=1, description="probability that any other client belongs to it too")] = 0.0
 
@@ -52,7 +57,7 @@ class Mixed(ClientAgent):
         problems = []
         for i, group in enumerate(self.groups):
             if any(each.stop > setting.clients or not each for each in group.ranges):
-                why = f"is '{group.clients}', but {there_are(setting.clients, 'client')}, from 0"
+                why = f"is '{group.clients}', but ranges rise, and {there_are(setting.clients, 'client')}, from 0"
                 problems.append((f"groups.{i}.clients", why))
             if not group.clients and not group.share:
                 problems.append((f"groups.{i}", "has no clients; give clients, or a share above 0"))
