@@ -182,7 +182,7 @@ class AgentNodes:
     def _expect(self, acknowledgement: tuple[float, ...]) -> None:
         place = max(self.acknowledgements, default=0) + 1
         self.acknowledgements[place] = acknowledgement
-        self.world.at(acknowledgement[0], self._note_acknowledgement, place)
+        self.world.at(acknowledgement[0], self._note_acknowledgement, place, serial=int(acknowledgement[1]) + 1)
 
     def _note_acknowledgement(self, place: int) -> None:
         sent_s, client, heard_s, is_lost = self.acknowledgements.pop(place)

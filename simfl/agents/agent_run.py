@@ -266,7 +266,7 @@ class AgentRun:
     def _until(self, time_s: float, number: float) -> Any:
         if self.past:
             return None
-        return self.nodes.world.until(max(time_s, self.nodes.world.now), number)
+        return self.nodes.world.until(max(time_s, self.nodes.world.now), number, self.client + 1)
 
     def _await_mail(self, timeout_s: float | None) -> Any:
         if self.past:
@@ -293,7 +293,7 @@ class AgentRun:
         ends_s, is_done = self.now_s + seconds, seconds == assignment.left_s
         self.works_on = assignment, self.now_s
         if is_done and not assignment.lives and not self.past:
-            self.nodes.world.at(ends_s, self._die, assignment)
+            self.nodes.world.at(ends_s, self._die, assignment, serial=self.client + 1)
             return self.nodes.world.event()
         return self._until(ends_s, float(is_done))
 

@@ -112,10 +112,10 @@ class World:
         """An event to wait for that an agent makes happen with ``succeed(value)``."""
         return self._env.event()
 
-    def until(self, time_s: float, value: object = None) -> simpy.Event:
-        """An event at simulated time ``time_s``, not before now, with this value."""
+    def until(self, time_s: float, value: object = None, serial: int = 0) -> simpy.Event:
+        """An event at simulated time ``time_s``, not before now; ``serial`` orders those of an instant."""
         event = _Moment(self._env, value)
-        self._env.schedule(event, NORMAL, _At(time_s))
+        self._env.schedule(event, NORMAL + serial * SERIAL, _At(time_s))
         return event
 
     def stop(self, process: simpy.Process) -> None:

@@ -248,6 +248,22 @@ def test_dozing_clients_are_online_as_often_as_their_means_say(tmp_path):
     assert abs(at_once / len(came) - 0.75) < 4 * (0.75 * 0.25 / len(came)) ** 0.5
 
 
+@pytest.mark.parametrize("overrides", [LOSS, [*LOSS, *BUFFERED]])
+@pytest.mark.parametrize("agent", AGENTS[:3])
+def test_a_kill_among_ties_leaves_the_same_bytes(agent, overrides, tmp_path):
+    """All messages and works fall on few instants, at which clients go on in the order of their numbers."""
+    tied = ["network.latency_s=0.25", "network.jitter_s=0", "devices.computation=0.5"]
+    scenario = made([*overrides, *tied, f"agents.client={agent}"])
+    whole = run(scenario, tmp_path / "whole").path
+    expected, last_s = files(whole), float(table(whole)[-1]["time_s"])
+    times = sorted({each[key] for each in events(whole) for key in ("time_s", "arrives_s", "end_s") if key in each})
+    times = [time_s for time_s in times if time_s < last_s]
+    for i in range(0, len(times), max(1, len(times) // repeats(4, len(times)))):
+        out = tmp_path / str(i)
+        assert killed_at_time(times[i], lambda out=out: run(scenario, out))
+        assert files(run(scenario, out).path) == expected, times[i]
+
+
 @pytest.mark.parametrize(
     ("how", "words"),
     [

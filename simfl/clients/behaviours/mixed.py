@@ -14,6 +14,9 @@ from simfl.core.errors import there_are
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 
+NUMBERS = r"^(\d{1,9}(-\d{1,9})?(, ?\d{1,9}(-\d{1,9})?)*)?$"
+"""Numbers of clients and ranges of them."""
+
 
 @dataclass(frozen=True)
 class ClientGroup:
@@ -22,14 +25,7 @@ class ClientGroup:
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
 
     agent: Annotated[Annotated[Any, CLIENT_AGENTS], Field(description="what they do")]
-    clients: Annotated[
-        str,
-        Field(
-            pattern=r"^(\d{1,9}(-\d{1,9})?(, ?\d{1,9}(-\d{1,9})?)*)?$",
-            max_length=10**5,
-            description='such as "0-9, 12"',
-        ),
-    ] = ""
+    clients: Annotated[str, Field(pattern=NUMBERS, max_length=10**5, description='such as "0-9, 12"')] = ""
     share: Annotated[float, Field(ge=0, le=1, description="probability that any other client belongs to it too")] = 0.0
 
     @property
