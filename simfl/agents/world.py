@@ -115,7 +115,7 @@ class World:
     def until(self, time_s: float, value: object = None, serial: int = 0) -> simpy.Event:
         """An event at simulated time ``time_s``, not before now; ``serial`` orders those of an instant."""
         event = _Moment(self._env, value)
-        self._env.schedule(event, NORMAL + serial * SERIAL, _At(time_s))
+        self._env.schedule(event, NORMAL + serial * SERIAL, _At(time_s))  # type: ignore[arg-type]
         return event
 
     def stop(self, process: simpy.Process) -> None:
