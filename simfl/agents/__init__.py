@@ -10,6 +10,8 @@ from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.metric_runner import MetricRunner
 from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult
 from simfl.agents.buffered.server import BufferedServer
+from simfl.agents.edges.tree_server import TreeServer
+from simfl.agents.gossip_server import GossipServer
 from simfl.agents.peer_to_peer import PeerToPeerServer
 from simfl.agents.sampled_staleness import SampledStalenessServer
 from simfl.agents.server_choice import make_server, server_for, server_of
@@ -21,6 +23,7 @@ __all__ = [
     "GlobalModelState",
     "BufferedServer",
     "SampledStalenessServer",
+    "GossipServer",
     "MetricRunner",
     "Components",
     "RoundResult",
@@ -29,6 +32,7 @@ __all__ = [
     "AggregationResult",
     "AggregationPipeline",
     "SynchronousServer",
+    "TreeServer",
     "finalise_attacks",
     "make_server",
     "server_for",

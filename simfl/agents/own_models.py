@@ -46,42 +46,48 @@ class OwnModelsServer(RoundServer[R_co]):
     @property
     def model(self) -> NDArray[np.float32]:
         """The mean of the clients' models, float32 (d,)."""
-        mean: NDArray[np.float32] = self.models.mean(axis=0, dtype=np.float32)
-        return mean
+        return self.models.mean(axis=0, dtype=np.float64).astype(np.float32)
 
-    def jobs(self, t: int) -> list[Job]:
-        """A job for every client in round ``t``, on its own model, which the learner holds as number -1 - client."""
-        for client, model in enumerate(self.models):
-            self.parts.learner.put(-1 - client, model)
-        return [Job.of(t, client, t, self.world.now, own_model=-1 - client) for client in range(self.parts.clients)]
+    def jobs(self, t: int, clients: NDArray[np.int32] | None = None) -> list[Job]:
+        """A job for every client, or for some, ascending, in round ``t``, on its own model, which the learner holds as
+        number -1 - client.
+        """
+        whom = range(self.parts.clients) if clients is None else clients.tolist()
+        for client in whom:
+            self.parts.learner.put(-1 - client, self.models[client])
+        return [Job.of(t, client, t, self.world.now, own_model=-1 - client) for client in whom]
 
     def aggregate_neighbours(self, jobs: list[Job], neighbours: Mapping[int, Sequence[int]]) -> RoundResult:
         """Trains everybody's job; each client then takes a step to the average of its own and its neighbours' models.
 
         Args:
-            jobs: of all clients, as :meth:`jobs` gives them.
-            neighbours: ascending, the clients whose models each client averages, itself among them. A client that is
-                left out, or has an empty list, keeps the model with which it began the round.
+            jobs: of all clients, or of some, as :meth:`jobs` gives them.
+            neighbours: ascending, the clients whose models each client averages, itself among them; all have a job. A
+                client that is left out, or has an empty list, keeps the model with which it began the round.
 
         Raises:
             PluginError: they are not ascending.
         """
         pipeline, t = self.global_model.pipeline, self.global_model.version
-        trained = pipeline.train(jobs)
+        if not jobs:
+            return self._end_round(t, {}, None)
+        trained, place = pipeline.train(jobs), {job.client: i for i, job in enumerate(jobs)}
         results: dict[int, AggregationResult] = {}
         for client, group in neighbours.items():
             if list(group) != sorted(set(group)):
                 raise PluginError(
                     f"server '{self.name}'", f"the neighbours of client {client} must be ascending, not {list(group)}"
                 )
-            models = self.models[group] + trained.deltas[group]
-            moves = Updates(models - self.models[client], trained.examples[group], trained.loss[group])
+            rows = [place[member] for member in group]
+            changes = (self.models[group] - self.models[client]) + trained.deltas[rows]
+            moves = Updates(changes, trained.examples[rows], trained.loss[rows])
             fresh, everybody = np.zeros(len(group), dtype=np.int64), SessionResult(np.ones(1, dtype=bool))
-            result = pipeline.sum(t, [jobs[i] for i in group], moves, fresh, self.models[client], everybody)
+            result = pipeline.sum(t, [jobs[i] for i in rows], moves, fresh, self.models[client], everybody)
             if result is not None:  # somebody among them holds samples
                 results[client] = result
-        for client, result in results.items():
-            self.models[client], _ = self.parts.rule.step(self.models[client], result.server_update, {})
+        after = {i: self.parts.rule.step(self.models[i], each.server_update, {})[0] for i, each in results.items()}
+        for client, model in after.items():
+            self.models[client] = model
         for job in jobs:
             self.parts.learner.drop(job.start)
         return self._end_round(t, results, trained.mean_loss)
@@ -89,11 +95,11 @@ class OwnModelsServer(RoundServer[R_co]):
     def _end_round(self, t: int, results: Mapping[int, AggregationResult], loss: float | None) -> RoundResult:
         totals = [result.total for result in results.values()]
         clients = np.concatenate([np.empty(0, np.int32), *(total.clients for total in totals)])
-        weights = np.concatenate([np.empty(0), *(total.weights for total in totals)])
+        weights = np.concatenate([total.weights for total in totals] or [np.empty(0)])
         who = np.repeat(np.array(list(results), dtype=np.int32), [len(total.clients) for total in totals])
         self.global_model.replace(self.model)
         row, last = self.global_model.progress.end_round(
-            np.unique(clients), self.world.now, self.accounts.costs.row(), train_loss=loss, model_changed=True
+            np.unique(clients), self.world.now, self.accounts.costs.row(), train_loss=loss, model_changed=bool(results)
         )
         self.parts.learner.drop(t)
         self.note("round_end", round=t, cardinality=self.tally.latest)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents.aggregation.components import RoundResult
+from simfl.agents.aggregation.components import Components, RoundResult
 from simfl.agents.aggregation.exchange import WORK, computation, message, work
 from simfl.agents.servers import SERVERS, RoundServer, jobs_in_sum
 from simfl.agents.world import Process
@@ -115,22 +115,13 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         begins_s: Floats,
         stream: str,
     ) -> tuple[Floats, float]:
-        """Seconds from each sender to each receiver, (n, m), 0 to itself; and when the last message
-        has left the link that they share; the world's beginning where there is none.
+        """Seconds from each sender to each receiver, (n, m), and when the last message has left a link that they share,
+        as :func:`peer_delays_s`.
         """
-        n, all_pairs = self.parts.clients, (len(senders), len(receivers))
-        source = np.broadcast_to(senders[:, None], all_pairs).ravel()
-        to = np.broadcast_to(receivers, all_pairs).ravel()
-        where = Address(t, source.astype(np.int64) * n + to, n * n)
-        size_of = np.broadcast_to(size[:, None], all_pairs).ravel()
-        links = self.parts.links
-        delays, free_s = checked_delays_s(links.between_s(source, to, size_of, where, stream), len(to), links), 0.0
-        flows = None if self.parts.sharing is None else self.parts.sharing.peer_flows(source, to, size_of)
-        if flows is not None:
-            begins_s = np.broadcast_to(begins_s[:, None], all_pairs).ravel()
-            waits = flows.waits_s(begins_s)
-            delays, free_s = delays + waits, float((begins_s + flows.alone_s + waits).max(initial=0.0))
-        return delays.reshape(all_pairs), free_s
+        n, m = len(senders), len(receivers)
+        source, size_of, begin_s = np.repeat(senders, m), np.repeat(size, m), np.repeat(begins_s, m)
+        delays, free_s = peer_delays_s(self.parts, t, source, np.tile(receivers, n), size_of, begin_s, stream)
+        return delays.reshape(n, m), free_s
 
     def _record(self, jobs: list[Job], receivers: NDArray[np.int32], *columns: NDArray[Any]) -> None:
         if self.log is None:
@@ -157,3 +148,24 @@ class PeerToPeerServer(RoundServer[ServerlessRule]):
         """Goes back to a :meth:`state`."""
         super().restore(state, tally)
         self.ready_s = np.array(state["ready_s"])
+
+
+def peer_delays_s(
+    parts: Components[Any],
+    t: int,
+    source: NDArray[np.int32],
+    to: NDArray[np.int32],
+    size: NDArray[np.int64],
+    begins_s: Floats,
+    stream: str,
+) -> tuple[Floats, float]:
+    """Seconds of messages from client to client, (n,), 0 to oneself; and when the last of them has left the link that
+    they share; the world's beginning where there is none.
+    """
+    n, links = parts.clients, parts.links
+    where = Address(t, source.astype(np.int64) * n + to, n * n)
+    delays, free_s = checked_delays_s(links.between_s(source, to, size, where, stream), len(to), links), 0.0
+    if (flows := None if parts.sharing is None else parts.sharing.peer_flows(source, to, size)) is not None:
+        waits = flows.waits_s(begins_s)
+        delays, free_s = delays + waits, float((begins_s + flows.alone_s + waits).max(initial=0.0))
+    return delays, free_s

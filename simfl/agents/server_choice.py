@@ -14,14 +14,14 @@ from simfl.devices.base import is_told
 from simfl.training.base import Rule
 
 
-def server_of(rule: Rule) -> type[Server[Any]]:
-    """The server that a training rule names.
+def server_of(rule: Rule, of_topology: str | None = None) -> type[Server[Any]]:
+    """The server that a topology names, or else a training rule.
 
     Raises:
         PluginError: there is none of that name.
     """
     try:
-        return SERVERS[rule.server]
+        return SERVERS[of_topology or rule.server]
     except KeyError:
         known = ", ".join(name for name, _ in SERVERS.imported_plugins())
         raise PluginError(
@@ -53,7 +53,7 @@ def server_for(parts: Components[Any]) -> type[Server[Any]]:
         ScenarioError: the server does not obey what the scenario asks for: a key of its rule, clients that are
             processes or have agents of their own, messages that may be lost, devices that drain.
     """
-    server = server_of(parts.rule)
+    server = server_of(parts.rule, parts.topology.server)
     _refuse_unread(server, parts.rule)
     reasons = {
         "agents.client": not parts.agents.all_standard,
@@ -67,6 +67,9 @@ def server_for(parts: Components[Any]) -> type[Server[Any]]:
     if parts.client_process is not None and parts.sharing is not None and not parts.rule.asynchronous:
         why = "rounds of processes over shared links do not have the same last bits yet"
         raise ScenarioError("agents.engine", f"{why}; use auto or arrays")
+    if parts.edges and parts.sharing is not None:
+        why = f"is {parts.topology.name}, whose edges share no links with one another yet; use a network without"
+        raise ScenarioError("topology", f"{why} shared links")
     if not parts.agents.all_standard and parts.sharing is not None:
         raise ScenarioError("agents.client", "clients with agents of their own share no links yet; use standard")
     return server

@@ -63,6 +63,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         reads: keys of ``training`` that only a server can obey, and this one does, of
             :data:`simfl.agents.server_choice.OBEYED`; others are refused. A class of a plugin says so itself, also
             where it derives from one that does.
+        stores_state: a checkpoint holds all of it; else a run that was killed begins anew.
         asks_agents: it asks clients by :meth:`gather` and :meth:`run_session` only, so that they can be processes. A
             server has to say so: else ``agents.engine: processes`` is refused.
     """
@@ -71,6 +72,7 @@ class Server(Plugin, ABC, Generic[R_co]):
     counts_unsummed: ClassVar[bool] = False
     asks_agents: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset()
+    stores_state: ClassVar[bool] = True
 
     parts: Components[R_co]
     world: World

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from simfl.core.errors import ScenarioError, amount, suggestion
 from simfl.core.storage.data_folder import MAX_CELL, csv_rows, read_bytes
 from simfl.network.links import NARROWEST
-from simfl.network.sites import MAX_EDGES, Edge, Topology
+from simfl.network.sites import MAX_EDGES, Edge, SiteMap
 
 COLUMNS = ("src", "dst", "latency_s", "rtt_ms", "bandwidth_bytes_per_s")
 MAX_VALUE = 1e12
@@ -44,7 +44,7 @@ class Attributes(NamedTuple):
 USUAL = Attributes()
 
 
-def read_csv(path: Path, key: str, directed: bool = False, attributes: Attributes = USUAL) -> Topology:
+def read_csv(path: Path, key: str, directed: bool = False, attributes: Attributes = USUAL) -> SiteMap:
     """The network in a CSV file, by its header.
 
     ``src,dst,rtt_ms`` (or ``latency_s``, optionally with ``bandwidth_bytes_per_s``) lists links, one a line. Any
@@ -56,10 +56,10 @@ def read_csv(path: Path, key: str, directed: bool = False, attributes: Attribute
     """
     rows = csv_rows(path, key)
     if rows and not {"src", "dst"}.isdisjoint(rows[0][1]):
-        return Topology(_edges(rows, key, attributes), directed)
+        return SiteMap(_edges(rows, key, attributes), directed)
     names, rtt_ms = _table(rows, path, key)
     edges = [Edge(names[i], names[j], rtt_ms[i, j] / 2000) for i, j in np.argwhere(~np.isnan(rtt_ms)) if i != j]
-    return Topology(tuple(edges), directed, end_to_end=True)
+    return SiteMap(tuple(edges), directed, end_to_end=True)
 
 
 def _edges(rows: list[tuple[str, list[str]]], key: str, attributes: Attributes) -> tuple[Edge, ...]:
@@ -166,7 +166,7 @@ def _number(value: Any, name: str, where: str, key: str) -> float:
     return number
 
 
-def read_xml(path: Path, key: str, directed: bool | None = None, attributes: Attributes = USUAL) -> Topology:
+def read_xml(path: Path, key: str, directed: bool | None = None, attributes: Attributes = USUAL) -> SiteMap:
     """The network in a GraphML or GEXF file, by its suffix; node ids are strings.
 
     Each edge carries ``latency_s`` or ``rtt_ms`` and perhaps ``bandwidth_bytes_per_s``, or what ``attributes`` names;
@@ -198,7 +198,7 @@ def read_xml(path: Path, key: str, directed: bool | None = None, attributes: Att
             raise ScenarioError(key, f"{path.name}: '{src}' to '{dst}' is there twice")
         seen.add(link[:2])
         edges.append(link)
-    return Topology(tuple(edges), graph.is_directed() if directed is None else directed)
+    return SiteMap(tuple(edges), graph.is_directed() if directed is None else directed)
 
 
 def _refuse_document_types(data: bytes, path: Path, key: str) -> None:

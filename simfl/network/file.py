@@ -24,7 +24,7 @@ from simfl.network.shared_edges import (
     share_server,
     shares_nothing,
 )
-from simfl.network.sites import Clients, NodePlacement, Topology, connect, members, node_problems
+from simfl.network.sites import Clients, NodePlacement, SiteMap, connect, members, node_problems
 
 SUFFIXES = (".csv", ".graphml", ".gexf")
 
@@ -84,7 +84,7 @@ class NetworkFile:
         links = share_server(connect(sites, list(nodes), at, server, streams, self.jitter_s), self.server)
         return share_edges(links, self.shared, NodePlaces(sites, nodes, at, server))
 
-    def _read(self, setting: ScenarioView) -> Topology:
+    def _read(self, setting: ScenarioView) -> SiteMap:
         path = setting.file(self.path)
         attributes = Attributes(self.latency, self.unit, self.bandwidth)
         if path.suffix.lower() == ".csv":

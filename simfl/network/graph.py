@@ -22,7 +22,7 @@ from simfl.network.shared_edges import (
     share_server,
     shares_nothing,
 )
-from simfl.network.sites import Clients, Edge, NodePlacement, Topology, connect, members, node_problems
+from simfl.network.sites import Clients, Edge, NodePlacement, SiteMap, connect, members, node_problems
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class Graph:
         """No message waits for another, as no link is shared."""
         return shares_nothing(self.server, self.shared)
 
-    def _topology(self) -> Topology:
+    def _topology(self) -> SiteMap:
         edges = (edge if isinstance(edge, tuple) else astuple(edge) for edge in self.edges)
-        return Topology(tuple(Edge(*edge) for edge in edges), self.directed)
+        return SiteMap(tuple(Edge(*edge) for edge in edges), self.directed)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         topology = self._topology()

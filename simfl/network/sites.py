@@ -207,7 +207,7 @@ class Edge(NamedTuple):
     bandwidth_bytes_per_s: float | None = None
 
 
-class Topology(NamedTuple):
+class SiteMap(NamedTuple):
     """Named nodes and links.
 
     Attributes:

@@ -13,8 +13,8 @@ BEGUN, CONTENTS, FAILURE = "begun.json", "contents.json", "failed.json"
 PRUNED = "pruned.json"
 """Says that a search has stopped a run early."""
 
-PRIVACY = "privacy.csv"
-"""What accountants say of each client."""
+PRIVACY, OBSERVERS = "privacy.csv", "observers.csv"
+"""What accountants say of each client; and of each observer, where there are several."""
 
 UPDATES = "updates.csv"
 """What remote clients have sent: a row an update, which names the SHA-256 of its file."""
@@ -30,9 +30,9 @@ JOINED_LIST = "clients.json"
 
 OWN = (
     SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
-    "phases.csv", "messages.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, "aggregates.csv", VECTORS,
-    "events.jsonl", UPDATES, "model.npy", "columns.json", JOB_TIMES, MACHINE, BEGUN, FAILURE, PRUNED,
-    SUMMARY,
+    "phases.csv", "messages.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, OBSERVERS, "aggregations.csv",
+    "aggregates.csv", VECTORS, "events.jsonl", UPDATES, "model.npy", "columns.json", JOB_TIMES, MACHINE, BEGUN, FAILURE,
+    PRUNED, SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 

@@ -16,6 +16,9 @@ from simfl.core.storage.disk import write_atomically
 from simfl.core.types import SERVER, Bools, Floats
 from simfl.network.links import SharedLinks
 
+EDGES = 10**9
+"""Numbers of edges, and of servers beside one another, from here on."""
+
 SIDES = ("down", "up")
 """From the server, and to it."""
 
@@ -96,9 +99,11 @@ def write_timeline(
     ``names`` of clients None numbers them. The ``phases.csv`` of an aggregation protocol gets tracks of its own, and
     each ``shared`` link, the server's and those with names, a curve of its bytes per second in each direction.
     """
+    edges: dict[str, int] = {}
     with open(events, encoding="utf-8") as lines:
-        spans = list(timeline(json.loads(line) for line in lines))
-    clients = {track: "server" if track - 1 == SERVER else names[track - 1] if names else f"client {track - 1}"
+        spans = list(timeline(_with_numbers(json.loads(line), edges) for line in lines))
+    others = {SERVER: "server", **{number: name for name, number in edges.items()}}
+    clients = {track: others.get(track - 1) or (names[track - 1] if names else f"client {track - 1}")
                for track in sorted({span["tid"] for span in spans})}  # fmt: skip
     first = max(clients, default=0) + 1
     if phases is not None:
@@ -114,6 +119,12 @@ def write_timeline(
     ]
     document = {"traceEvents": [*labels, *spans], "displayTimeUnit": "ms"}
     write_atomically(target, json.dumps(document, separators=(",", ":")).encode())
+
+
+def _with_numbers(event: JsonObject, edges: dict[str, int]) -> JsonObject:
+    """An event whose edges have numbers, which are noted by their names."""
+    named = {key: event[key] for key in ("from", "to", "aggregator") if isinstance(event.get(key), str)}
+    return event | {key: edges.setdefault(name, EDGES + len(edges)) for key, name in named.items()}
 
 
 def _link_use(events: Path, shared: SharedLinks) -> Iterator[Span]:
@@ -148,6 +159,8 @@ MESSAGES = {"model": "download", "update": "upload", "failure": "connection lost
 class _Track:
     """A client's latest span, and its latest wait, which end when it is known what came next."""
 
+    aggregator = SERVER
+
     def __init__(self) -> None:
         self.span: Span | None = None
         self.since_s: float | None = None
@@ -181,11 +194,12 @@ def timeline(events: Iterable[JsonObject]) -> Iterator[Span]:
     told to give up ends there, so that it does not lie over its next job.
     """
     tracks: defaultdict[int, _Track] = defaultdict(_Track)
-    begin = 0.0
+    begins_s: dict[int, float] = {}
     for event in events:
+        aggregator = event.get("aggregator", SERVER)
         match event["event"]:
             case "round_start":
-                begin = event["time_s"]
+                begins_s[aggregator] = event["time_s"]
             case "message":
                 yield from _message(event, tracks)
             case "compute":
@@ -198,10 +212,10 @@ def timeline(events: Iterable[JsonObject]) -> Iterator[Span]:
                     track.end_span(event["time_s"])
                 yield _span("cancelled", event["client"], event["time_s"], event["time_s"])
             case "round_end":
-                end = event["time_s"]
-                yield _span(f"round {event['round']}", SERVER, begin, end, aggregated=event["cardinality"])
+                begin, end = begins_s.get(aggregator, 0.0), event["time_s"]
+                yield _span(f"round {event['round']}", aggregator, begin, end, aggregated=event["cardinality"])
                 for track in tracks.values():
-                    if track.since_s is not None and track.until_s is None:
+                    if track.aggregator == aggregator and track.since_s is not None and track.until_s is None:
                         track.until_s = end
     for track in tracks.values():
         yield from track.end_wait(None)
@@ -211,9 +225,10 @@ def timeline(events: Iterable[JsonObject]) -> Iterator[Span]:
 def _message(event: JsonObject, tracks: defaultdict[int, _Track]) -> Iterator[Span]:
     kind: str = event["kind"]
     sent_s = event["sent_s"]
-    down = event["from"] == SERVER
-    client = event["to"] if down else event["from"]
+    down = event["from"] == SERVER or event["from"] >= EDGES > event["to"] != SERVER
+    client, aggregator = (event["to"], event["from"]) if down else (event["from"], event["to"])
     track = tracks[client]
+    track.aggregator = aggregator
     if kind == "cancel" or track.span is not None and track.span["name"] == "cancel":
         track.end_span(sent_s)
     if down:

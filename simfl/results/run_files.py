@@ -90,7 +90,7 @@ def read_table(path: Path) -> "DataFrame":
         raise SimflError(f"{path}: cannot be read ({error})") from None
 
 
-def fill_columns(table: str, columns: dict[str, Iterable[object]]) -> tuple[str, list[dict[str, str]]]:
+def fill_columns(table: str, columns: Mapping[str, Iterable[object]]) -> tuple[str, list[dict[str, str]]]:
     """A CSV text with whole columns replaced, but for cells of ``...``; the new text and its rows as mappings."""
     rows = list(csv.DictReader(io.StringIO(table)))
     for name, values in columns.items():
@@ -288,14 +288,20 @@ def message_rows(round: int, transcripts: Iterable[Transcript] | None) -> Iterat
         yield round, int(each.ended), each.response_count, " ".join(map(str, each.clients.tolist())), short
 
 
-def read_messages(path: Path, population: int) -> Iterator[tuple[int, Transcript | None]]:
-    """The sessions of a messages.csv, by round; None where nobody has counted; nothing where there is no such file."""
+def read_messages(
+    path: Path, population: int, aggregator: int | None = None
+) -> Iterator[tuple[int, Transcript | None]]:
+    """The sessions of a messages.csv, perhaps of one aggregator, by round; None where nobody has counted; nothing where
+    there is no such file.
+    """
     if not path.exists():
         return
     with path.open(encoding="utf-8") as file:  # a field may be longer than csv reads; none holds a comma or a quote
         header = next(file).rstrip("\n").split(",")
         for line in file:
             row = dict(zip(header, line.rstrip("\n").split(","), strict=True))
+            if aggregator is not None and int(row["aggregator"]) != aggregator:
+                continue
             t = int(row["round"])
             yield t, None if row["flags"] == UNCOUNTED else _transcript(t, row, population)
 

@@ -24,7 +24,11 @@ PARTICIPATION = ("round", "client", "weight")
 """Columns of participation.csv: the non-zero entries of the participation matrix."""
 
 PEERS = ("round", "aggregator", "client", "weight")
-"""Columns of participation.csv where clients aggregate, too: one matrix for each aggregator (-1 = the server)."""
+"""Columns of participation.csv where others aggregate, too: one matrix for each aggregator (-1 = the server, or what it
+makes of its edges' models; 0, 1, ... = that client; -2, -3, ... = edge 0, 1, ..., whose aggregations it numbers)."""
+
+AGGREGATIONS = ("aggregator", "number", "round", "time_s", "clients", "bytes_down", "bytes_up")
+"""Columns of aggregations.csv: each aggregation of an edge, and the round in which its model was averaged."""
 
 
 class PhaseRow(NamedTuple):

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -24,16 +24,21 @@ from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration import packages
 from simfl.core.storage.disk import sha256, write_atomically
+from simfl.core.types import Arrays
 from simfl.privacy.accountant import History
-from simfl.results.file_names import ACCURACIES, FINDINGS, MACHINE, PRIVACY, SUMMARY, UPDATES
+from simfl.results.file_names import ACCURACIES, FINDINGS, MACHINE, OBSERVERS, PRIVACY, SUMMARY, UPDATES
 from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
 from simfl.results.sealed_files import seal_document, write_sealed
 from simfl.results.tables import TableWriter
-from simfl.runs.accounting import accounts, has_unshown, history, of_clients
+from simfl.runs.accounting import has_unshown
+from simfl.runs.edge_tables import EdgeRecords
+from simfl.runs.gossip_tables import GossipRecords
+from simfl.runs.observers import ObserverRecords, OneObserver
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import with_bases
 from simfl.scenario.digest import foreign_plugins
+from simfl.scenario.edge_scenarios import edge_groups
 from simfl.selection.theory.expected_cardinality import guarantee, keeps_to_family
 
 if TYPE_CHECKING:
@@ -75,13 +80,10 @@ def finish(
     Returns:
         The summary.
     """
-    digests = {
-        name: table.finish()
-        for name, table in tables.items()
-        if name != "rounds.csv" and not (name in MAYBE_EMPTY and table.empty)
-    }
-    run_history = history(scenario, folder, rounds, samples)
-    rows, privacy_digests = _fill_privacy(folder, scenario, tables["rounds.csv"], run_history)
+    digests = _finish_tables(tables)
+    records = _records(scenario, folder, rounds, samples)
+    run_history = records.history(0)
+    rows, privacy_digests = _fill_privacy(folder, tables["rounds.csv"], records.of_root, records.of_clients())
     digests |= privacy_digests
     if model is not None:
         digests["model.npy"] = _write(folder / "model.npy", _npy(model))
@@ -96,8 +98,9 @@ def finish(
         "no_skill_accuracy": cell(no_skill_accuracy),
         **{name: cell(value) for name, value in finals.items()},
         **_guarantee(scenario, finals, samples, run_history),
-        **_disclosure(scenario, run_history),
+        **records.disclosure(_disclosure),
         **jobs,
+        **records.write_observers(folder / OBSERVERS),
     }
     _describe_columns(folder, scenario, columns, summary, has_unshown(scenario, run_history))
     summary |= _attack_numbers(folder, scenario, attack_results)
@@ -105,13 +108,26 @@ def finish(
     return _seal(folder, scenario, summary, digests)
 
 
+def _finish_tables(tables: Mapping[str, TableWriter]) -> dict[str, str]:
+    """Renames all tables but rounds.csv; their digests."""
+    others = {name: table for name, table in tables.items() if name != "rounds.csv"}
+    return {name: table.finish() for name, table in others.items() if not (name in MAYBE_EMPTY and table.empty)}
+
+
+def _records(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None) -> ObserverRecords:
+    """What the tables say of all observers."""
+    of_models = GossipRecords if scenario.topology.own_models else OneObserver
+    kind = EdgeRecords if edge_groups(scenario) else of_models
+    return kind(scenario, folder, rounds, samples)
+
+
 def _fill_privacy(
-    folder: Path, scenario: Scenario, table: TableWriter, run_history: History
+    folder: Path, table: TableWriter, of_rounds: Mapping[str, Iterable[object]], client_accounts: Arrays
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Writes what the accountants say of each round and of each client; the rows of the rounds, the files' digests."""
-    text, rows = fill_columns(table.check().read_text(), accounts(scenario, run_history))
+    text, rows = fill_columns(table.check().read_text(), of_rounds)
     digests = {"rounds.csv": _write(folder / "rounds.csv", text.encode())}
-    if client_accounts := of_clients(scenario, run_history):
+    if client_accounts:
         digests[PRIVACY] = _write(folder / PRIVACY, _clients(client_accounts).encode())
     return rows, digests
 
@@ -162,7 +178,7 @@ def _seal(folder: Path, scenario: Scenario, summary: JsonObject, digests: dict[s
     """Writes the summary, with the digests of all files; the run is complete then."""
     started = ResultsFolder.open_begun(folder)
     digests |= {name: sha256(started.file(name)) for name in started.files}
-    others = (ACCURACIES, FILE, FINDINGS, UPDATES)
+    others = (ACCURACIES, FILE, FINDINGS, OBSERVERS, UPDATES)
     digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
     summary, data = seal_document(summary, digests)
     write_sealed(folder / MACHINE, _versions(scenario))
@@ -206,7 +222,7 @@ def _guarantee(
     Raises:
         PluginError: theory promises more than the sums of this very run keep.
     """
-    known = None if finals["privacy_strong"] is None else guarantee(scenario, samples)
+    known = None if edge_groups(scenario) or finals["privacy_strong"] is None else guarantee(scenario, samples)
     if known is None:
         return dict.fromkeys(column.name for column in GUARANTEES)
     kept_to_family = all(keeps_to_family(scenario, P) for P in run_history.participation.values())

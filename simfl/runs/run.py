@@ -1,13 +1,15 @@
 """Wires a scenario into a world, runs it and writes its results; resumes what was interrupted."""
 
 import tempfile
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from simfl.agents import Components, server_for
+from simfl.agents.edges.members import EdgeMembers, components_of, edge_streams
 from simfl.core.errors import BusyError, IntegrityError, ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import refuse_altered
@@ -28,10 +30,12 @@ from simfl.runs.client_links import build_links
 from simfl.runs.clients_table import clients_files
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
 from simfl.scenario import Scenario, data_files
+from simfl.scenario.edge_scenarios import edge_groups, edge_scenario
 from simfl.scenario.plugin_files import Trust
 from simfl.scenario.yaml.places import dotted_key
 from simfl.selection.asking import shuffle_clients
 from simfl.training.base import Rule
+from simfl.training.sgd_rule import RunLength, Stop
 
 LOCK = ".lock"
 """In a run's folder; whoever executes the run holds it."""
@@ -69,7 +73,7 @@ def build(scenario: Scenario) -> Components[Rule]:
     if policy.shuffle:
         policy = shuffle_clients(policy, streams("assignment").permutation(n))
     links = build_links(scenario, streams)
-    return Components(
+    whole = Components(
         clients=n,
         streams=streams,
         links=links,
@@ -91,7 +95,24 @@ def build(scenario: Scenario) -> Components[Rule]:
         weight_decay=scenario.training.weight_decay if scenario.secagg.certificate else 0.0,
         agents=scenario.agents,
         loss=scenario.network.loss,
+        topology=scenario.topology,
     )
+    return replace(whole, edges=tuple(_edges(scenario, whole)))
+
+
+def _edges(scenario: Scenario, whole: Components[Rule]) -> Iterator[Components[Rule]]:
+    """What each edge works with; nothing ends what it does but the end of the run."""
+    groups, rule = edge_groups(scenario), scenario.training
+    if groups and not isinstance(rule, RunLength):
+        raise ScenarioError("training", f"rule '{rule.name}' has ends of its own, and edges have none; use fedavg")
+    for number, group in enumerate(groups):
+        members = EdgeMembers(group, scenario.clients, number, len(groups))
+        policy, streams = edge_scenario(scenario, len(group)).selection, edge_streams(scenario.seed, number)
+        if policy.shuffle:
+            policy = shuffle_clients(policy, streams("assignment").permutation(len(group)))
+        endless = replace(rule, rounds=None, stop=Stop())
+        available = _available(scenario, Streams(scenario.seed), whole.links.names)
+        yield components_of(whole, members, endless, policy, available)
 
 
 def _built(plugin: Any, base: type, *arguments: object) -> Any:

@@ -16,13 +16,14 @@ from simfl.attacks.base import ServerView
 from simfl.core.columns import ROUND_COLUMNS
 from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
-from simfl.core.types import under
+from simfl.core.types import SERVER, under
 from simfl.metrics.participation import Tally
 from simfl.results import checkpoint
 from simfl.results.file_names import BEGUN, JOINED, OWN, PRUNED, UPDATES
 from simfl.results.run_files import MESSAGES, OnRound, RoundRow, message_rows, read_rows, round_row
 from simfl.results.tables import (
     AGGREGATES,
+    AGGREGATIONS,
     ATTACKS,
     FACTS,
     JOBS,
@@ -34,6 +35,7 @@ from simfl.results.tables import (
     TableWriter,
 )
 from simfl.runs.clients_table import write_accuracies
+from simfl.runs.edge_tables import write_edge
 from simfl.runs.finalise import cell, finish, round_cells
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import plugin_columns
@@ -138,12 +140,13 @@ class Simulation:
     def _tally(self, rounds: int) -> Tally:
         """Participation so far, from the table that records it."""
         with open(self.folder / "participation.csv.part", newline="") as file:
-            pairs = {(int(row["round"]), int(row["client"])) for row in csv.DictReader(file)}
+            rows = (row for row in csv.DictReader(file) if int(row.get("aggregator", SERVER)) >= SERVER)
+            pairs = {(int(row["round"]), int(row["client"])) for row in rows}
         clients = np.fromiter((client for _, client in pairs), dtype=np.int64, count=len(pairs))
         history = None
         if self.parts.policy.reads_history:
-            rows = itertools.groupby(sorted(pairs), key=lambda pair: pair[0])
-            history = [np.array([client for _, client in row], dtype=np.int32) for _, row in rows]
+            by_round = itertools.groupby(sorted(pairs), key=lambda pair: pair[0])
+            history = [np.array([client for _, client in row], dtype=np.int32) for _, row in by_round]
         return Tally.of(np.bincount(clients, minlength=self.parts.clients), rounds, history)
 
     # -- while it runs -----------------------------------------------------------------------------
@@ -154,7 +157,11 @@ class Simulation:
         tables["rounds.csv"].append([[row.get(column) for column in self.row]])
         tables["rounds.csv"].mark()  # so that who watches the run sees every round
         who = [] if done.aggregators is None else [done.aggregators.tolist()]
+        if done.edges:
+            who = [itertools.repeat(SERVER)]
         tables["participation.csv"].append(zip(itertools.repeat(t), *who, done.clients.tolist(), done.weights.tolist()))
+        for edge in done.edges:
+            write_edge(tables, edge, t)
         tables["participation.csv"].mark()
         tables["evaluation.csv"].append(
             (t, name, value) for name, value in row.items() if name not in self.row and value is not None
@@ -162,13 +169,14 @@ class Simulation:
         for name, rows in (("jobs.csv", done.jobs), ("phases.csv", done.phases)):
             if rows:
                 tables[name].append(rows)
-        tables["messages.csv"].append(message_rows(t, done.transcripts))
+        if not done.edges:
+            tables["messages.csv"].append(message_rows(t, done.transcripts))
         if done.seen is not None:
             self._record(done.seen)
         for name, values in (("facts.csv", done.facts), ("attacks.csv", done.errors)):
             if values:
                 tables[name].append((t, i, key, cell(it)) for i, each in enumerate(values) for key, it in each.items())
-        if done.number + 1 >= self.next_checkpoint and not done.last:
+        if done.number + 1 >= self.next_checkpoint and not done.last and self.server.stores_state:
             self._save_checkpoint(done.number + 1)
         if self.progress is not None:
             self.progress(done.number + 1, self.rounds or 0, done.row["time_s"])
@@ -189,7 +197,7 @@ class Simulation:
             on_round(row)
         except BaseException as error:
             self.raised = error
-            if not done.last:
+            if not done.last and self.server.stores_state:
                 self._save_checkpoint(done.number + 1)
             raise
 
@@ -212,7 +220,7 @@ class Simulation:
     # -- the end -----------------------------------------------------------------------------------
 
     def _finish(self) -> JsonObject:
-        by_rounds = not (self.parts.rule.asynchronous or self.parts.rule.many_aggregators)
+        by_rounds = not (self.parts.rule.asynchronous or self.parts.rule.many_aggregators or self.parts.edges)
         theoretical = theory(self.scenario)["expected_cardinality"] if by_rounds else None
         model = self.server.model if self.parts.learner.dimension else None
         no_skill = self.parts.learner.evaluator.no_skill_accuracy()
@@ -231,20 +239,23 @@ class Simulation:
 
 def _tables(parts: Components[Rule], row: tuple[str, ...], events: bool) -> dict[str, tuple[str, ...] | None]:
     """The tables of a run, by file name, with their columns; None = JSON lines."""
+    of_edge = ("aggregator",) if parts.edges else ()
     tables: dict[str, tuple[str, ...] | None] = {
         "rounds.csv": row,
-        "participation.csv": PEERS if parts.rule.many_aggregators else PARTICIPATION,
+        "participation.csv": PEERS if parts.rule.many_aggregators or parts.edges else PARTICIPATION,
         "evaluation.csv": ("round", "name", "value"),
-        "messages.csv": MESSAGES,
+        "messages.csv": (*MESSAGES, *of_edge),
     }
+    if parts.edges:
+        tables["aggregations.csv"] = AGGREGATIONS
     if parts.rule.asynchronous:
         tables["jobs.csv"] = JOBS
     protocol = parts.protocol
     hides = not (protocol.shows_updates or protocol.assumes)
     if hides or not protocol.sums_whoever_comes or protocol.phases or protocol.joint or parts.policy.asks:
-        tables["phases.csv"] = PHASES
+        tables["phases.csv"] = (*PHASES, *of_edge)
     if parts.stages:
-        tables["facts.csv"] = FACTS
+        tables["facts.csv"] = (*FACTS, *of_edge)
     if parts.observers:
         tables["attacks.csv"] = ATTACKS
     if parts.records:

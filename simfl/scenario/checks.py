@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from simfl.core import coverage
-from simfl.core.errors import ScenarioError
+from simfl.core.errors import ScenarioError, amount
 from simfl.core.registration.protocol import default_of, is_plugin
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import has_buffer
@@ -18,10 +18,12 @@ from simfl.devices.profiles import read_profiles
 from simfl.learning.objects.choice import python_objects
 from simfl.scenario import column_owners, data_files, plugin_files, resolution
 from simfl.scenario.digest import content_of
+from simfl.scenario.edge_scenarios import edge_groups, edge_scenario, first_difference, keys_of_edges
 from simfl.scenario.plugin_files import Trust, note_executed
 from simfl.scenario.yaml.places import KeyPath, dotted_key, shown
 from simfl.secagg import PROTOCOLS
 from simfl.selection.asking import unreadable
+from simfl.training.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from simfl.scenario.model import Scenario
@@ -129,6 +131,29 @@ def complete(scenario: S) -> tuple[S, Wrong]:
     ``secagg: null`` is ``ideal`` where nothing speaks against it, that is where the server needs a weighted sum and
     nothing else, and ``plain`` where something does. The first is the one assumption that a default makes.
     """
+    if scenario.topology.own_models and isinstance(scenario.training, FedAvg):
+        try:
+            scenario = replace(scenario, training=scenario.training.without_server())
+        except ScenarioError as error:
+            return scenario, [(("training", error.key), error.message)]
+    if not (sizes := {len(group) for group in edge_groups(scenario) if len(group)}):
+        return _complete_one(scenario)
+    keys, (whole, wrong) = keys_of_edges(scenario), _complete_one(scenario)
+    wrong = [problem for problem in wrong if problem[0][:1] and problem[0][0] not in keys]
+    of_edges = []
+    for size in sorted(sizes):
+        edge, problems = _complete_one(edge_scenario(scenario, size))
+        of_edges.append(edge)
+        here = (problem for problem in problems if problem[0][:1] and problem[0][0] in keys)
+        wrong += [(key, f"{why} (in an edge of {amount(size, 'client')})") for key, why in here]
+    if not wrong:
+        different = (first_difference(keys, of_edges[0], other) for other in of_edges[1:])
+        wrong = [difference for difference in different if difference is not None][:1]
+    filled = {key: getattr(of_edges[0], key) for key in keys}
+    return replace(whole, **filled, source=of_edges[0].source), wrong
+
+
+def _complete_one(scenario: S) -> tuple[S, Wrong]:
     if scenario.secagg is not None:
         return _resolve(scenario)
     assumed, against = _resolve(replace(scenario, secagg=PROTOCOLS.of("ideal")))

@@ -51,7 +51,7 @@ def with_bases(scenario: Any, columns: Iterable[Column]) -> list[Column]:
             delta = deltas.get(column.name, UNSAID_DELTA)
             column = column._replace(assumes=AND.join(filter(None, [delta, column.assumes])))
         known.append(against(column, noisy))
-    return taking_for_granted(known, premises_of(scenario))
+    return taking_for_granted(known, AND.join(filter(None, [premises_of(scenario), scenario.topology.premise])))
 
 
 def _deltas(scenario: Any) -> Iterator[tuple[str, str]]:
@@ -128,6 +128,7 @@ def _others(scenario: Any) -> Iterator[tuple[KeyPath, Any]]:
     yield ("training",), scenario.training
     yield ("training", "aggregate"), scenario.training.aggregate
     yield ("training", "personal"), scenario.training.personal
+    yield ("topology",), scenario.topology
     yield ("learning",), scenario.learning
     yield ("secagg",), scenario.secagg
     yield ("privacy",), scenario.privacy

@@ -38,6 +38,7 @@ from simfl.scenario.yaml.reader import LARGEST, Document, read
 from simfl.scenario.yaml.writer import as_data, dump
 from simfl.secagg import PROTOCOLS
 from simfl.selection import POLICIES
+from simfl.topology.base import TOPOLOGIES
 from simfl.training import RULES
 
 MAX_CLIENTS = 10**8
@@ -129,6 +130,9 @@ class Scenario:
     ] = ()
     agents: Annotated[Agents, Field(description="what clients do on the clock")] = field(
         default_factory=Agents, metadata=SINCE_LATER
+    )
+    topology: Annotated[Any, TOPOLOGIES, Field(description="who talks with whom")] = field(
+        default_factory=lambda: TOPOLOGIES.of("star"), metadata=SINCE_LATER
     )
     plugins: Annotated[
         tuple[PluginPath, ...], Field(description="Python files that register plugins, beside the scenario file")

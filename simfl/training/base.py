@@ -215,6 +215,7 @@ RULES = Registry[Rule](
         fedasync="presets",
         fedbuff_paper="presets",
         flsim="presets",
+        gossip="fedavg",
         serverless="fedavg",
     ),
 )

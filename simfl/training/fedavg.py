@@ -1,7 +1,7 @@
 """Synchronous federated averaging (McMahan et al. 2017, Algorithm 1), and without a server (Mugunthan, MIT 2022)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from math import ceil
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from simfl.core.columns import LATE, Column
 from simfl.core.errors import ScenarioError, amount
-from simfl.core.registration.protocol import SINCE_LATER
+from simfl.core.registration.protocol import SINCE_LATER, default_of
 from simfl.core.scenario_view import ScenarioView, dropout_rates
 from simfl.training.base import RULES, Losses
 from simfl.training.sgd_rule import SgdRule
@@ -101,6 +101,18 @@ class FedAvg(SgdRule):
             )
         return problems
 
+    def without_server(self) -> "Gossip":
+        """The same training where each client averages its own model with its neighbours'.
+
+        Raises:
+            ScenarioError: a key of it is for a server.
+        """
+        known = {each.name for each in fields(Gossip)}
+        for each in fields(self):
+            if each.name not in known and getattr(self, each.name) != default_of(each):
+                raise ScenarioError(each.name, "topology has no server that reads it; leave it out")
+        return Gossip(**{name: getattr(self, name) for name in known})
+
 
 def _expected_clients(scenario: ScenarioView) -> float:
     """Clients that are selected in a round on average; failures afterwards are not counted.
@@ -119,6 +131,24 @@ def _expected_clients(scenario: ScenarioView) -> float:
         why = "is expected, but this availability has no known dropout rates; give the number of clients expected"
         raise ScenarioError("denominator", why)
     return policy.inclusion * float(np.sum(1.0 - np.asarray(dropout)))
+
+
+@RULES("gossip")
+@dataclass(frozen=True, kw_only=True)
+class Gossip(SgdRule):
+    """Every round the selected clients train models of their own, and each client averages those of its neighbours.
+
+    ``topology`` says who are neighbours; in a star all are. Reference: Lian et al., NeurIPS 2017, Algorithm 1.
+    """
+
+    skipped_round_s: Annotated[
+        float, Field(ge=0, le=1e12, description="simulated seconds until the clients try again when too few are there")
+    ] = 1.0
+
+    server: ClassVar[str] = "gossip"
+    many_aggregators: ClassVar[bool] = True
+    own_models: ClassVar[bool] = True
+    example: ClassVar[Mapping[str, object]] = {"rounds": 2}
 
 
 @RULES("serverless")

@@ -359,7 +359,7 @@ name: gossip
 clients: 6
 network: {name: star, latency_s: [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]}
 selection: all
-training: {name: gossip, rounds: 5, batch_size: 50}
+training: {name: ring_gossip, rounds: 5, batch_size: 50}
 learning: {data: digits, model: logistic}
 plugins: [gossip.py]
 """
@@ -389,7 +389,9 @@ def test_peers_aggregate_their_neighbours(tmp_path):
 )
 def test_peers_read_the_round_where_they_start_from_models_of_their_own(schedule, tmp_path):
     """What depends on the round: with three clients on a ring, everybody's average is that of a server, every round."""
-    plain = GOSSIP.replace("name: gossip, rounds: 5", "name: fedavg, rounds: 4").replace("plugins: [gossip.py]\n", "")
+    plain = GOSSIP.replace("name: ring_gossip, rounds: 5", "name: fedavg, rounds: 4").replace(
+        "plugins: [gossip.py]\n", ""
+    )
     few = ["clients=3", "network.latency_s=0.1", "training.rounds=4", "training.batch_size=1000", schedule]
     if "decay_at" in schedule:
         few.append("training.decay=0.25")
@@ -430,7 +432,7 @@ def test_peers_go_on_after_a_kill(tmp_path, monkeypatch):
 
 def test_peers_of_a_full_ring_agree_after_one_round(tmp_path):
     """Three clients on a ring are everybody: each has the weighted mean of all models."""
-    fedavg = GOSSIP.replace("name: gossip, rounds: 5", "name: fedavg, rounds: 1")
+    fedavg = GOSSIP.replace("name: ring_gossip, rounds: 5", "name: fedavg, rounds: 1")
     made = Scenario.parse(GOSSIP, "ring", ["clients=3", "network.latency_s=0.1", "training.rounds=1"], PLUGINS)
     average = Scenario.parse(fedavg, "average", ["clients=3", "network.latency_s=0.1"], PLUGINS)
     one, other = (np.load(run(each, tmp_path).path / "model.npy") for each in (made, average))

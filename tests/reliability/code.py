@@ -250,6 +250,11 @@ LOADERS = {"pickle", "torch", "yaml", "cloudpickle", "marshal", "joblib", "entry
 KNOWN = {
     "simfl.scenario.plugin_files: exec",  # files that a user names under plugins:, for that
     "simfl.experiments.sweep.plugin_pickling: pickle.loads",  # plugins of a script, to its own workers
+    "simfl.experiments.sweep.plugin_pickling: pickle.load",  # objects of a sweep's own, by their SHA-256
+    "simfl.forecasting.part_process: pickle.loads",  # from the process that has started it, as the next
+    "simfl.learning.backends.process_engine: pickle.loads",
+    "simfl.learning.objects.handles: import_module",  # a module that a user names, for that
+    "simfl.runs.tracking: import_module",  # of a tracker that a user names among those in a list
     "simfl.core.registration.packages: entry.load",  # installed entry points
     "simfl.cli: import_module", "simfl.cli.doctor: import_module", "simfl.scenario: import_module",
     "simfl.experiments.sweep.worker: import_module", "simfl.core.registration.registry: import_module",

@@ -173,7 +173,7 @@ def test_a_wrong_ring_is_found(tmp_path, defect):
     before, after = WRONG_RINGS[defect]
     text = (PLUGINS / "gossip.py").read_text()
     assert text.count(before) == 1
-    for old, new in ((before, after), ('"gossip"', f'"{name}"'), ('"ring"', f'"ring_{name}"')):
+    for old, new in ((before, after), ('"ring_gossip"', f'"{name}"'), ('"ring"', f'"ring_{name}"')):
         text = text.replace(old, new)
     (tmp_path / "ring.py").write_text(text)
     rule = "{name: RULE, rounds: 3, batch_size: 8}"
@@ -191,7 +191,7 @@ def test_a_wrong_ring_is_found(tmp_path, defect):
     trace: events
     plugins: [ring.py, PLUGIN]
     """.replace("PLUGIN", str(PLUGINS / "gossip.py"))
-    sound = run(Scenario.parse(scenario.replace("RULE", "gossip"), "s", folder=tmp_path), tmp_path)
+    sound = run(Scenario.parse(scenario.replace("RULE", "ring_gossip"), "s", folder=tmp_path), tmp_path)
     assert not violations(sound.path)
     assert violations(run(Scenario.parse(scenario.replace("RULE", name), "s", folder=tmp_path), tmp_path).path)
 

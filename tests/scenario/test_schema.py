@@ -32,7 +32,8 @@ def test_the_keys_of_a_scenario(made):
     assert made["$schema"] == "http://json-schema.org/draft-07/schema#"
     assert list(made["properties"]) == [
         "extends", "name", "seed", "clients", "network", "devices", "selection",
-        "training", "learning", "compression", "secagg", "privacy", "attacks", "metrics", "agents", "plugins", "trace",
+        "training", "learning", "compression", "secagg", "privacy", "attacks", "metrics", "agents", "topology",
+        "plugins", "trace",
     ]  # fmt: skip
     assert sorted(made["else"]["required"]) == ["clients", "selection", "training"]
     assert made["additionalProperties"] is False

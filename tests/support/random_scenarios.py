@@ -59,7 +59,7 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
     elif plugins and own.chance(0.05) and "secagg" not in found:
         common = {name: training[name] for name in ("rounds", "weighting", "stop") if name in training}
         common |= {name: training[name] for name in ("batch_size", "learning_rate") if name in training}
-        found |= {"training": {"name": "gossip", **common}, "plugins": ["gossip.py"], "selection": "all"}
+        found |= {"training": {"name": "ring_gossip", **common}, "plugins": ["gossip.py"], "selection": "all"}
     _watched(_Draw(rng.spawn(1)[0]), found)
     late = _Draw(rng.spawn(1)[0])
     if training["name"] == "fedavg" and late.chance(0.4):

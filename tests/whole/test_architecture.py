@@ -25,7 +25,7 @@ LAYERS = (
     {"agents", "scenario"},
     {"learning", "results", "training"},
     {"attacks"},
-    {"clients", "compression", "devices", "metrics", "network", "privacy", "secagg", "selection"},
+    {"clients", "compression", "devices", "metrics", "network", "privacy", "secagg", "selection", "topology"},
     {"core"},
 )
 """From the top: a package imports itself and packages of lower layers, never its neighbours."""
@@ -40,6 +40,7 @@ RULES = {
     "privacy",
     "secagg",
     "selection",
+    "topology",
     "training",
 }
 """Packages of families of plugins: one never imports another, whatever its layer, but for those of ``SHARED``."""
@@ -47,7 +48,7 @@ SHARED = {"attacks": {"clients"}, "learning": {"attacks", "clients"}, "training"
 """What clients compute, and what attackers know of it, is told to those who train and who measure."""
 ONLY = {
     "simpy": {"agents.world"},
-    "networkx": {"network", "report"},
+    "networkx": {"network", "report", "topology"},
     "yaml": {"scenario.yaml"},
     "cryptography": {"secagg.crypto"},
     "dp_accounting": {"privacy.dp.accountants"},

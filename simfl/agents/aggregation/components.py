@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import hypot, inf
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,11 @@ from simfl.secagg.plain import Plain
 from simfl.secagg.sessions import Cohort
 from simfl.secagg.transcript import Transcript
 from simfl.selection.base import Policy
+from simfl.topology.base import StarTopology, Topology
 from simfl.training.base import Rule
+
+if TYPE_CHECKING:
+    from simfl.agents.edges.members import EdgeMembers
 
 R_co = TypeVar("R_co", bound=Rule, covariant=True)
 
@@ -47,6 +51,9 @@ class Components(Generic[R_co]):
         weight_decay: the L2 penalty of the clients' losses.
         agents: what the clients do on the clock, and whether as processes.
         loss: probability that a message is lost.
+        topology: who talks with whom.
+        edges: what each edge works with; none in a star.
+        members: an edge's clients; None = these are all of the scenario.
     """
 
     clients: int
@@ -70,6 +77,9 @@ class Components(Generic[R_co]):
     weight_decay: float = 0.0
     agents: Agents = Agents()
     loss: float = 0.0
+    topology: Topology = StarTopology()
+    edges: "tuple[Components[Rule], ...]" = ()
+    members: "EdgeMembers | None" = None
 
     @property
     def client_process(self) -> ClientAgent | None:
@@ -292,6 +302,20 @@ class RoundCosts:
         return {"failed": self.failed, "bytes_down": self.bytes_down, "bytes_up": self.bytes_up}
 
 
+class EdgeRound(NamedTuple):
+    """An aggregation of an edge.
+
+    Attributes:
+        edge: its number.
+        members: its clients, int32 (m,); ``done`` numbers them from 0.
+        done: what it left behind.
+    """
+
+    edge: int
+    members: NDArray[np.int32]
+    done: "RoundResult"
+
+
 @dataclass(frozen=True)
 class RoundResult:
     """What one aggregation, or skipped round, left behind.
@@ -309,6 +333,7 @@ class RoundResult:
         errors: of each observer, by name.
         seen: what the server saw, where the run records it.
         transcripts: whom the server heard, where that says more than that each update is in its sum; None = unknown.
+        edges: the aggregations of edges whose models it averages.
     """
 
     number: int
@@ -323,3 +348,4 @@ class RoundResult:
     errors: Sequence[dict[str, float]] = field(default=())
     seen: ServerView | None = None
     transcripts: Sequence[Transcript] | None = ()
+    edges: Sequence[EdgeRound] = ()

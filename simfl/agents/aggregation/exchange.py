@@ -256,7 +256,7 @@ class Exchange:
 
 
 def message(
-    kind: str, sender: int, to: int, size_bytes: int, sent_s: float, arrives_s: float, is_lost: bool = False
+    kind: str, sender: int | str, to: int | str, size_bytes: int, sent_s: float, arrives_s: float, is_lost: bool = False
 ) -> JsonObject:
     """A message as a record of events.jsonl; one that is lost says so, and when it would have arrived."""
     record: JsonObject = {"event": "message", "kind": kind, "from": sender, "to": to, "bytes": size_bytes}

@@ -70,9 +70,9 @@ class GlobalModelState:
         return self.tally.rounds
 
     def begin_with(self, model: NDArray[np.float32]) -> None:
-        """Another initial model, (d,), before the first round."""
+        """Another model, (d,), in place of the current version, with which nobody has begun yet."""
         self.model = model
-        self.parts.learner.put(0, model)
+        self.parts.learner.put(self.version, model)
 
     def replace(self, model: NDArray[np.float32]) -> None:
         """Another model, (d,), as the next version: servers that do not step from one to the next."""

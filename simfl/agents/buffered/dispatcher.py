@@ -41,6 +41,7 @@ class Dispatcher:
     Attributes:
         live: the jobs whose fate is open, by number.
         stopped: nothing is given out any more.
+        paused: nothing is given out, or summed, for now.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Dispatcher:
         self.trips = trips
         self.live_work = LiveWork(parts, self.trips, self.next_serial) if parts.message_by_message else None
         self.retry_at = 0.0
-        self.refilling = self.stopped = self.recovering = False
+        self.refilling = self.stopped = self.paused = self.recovering = False
 
     # -- slots ---------------------------------------------------------------------------------------
 
@@ -96,7 +97,7 @@ class Dispatcher:
 
     def _refill(self, _: None) -> None:
         self.refilling = False
-        while not self.stopped:
+        while not (self.stopped or self.paused):
             while self.queue and len(self.queue[0]) <= self.free:
                 self._start(self.queue.popleft())
             if self.queue or self.free < self.parts.policy.unit_size or not self._ask():

@@ -81,9 +81,14 @@ class BufferedServer(Server[BufferedRule]):
         """Goes on until the rule says that the run ends."""
         if not self.global_model.version:
             self.note("round_start", round=0)
+        self.go_on()
+        yield self.run_ended
+
+    def go_on(self) -> None:
+        """Sums and gives out work, also after a pause."""
+        self.dispatcher.paused = False
         self._recover()
         self.dispatcher.refill_soon()
-        yield self.run_ended
 
     # -- what arrives --------------------------------------------------------------------------------
 
@@ -173,7 +178,7 @@ class BufferedServer(Server[BufferedRule]):
 
     def _recover(self) -> None:
         """Has the protocol recover the sum of a full buffer, unless it is at it."""
-        if self.dispatcher.recovering or self.dispatcher.stopped:
+        if self.dispatcher.recovering or self.dispatcher.paused or self.dispatcher.stopped:
             return
         if self.parts.protocol.phases and self.parts.rule.unit_weights == "common":
             self.buffer = [unit for unit in self.buffer if not self._discard_stale(unit)]  # old since the last recovery
@@ -253,18 +258,22 @@ class BufferedServer(Server[BufferedRule]):
 
     def report(self, done: RoundResult) -> RoundResult:
         """The round with the fates of its jobs; after the last one the open ones' too, before that a new model."""
-        self.dispatcher.stopped = done.last
         if done.last:
-            for task in self.dispatcher.live.values():
-                if self.log is not None and task.unit.departed and isnan(task.ended_s):
-                    self.dispatcher.cancel(task, open_end=True)
-                    self._log(task, open_end=True)
-                self._add_row(task, "open")
-            self.run_ended.succeed()
+            self.stop()
         else:
             self.note("round_start", round=done.number + 1)
         self.dispatcher.retry_at = 0.0  # a new model is a reason to ask again
         return super().report(done)
+
+    def stop(self) -> None:
+        """The run ends, and with it all open jobs."""
+        self.dispatcher.stopped = True
+        for task in self.dispatcher.live.values():
+            if self.log is not None and task.unit.departed and isnan(task.ended_s):
+                self.dispatcher.cancel(task, open_end=True)
+                self._log(task, open_end=True)
+            self._add_row(task, "open")
+        self.run_ended.succeed()
 
     def _end(self, task: AsyncJob, outcome: str, round: int | None = None, staleness: int | None = None) -> None:
         """A job's one and only end; its client is idle again."""

@@ -32,6 +32,7 @@ class _Families(MutableMapping[str, "Registry[Plugin]"]):
         "model": "simfl.learning.models.base",
         "transform": "simfl.learning.transforms.base",
         "metric": "simfl.metrics.base",
+        "topology": "simfl.topology.base",
         "network": "simfl.network.base",
         "stage": "simfl.privacy.stage",
         "accountant": "simfl.privacy.accountant",

@@ -9,7 +9,7 @@ from simfl.plugins.servers import SERVERS, OwnModelsServer, computation, message
 from simfl.plugins.training import RULES, SgdRule
 
 
-@RULES("gossip")
+@RULES("ring_gossip")
 @dataclass(frozen=True, kw_only=True)
 class Gossip(SgdRule):
     """Every round every client trains its own model, sends its update to both neighbours and averages what it gets."""

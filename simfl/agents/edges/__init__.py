@@ -1,0 +1,1 @@
+"""Aggregators between clients and a cloud, and servers beside one another."""

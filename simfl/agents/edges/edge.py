@@ -1,0 +1,215 @@
+"""Edges: agents between their clients and the cloud."""
+
+from dataclasses import astuple, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.accounts import Log
+from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
+from simfl.agents.buffered.server import BufferedServer
+from simfl.agents.edges.members import EdgeMembers, MemberAvailable
+from simfl.agents.servers import Server
+from simfl.agents.synchronous import SynchronousServer
+from simfl.agents.world import Process, World
+from simfl.core.json_data import JsonObject
+from simfl.core.types import SERVER, Arrays, JobId, Vectors
+from simfl.metrics.participation import Tally
+from simfl.secagg.transcript import Transcript
+from simfl.training.base import Rule
+
+
+class EdgeDelivery(NamedTuple):
+    """What an edge has made of a model that the cloud has sent it.
+
+    Attributes:
+        edge: its number.
+        version: of the cloud's model.
+        before, after: that model, and the edge's, (d,).
+        rounds: the edge's aggregations.
+    """
+
+    edge: int
+    version: int
+    before: Vectors
+    after: Vectors
+    rounds: list[RoundResult]
+
+
+class EdgeAgent:
+    """Takes the cloud's model, aggregates so many times with its own clients as a server does, and sends on its model.
+
+    Args:
+        parts: the scenario of its clients.
+        world: the clock.
+        log: takes records of events, or None.
+        count: aggregations between two exchanges with the cloud.
+        name: what others call it.
+
+    Attributes:
+        records: of events, which are handed on with what the edge delivers: at one instant edges have no order.
+    """
+
+    def __init__(self, parts: Components[Any], world: World, log: Log | None, count: int, name: str) -> None:
+        assert parts.members is not None
+        self.log: Log | None = log
+        self.records: list[JsonObject] = []
+        self.members, self.world, self.count, self.name = parts.members, world, count, name
+        self.server = self._server(
+            parts, world, None if log is None else edge_log(self.records.append, self.members, name)
+        )
+
+    def _server(self, parts: Components[Any], world: World, log: Log | None) -> Server[Any]:
+        return SynchronousServer(parts, world, lambda done: None, log)
+
+    def set_up(self) -> Process[None]:
+        """What happens once, before the first round."""
+        assert isinstance(self.server, SynchronousServer)
+        yield from self.server.set_up()
+
+    def assign(self, clients: NDArray[np.int32]) -> None:
+        """The cloud has selected these, (n,), perhaps of other edges too, for the aggregations to come."""
+        available = self.server.parts.available
+        assert isinstance(available, MemberAvailable)
+        available.assigned = np.isin(self.members.clients, clients)
+
+    def serve(self, model: Vectors, version: int, way_s: float) -> Process[EdgeDelivery]:
+        """From a model's departure at the cloud to the arrival of the edge's, each of which takes so long."""
+        yield self.world.wait(way_s)
+        self.server.global_model.begin_with(model)
+        rounds = yield from self.aggregate()
+        yield self.world.wait(way_s)
+        return EdgeDelivery(self.members.edge, version, model, self.server.model, rounds)
+
+    def hand_on(self) -> None:
+        """Writes the records of what has happened."""
+        for record in self.records:
+            assert self.log is not None
+            self.log(record)
+        self.records.clear()
+
+    def close(self, done: RoundResult) -> RoundResult:
+        """The edge's last aggregation, when the run ends."""
+        return done
+
+    def aggregate(self) -> Process[list[RoundResult]]:
+        """So many aggregations."""
+        assert isinstance(self.server, SynchronousServer)
+        rounds = []
+        for _ in range(self.count):
+            rounds.append((yield from self.server.round(self.server.global_model.version)))
+        return rounds
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """Of its server, who took part, and what has been spent since its last aggregation."""
+        tally = self.server.tally
+        history = [] if tally.history is None else tally.history
+        return {
+            **self.server.state(),
+            "costs": np.array(astuple(self.server.accounts.costs), dtype=np.int64),
+            "participation": tally.participation,
+            "history": np.concatenate([np.empty(0, np.int32), *history]),
+            "history/lengths": np.array([len(row) for row in history], dtype=np.int64),
+        }
+
+    def restore(self, state: Arrays) -> None:
+        """Goes back to a :meth:`state`."""
+        self.server.accounts.costs = RoundCosts(*state["costs"].tolist())
+        history = None
+        if self.server.tally.history is not None:
+            history = np.split(state["history"], np.cumsum(state["history/lengths"]))[:-1]
+        self.server.restore(state, Tally.of(np.array(state["participation"]), int(state["rounds"]), history))
+
+
+class BufferedEdge(EdgeAgent):
+    """An edge with a buffer: its clients go on while it waits for the cloud, and what arrives waits in its buffer."""
+
+    def _server(self, parts: Components[Any], world: World, log: Log | None) -> Server[Any]:
+        self.rounds: list[RoundResult] = []
+        self.has_begun = False
+        return BufferedServer(parts, world, self._on_round, log)
+
+    def set_up(self) -> Process[None]:
+        return
+        yield
+
+    def aggregate(self) -> Process[list[RoundResult]]:
+        assert isinstance(self.server, BufferedServer)
+        self.rounds, self.is_full = [], self.world.event()
+        if self.has_begun:
+            self.server.go_on()
+        else:
+            self.has_begun = True
+            self.world.spawn(self.server.run())
+        yield self.is_full
+        return self.rounds
+
+    def close(self, done: RoundResult) -> RoundResult:
+        """With the jobs that are open then."""
+        assert isinstance(self.server, BufferedServer)
+        self.server.stop()
+        rest, population = Server.report(self.server, done), len(self.members.clients)
+        every = [*(done.transcripts or ()), *(rest.transcripts or ())]
+        alone = [each for each in every if not each.summed.any()]
+        unsummed = Transcript.of(done.number, sorted(np.concatenate([each.clients for each in alone]).tolist()),
+                                 population, summed=False) if alone else None  # fmt: skip
+        transcripts = [*(each for each in every if each.summed.any()), *([unsummed] if unsummed else [])]
+        return replace(done, jobs=[*done.jobs, *rest.jobs], transcripts=transcripts)
+
+    def _on_round(self, done: RoundResult) -> None:
+        assert isinstance(self.server, BufferedServer)
+        self.rounds.append(done)
+        if len(self.rounds) == self.count:
+            self.server.dispatcher.paused = True
+            self.is_full.succeed()
+
+
+def edge_log(log: Log, members: EdgeMembers, name: str) -> Log:
+    """Takes the records of an edge: its clients by their numbers in the scenario, and itself by its name."""
+
+    def end(who: int) -> object:
+        return name if who == SERVER else int(members.clients[who])
+
+    def take(record: JsonObject) -> None:
+        changed = dict(record)
+        for key in ("from", "to", "client"):
+            if key in record:
+                changed[key] = end(record[key])
+        if "job" in record:
+            job = JobId(record["job"])
+            changed["job"] = int(JobId.of(job.selection, int(members.clients[job.client])))
+        if record["event"] not in ("message", "compute"):
+            changed["aggregator"] = name
+        log(changed)
+
+    return take
+
+
+def share_of(done: RoundResult, parts: Components[Rule]) -> float:
+    """What all updates in an edge's aggregate weigh together; 0 without any."""
+    if not len(done.clients):
+        return 0.0
+    rule, examples = parts.rule, samples_in(done, parts)
+    return float(rule.divisor(rule.weights(examples, np.zeros(len(examples), dtype=np.int64)), examples))
+
+
+def samples_in(done: RoundResult, parts: Components[Rule]) -> NDArray[np.int64]:
+    """The samples of each client in an edge's aggregate, (n,)."""
+    return parts.learner.counts(done.clients, done.number)
+
+
+def row_of(delivery: EdgeDelivery, parts: Components[Rule], factor: float) -> NDArray[Any]:
+    """By what each member's update is multiplied in the root's average, but for what all of it is divided by, (m,): of
+    one aggregation its row; of several their rows, each divided by what its updates weigh, times what all of them do.
+    """
+    if len(delivery.rounds) == 1 and factor == 1.0:
+        row: NDArray[Any] = np.zeros(parts.clients, dtype=delivery.rounds[0].weights.dtype)
+        row[delivery.rounds[0].clients] = delivery.rounds[0].weights
+        return row
+    total, shares = np.zeros(parts.clients), [share_of(done, parts) for done in delivery.rounds]
+    for done, share in zip(delivery.rounds, shares, strict=True):
+        total[done.clients] += factor * sum(shares) * done.weights / (share or 1.0)
+    return total

@@ -1,0 +1,202 @@
+"""The cloud of a tree of edges, and several servers beside one another."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.agents.aggregation.components import EdgeRound, RoundResult
+from simfl.agents.aggregation.exchange import message
+from simfl.agents.edges.edge import BufferedEdge, EdgeAgent, EdgeDelivery, row_of, samples_in, share_of
+from simfl.agents.servers import SERVERS, RoundServer
+from simfl.agents.world import Process
+from simfl.core.json_data import JsonObject
+from simfl.core.types import SERVER, Arrays, Vectors, prefix_arrays, under
+from simfl.metrics.participation import Tally
+from simfl.training.base import SynchronousRule
+
+OWN_CELLS = ("round", "time_s", "skipped", "cardinality", "mean_cardinality", "fairness_gap", "train_loss")
+"""Cells that the cloud fills itself."""
+
+
+@SERVERS("tree")
+@dataclass(eq=False)
+class TreeServer(RoundServer[SynchronousRule]):
+    """Every round: send all edges the model, wait for all of theirs, and average them by what their updates weigh.
+
+    With a buffer the edges go on by themselves: the cloud takes a step whenever so many of their models have come, each
+    multiplied by how stale it is, and an edge goes on with the model that there is when its own has arrived.
+
+    Args: as for :class:`simfl.agents.servers.RoundServer`.
+    """
+
+    asks_agents = counts_unsummed = follows_policy = True
+    reads = frozenset({"deadline_s", "quorum", "on_failure"})
+
+    def start(self) -> None:
+        """The edges wait for the first model."""
+        kind = BufferedEdge if self.parts.rule.asynchronous else EdgeAgent
+        self.edges: list[EdgeAgent] = [
+            kind(
+                parts,
+                self.world,
+                self.log,
+                self.parts.topology.edge_rounds,
+                f"{self.parts.topology.aggregator}/{number}",
+            )
+            for number, parts in enumerate(self.parts.edges)
+        ]
+        self.buffer: list[EdgeDelivery] = []
+        self.idle = list(self.edges)
+        self.is_full = self.world.event()
+
+    @property
+    def buffer_size(self) -> int | None:
+        """Models in a step; None = of all edges."""
+        return self.parts.topology.cloud_buffer
+
+    @property
+    def stores_state(self) -> bool:  # type: ignore[override]
+        """Only where no edge is at work between two rounds: else a run that was killed begins anew."""
+        return not self.parts.rule.asynchronous and self.buffer_size is None
+
+    def set_up(self) -> Process[None]:
+        """What each edge's protocol does once."""
+        yield from [self.world.spawn(edge.set_up()) for edge in self.edges]
+
+    def round(self, t: int) -> Process[RoundResult]:
+        """The models of edges arrive, and become one."""
+        if self.parts.topology.selects == "cloud":
+            units = self.select(t)
+            for edge in self.edges:
+                edge.assign(units.ravel())
+        else:
+            self.note("round_start", round=t)
+        if self.buffer_size is None:
+            at_work = [self.world.spawn(self._send(edge, t)) for edge in self.edges]
+            deliveries = []
+            for process in at_work:
+                deliveries.append((yield process))
+        else:
+            idle, self.idle = self.idle, []
+            for edge in idle:
+                self.world.spawn(self._go_on(edge))
+            if len(self.buffer) < self.buffer_size:
+                yield self.is_full
+            deliveries, self.buffer = self.buffer, []
+            self.is_full = self.world.event()
+        return self._average(t, deliveries)
+
+    def _go_on(self, edge: EdgeAgent) -> Process[None]:
+        """An edge's life beside a cloud with a buffer; it waits for the next model once the buffer is full."""
+        while len(self.buffer) < (self.buffer_size or 0):
+            delivery = yield from self._send(edge, self.global_model.version)
+            self.buffer.append(delivery)
+        self.idle.append(edge)
+        if len(self.buffer) == self.buffer_size and not self.is_full.triggered:
+            self.is_full.succeed()
+
+    def _send(self, edge: EdgeAgent, version: int) -> Process[EdgeDelivery]:
+        size, began_s = self.parts.learner.model_bytes, self.world.now
+        way_s = self.parts.topology.seconds(size)
+        delivery = yield from edge.serve(self.model, version, way_s)
+        if self.log is not None:
+            now_s, sent_s = self.world.now, self.world.now - way_s
+            self.log(message("model", SERVER, edge.name, size, began_s, began_s + way_s))
+            self.log(message("edge model", edge.name, SERVER, size, sent_s, now_s))
+        return delivery
+
+    def _average(self, t: int, deliveries: Sequence[EdgeDelivery]) -> RoundResult:
+        parts, sums, whole = self.parts, np.zeros(self.parts.clients), True
+        shares = np.array([sum(share_of(done, parts.edges[each.edge]) for done in each.rounds) for each in deliveries])
+        ages = np.array([t - each.version for each in deliveries])
+        factors = (1.0 + ages) ** -(0.0 if self.buffer_size is None else parts.topology.cloud_staleness)
+        for delivery, factor in zip(deliveries, factors.tolist(), strict=True):
+            of_members = row_of(delivery, parts.edges[delivery.edge], factor)
+            whole &= of_members.dtype.kind == "i"
+            sums[self.edges[delivery.edge].members.clients] += of_members
+        changed = bool(shares.any())
+        self.global_model.replace(self._next_model(deliveries, shares, factors) if changed else self.model)
+        clients = np.flatnonzero(sums).astype(np.int32)
+        weights: NDArray[Any] = sums[clients].astype(np.int64) if whole else sums[clients]
+        cells = merge_cells([done.row for each in deliveries for done in each.rounds])
+        size = parts.learner.model_bytes
+        cells |= {"bytes_edges_down": size * len(deliveries), "bytes_edges_up": size * len(deliveries)}
+        if self.buffer_size is not None:
+            cells |= {"staleness_mean": float(ages.mean()), "staleness_max": int(ages.max())}
+        left = not any(done.last for each in deliveries for done in each.rounds)
+        row, last = self.global_model.progress.end_round(
+            clients, self.world.now, cells, train_loss=self._loss(deliveries), model_changed=changed, clients_left=left
+        )
+        parts.learner.drop(t)
+        self.at_end = last
+        done = RoundResult(t, clients, weights, row, last)
+        return self.report(done, deliveries)
+
+    def report(self, done: RoundResult, deliveries: Sequence[EdgeDelivery] = ()) -> RoundResult:
+        """The round with those of its edges."""
+        edges = []
+        for each in deliveries:
+            edge, rounds = self.edges[each.edge], list(each.rounds)
+            if done.last:
+                rounds[-1] = edge.close(rounds[-1])
+            edge.hand_on()
+            edges += [EdgeRound(each.edge, edge.members.clients, one) for one in rounds]
+        self.note("round_end", round=done.number, cardinality=len(done.clients))
+        return replace(super().report(done), edges=edges)
+
+    def _next_model(
+        self, deliveries: Sequence[EdgeDelivery], shares: NDArray[np.float64], factors: NDArray[np.float64]
+    ) -> Vectors:
+        """The average of the edges' models (Liu et al. 2020, Algorithm 1, line 14); with a buffer the average of their
+        changes is added."""
+        parts_of_one = shares / shares.sum()
+        if self.buffer_size is None:
+            total = sum(p * each.after.astype(np.float64) for p, each in zip(parts_of_one, deliveries, strict=True))
+        else:
+            moves = zip(parts_of_one * factors, deliveries, strict=True)
+            total = self.model + sum(p * (each.after.astype(np.float64) - each.before) for p, each in moves)
+        return np.asarray(total, dtype=np.float32)
+
+    def _loss(self, deliveries: Sequence[EdgeDelivery]) -> float | None:
+        """Mean training loss over the samples of all updates."""
+        losses, counts = [], []
+        for each in deliveries:
+            for done in each.rounds:
+                if (loss := done.row["train_loss"]) is not None:
+                    losses.append(loss)
+                    counts.append(int(samples_in(done, self.parts.edges[each.edge]).sum()))
+        return losses[0] if len(losses) == 1 else float(np.average(losses, weights=counts)) if losses else None
+
+    # -- checkpoints -----------------------------------------------------------------------------
+
+    def state(self) -> Arrays:
+        """Besides: the edges'."""
+        named = [prefix_arrays(f"edge/{number}", edge.state()) for number, edge in enumerate(self.edges)]
+        return super().state() | {name: value for arrays in named for name, value in arrays.items()}
+
+    def restore(self, state: Arrays, tally: Tally) -> None:
+        """Goes back to a :meth:`state`."""
+        super().restore(state, tally)
+        for number, edge in enumerate(self.edges):
+            edge.restore(under(f"edge/{number}", state))
+
+
+def merge_cells(rows: Sequence[Mapping[str, Any]]) -> JsonObject:
+    """The cells of several aggregations together: counts add up, of other numbers it is the mean."""
+    cells: dict[str, list[Any]] = {}
+    for row in rows:
+        for name, value in row.items():
+            if name not in OWN_CELLS and value is not None:
+                cells.setdefault(name, []).append(value)
+    return {name: _together(name, values) for name, values in cells.items()}
+
+
+def _together(name: str, values: list[Any]) -> Any:
+    if len(values) == 1:
+        return values[0]
+    if name.endswith("_max") or "epsilon" in name:
+        return max(values)
+    return sum(values) if all(isinstance(value, (int, np.integer)) for value in values) else float(np.mean(values))

@@ -1,0 +1,124 @@
+"""What each client has seen of the others where models go from neighbour to neighbour.
+
+A model that a client receives is a combination of what its neighbours have summed, of what their neighbours had summed
+a round before, and so on: of one-step sums, each of which was made at most so many rounds ago as its maker is away. The
+client is taken to have each of these by itself, which is at least what it has.
+"""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.json_data import JsonObject
+from simfl.core.rng import Streams
+from simfl.core.types import Arrays, Integers
+from simfl.privacy.accountant import History
+from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
+from simfl.privacy.multiround.guarantees import Guarantees
+from simfl.results.run_files import participation_matrices
+from simfl.runs.accounting import accounts, history, history_of, of_clients
+from simfl.runs.observers import Columns, ObserverRecords, only_sums, worst
+from simfl.runs.views import Told, Views
+from simfl.scenario import Scenario
+from simfl.topology.base import StarTopology
+from simfl.training.fedavg import Serverless
+
+
+class GossipRecords(ObserverRecords):
+    """What a run's tables say of what its clients have received."""
+
+    def __init__(self, scenario: Scenario, folder: Path, rounds: int, samples: Integers | None) -> None:
+        super().__init__(scenario, folder, rounds, samples)
+        self.neighbours = scenario.topology.neighbours(scenario.clients, Streams(scenario.seed))
+        matrices = participation_matrices(folder / "participation.csv", rounds, scenario.clients)
+        self.sums: dict[int, NDArray[np.float64]] = {who: matrix.toarray() for who, matrix in matrices.items()}
+
+    def history(self, number: int) -> History:
+        """What is known of anybody's sums; of each neighbour's model where these are seen one by one."""
+        return history(self.scenario, self.folder, self.rounds, self.samples)
+
+    @cached_property
+    def _bare(self) -> Columns:
+        """Against whoever sees each neighbour's model by itself."""
+        return {name: list(values) for name, values in accounts(self.scenario, self.history(0)).items()}
+
+    @property
+    def _hides_models(self) -> bool:
+        """Whether a client has sums of its neighbours' models only."""
+        scenario = self.scenario
+        return not scenario.secagg.shows_updates and isinstance(scenario.privacy, Guarantees)
+
+    @cached_property
+    def _clients(self) -> dict[str, Columns]:
+        names = [f"client/{client}" for client in range(self.scenario.clients)]
+        if not self._hides_models:
+            return dict.fromkeys(names, self._bare)
+        return {name: {**self._bare, **self._against(client)} for client, name in enumerate(names)}
+
+    @property
+    def observers(self) -> dict[str, Columns]:
+        """Each client's columns, by its name."""
+        return self._clients
+
+    @property
+    def of_root(self) -> Columns:
+        """Against the worst of them."""
+        return {**self._bare, **worst([only_sums(columns) for columns in self._clients.values()])}
+
+    def of_clients(self) -> Arrays:
+        """Against anybody."""
+        return of_clients(self.scenario, self.history(0))
+
+    def disclosure(self, describe: Callable[[Scenario, History], JsonObject]) -> JsonObject:
+        """What reaches a neighbour besides sums."""
+        return describe(self.scenario, self.history(0))
+
+    def _against(self, client: int) -> Columns:
+        """Columns of sums against a client, round by round."""
+        away, every = self._hops(client), evaluation_rounds(self.rounds, self.scenario.privacy.every)
+        columns: dict[str, list[Any]] = {}
+        for t in range(self.rounds):
+            values = self._last_of(client, self._sums_within_reach(away, t)) if every[t] else {}
+            for name in values:
+                columns.setdefault(name, [None] * t)
+            for name, cells in columns.items():
+                cells.append(values.get(name))
+        return columns
+
+    def _hops(self, client: int) -> Integers:
+        """How far everybody is away, (clients,); the number of clients where there is no way."""
+        away = np.full(self.scenario.clients, self.scenario.clients)
+        away[client], last = 0, [client]
+        while last:
+            near = {int(other) for each in last for other in self.neighbours[each]}
+            last = sorted(other for other in near if away[other] == self.scenario.clients)
+            away[last] = away.max(initial=0, where=away < self.scenario.clients) + 1
+        return away
+
+    def _sums_within_reach(self, away: Integers, t: int) -> NDArray[np.float64]:
+        """The one-step sums that can have reached a client by the end of round t, each once, (rows, clients)."""
+        rows = [sums[: max(0, t + 1 - away[who])] for who, sums in self.sums.items()]
+        known = np.unique(np.concatenate([np.zeros((0, self.scenario.clients)), *rows]), axis=0)
+        return known[known.any(axis=1)]
+
+    def _last_of(self, client: int, rows: NDArray[np.float64]) -> dict[str, Any]:
+        from scipy.sparse import csr_array
+
+        shared = {each.name for each in fields(Serverless)}
+        rule = Serverless(**{name: getattr(self.scenario.training, name) for name in shared})
+        privacy = replace(self.scenario.privacy, every=0)
+        local = replace(self.scenario, training=rule, privacy=privacy, topology=StarTopology())
+        matrix = csr_array(rows if len(rows) else np.zeros((1, self.scenario.clients)))
+        tolerated = np.full(matrix.shape[0], np.inf)
+        events = Told(lambda: {client: matrix}, lambda: tolerated, lambda: iter(()))
+        seen = history_of(local, Views(local, matrix.shape[0], events), (), self.samples)
+        return {name: list(values)[-1] for name, values in only_sums(_as_lists(accounts(local, seen))).items()}
+
+
+def _as_lists(columns: Any) -> Columns:
+    return {name: list(values) for name, values in columns.items()}

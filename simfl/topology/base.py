@@ -1,0 +1,69 @@
+"""What a topology is, and the registry of its family."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.columns import Column
+from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.registry import Registry, modules_of
+from simfl.core.rng import Streams
+
+
+class Topology(Plugin, Protocol):
+    """The scenario's choice of who talks with whom; ``network`` says how fast.
+
+    Attributes:
+        server: name of the server that runs it; None = the one of the training rule.
+        aggregator: what an observer that is neither the server nor a client is called, as in "edge/3".
+        has_root: whether one server sees something of every round; else the worst observer stands in rounds.csv.
+        selects: who asks the policy: each edge among its own clients, or the root among all.
+        edge_rounds: aggregations of an edge between two exchanges of its model.
+        cloud_staleness: a model so many versions old counts (1 + age)^-staleness in a step of a root with a buffer.
+        cloud_buffer: edges' models in a step of the root; None = of all.
+        premise: what numbers of a run take for granted of its aggregators.
+        own_models: clients have models of their own, which they exchange with neighbours.
+        columns: of rounds.csv that its server fills.
+    """
+
+    server: str | None = None
+    aggregator: str = "edge"
+    has_root: bool = True
+    own_models: bool = False
+    cloud_buffer: int | None = None
+    selects: Literal["edge", "cloud"] = "edge"
+    edge_rounds: int = 1
+    cloud_staleness: float = 0.0
+    premise: str = ""
+    columns: tuple[Column, ...] = ()
+
+    @abstractmethod
+    def groups(self, clients: int, streams: Streams) -> tuple[NDArray[np.int32], ...]:
+        """The clients of each edge, ascending; none where there are no edges."""
+
+    def seconds(self, size_bytes: int) -> float:
+        """Of a message between aggregators."""
+        return 0.0
+
+    def neighbours(self, clients: int, streams: Streams) -> tuple[NDArray[np.int32], ...]:
+        """Those with whom each client, as an aggregator, exchanges updates, ascending; none where clients are none."""
+        return ()
+
+
+TOPOLOGIES = Registry[Topology](
+    "topology",
+    protocol=Topology,
+    modules=modules_of("simfl.topology", "tree", "gossip", star="base", servers="tree"),
+)
+
+
+@TOPOLOGIES("star")
+@dataclass(frozen=True)
+class StarTopology(Topology):
+    """Clients talk with one server; or all with all, where the training rule has none."""
+
+    def groups(self, clients: int, streams: Streams) -> tuple[NDArray[np.int32], ...]:
+        return ()

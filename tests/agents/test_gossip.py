@@ -1,0 +1,211 @@
+"""Gossip: on the complete graph it is `serverless`, byte for byte; who hears whom, when, and what that tells."""
+
+import csv
+import json
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from simfl.core.errors import SimflError
+from simfl.core.rng import Streams
+from simfl.runs.run import run, verify
+from simfl.scenario import InvalidScenario, Scenario
+from tests.agents.test_trees import smallest_support
+from tests.support.kills import files, killed_at_time
+from tests.support.random_scenarios import random_text
+from tests.support.search import PLUGINS, impatient
+from tests.support.sizes import repeats
+
+PARTS = 2
+BASE = """
+name: small
+seed: 5
+clients: 10
+topology: {name: gossip, graph: ring}
+network: {name: star, latency_s: {name: uniform, low: 0.1, high: 0.4}}
+devices:
+  computation: {name: random, distribution: {name: exponential, mean: 0.5}}
+  failure: {name: bernoulli, probability: 0.1}
+selection: {name: random, k: 6}
+training: {name: fedavg, rounds: 5}
+learning: {data: digits, partition: iid, model: mlp}
+trace: events
+"""
+KINDS = {
+    "ring": [],
+    "pull": ["topology.exchange=pull"],
+    "both, one peer": ["topology.exchange=push_pull", "topology.peers=1"],
+    "regular": ["topology.graph=regular", "topology.degree=3"],
+    "all": ["selection=all", "secagg=plain"],
+}
+
+
+def rows_of(folder, name="rounds.csv"):
+    with open(folder / name, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def drawn(number):
+    """A random serverless scenario, and the same by gossip on the complete graph."""
+    rng = np.random.default_rng([58, number])
+    while True:
+        text, _ = random_text(rng, plugins=True)
+        changes = ["training={name: serverless, rounds: 4}"]
+        complete = ["training={name: gossip, rounds: 4}", "topology={name: gossip, graph: complete}"]
+        try:
+            return tuple(Scenario.parse(text, "random", each, PLUGINS) for each in (changes, complete))
+        except InvalidScenario:
+            continue
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_complete_graph_is_serverless(part, tmp_path):
+    """The same rounds, participation and models."""
+    learned = 0
+    for number in range(part, repeats(16, 300), PARTS):
+        seen = []
+        for made in drawn(number):
+            try:
+                with impatient():
+                    folder = run(made, tmp_path / f"{number}", force=True).path
+            except SimflError as error:
+                seen.append(str(error))
+                continue
+            rounds = [{key: cell for key, cell in row.items() if not key.startswith(("privacy", "measured"))}
+                      for row in rows_of(folder)]  # fmt: skip
+            matrix = sorted((row["round"], row["aggregator"], row["client"], float(row["weight"]))
+                            for row in rows_of(folder, "participation.csv"))  # fmt: skip
+            seen.append((rounds, matrix, files(folder).get("model.npy")))
+        assert seen[0] == seen[1], f"scenario {number}"
+        learned += not isinstance(seen[0], str)
+    assert learned > 2
+
+
+def test_certificates_on_the_complete_graph_are_those_of_serverless(tmp_path):
+    keys = ["devices.failure=none", "learning={name: none, parameters: 4}", "clients=7", "selection.k=4"]
+    rows = [
+        [{key: row[key] for key in row if key.startswith("privacy")} for row in rows_of(run(made, tmp_path).path)]
+        for made in (
+            Scenario.parse(BASE, "g", [*keys, "topology.graph=complete"]),
+            Scenario.parse(BASE, "s", [*keys, "topology=star", "training={name: serverless, rounds: 5}"]),
+        )
+    ]
+    assert rows[0] == rows[1]
+
+
+def graph_by_hand(made):
+    neighbours = made.topology.neighbours(made.clients, Streams(made.seed))
+    n = made.clients
+    assert all(i not in neighbours[i] and all(i in neighbours[j] for j in neighbours[i]) for i in range(n))
+    return neighbours
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_models_go_to_neighbours_and_are_averaged(kind, tmp_path):
+    """Who averages whom follows from the messages; a model is heard in the round in which it was trained."""
+    made = Scenario.parse(BASE, "t", KINDS[kind])
+    folder, neighbours = run(made, tmp_path).path, graph_by_hand(made)
+    heard, t = defaultdict(set), -1
+    for line in (folder / "events.jsonl").read_text().splitlines():
+        event = json.loads(line)
+        t += event["event"] == "round_start"
+        if event["event"] == "message" and event["kind"] == "failure":
+            assert not event["bytes"]
+        elif event["event"] == "message":
+            assert event["to"] in neighbours[event["from"]] and event["arrives_s"] >= event["sent_s"]
+            heard[t, event["to"]].add(event["from"])
+        elif event["event"] == "compute" and event["completed"]:
+            heard[t, event["client"]].add(event["client"])
+    told = defaultdict(set)
+    for row in rows_of(folder, "participation.csv"):
+        told[int(row["round"]), int(row["aggregator"])].add(int(row["client"]))
+    assert told == heard
+    sizes = [int(row["bytes_up"]) for row in rows_of(folder)]
+    assert sizes == [sum(len(others - {who}) for (t, who), others in heard.items() if t == number) * 19240
+                     for number in range(5)]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_run_is_repeated_and_goes_on_after_a_kill(kind, tmp_path):
+    made = Scenario.parse(BASE, "t", KINDS[kind])
+    whole = run(made, tmp_path / "whole").path
+    assert all(verify(whole).values())
+    for place, time_s in enumerate(np.linspace(0, float(rows_of(whole)[-1]["time_s"]), repeats(5, 100))[1:-1].tolist()):
+        out = tmp_path / f"at{place}"
+        assert killed_at_time(time_s, lambda out=out: run(made, out))
+        assert files(run(made, out).path) == files(whole), (kind, time_s)
+
+
+def test_a_model_is_the_average_of_those_that_were_heard(tmp_path):
+    """By hand, of the participation matrix: a consensus step is a doubly stochastic one on a ring of equals."""
+    keys = ["devices.failure=none", "selection=all", "training.weighting=equal", "training.learning_rate=0.0"]
+    with pytest.raises(InvalidScenario):
+        Scenario.parse(BASE, "t", keys)  # who does not learn is no case
+    folder = run(Scenario.parse(BASE, "t", keys[:-1]), tmp_path).path
+    weights = defaultdict(dict)
+    for row in rows_of(folder, "participation.csv"):
+        weights[int(row["round"]), int(row["aggregator"])][int(row["client"])] = float(row["weight"])
+    for (_, who), row in weights.items():
+        assert row == {(who - 1) % 10: 1.0, who: 1.0, (who + 1) % 10: 1.0}
+
+
+@pytest.mark.parametrize("graph", ["ring", "regular", "complete"])
+def test_what_a_neighbour_learns_is_that_of_brute_force(graph, tmp_path):
+    """Every combination that a client is ever sent, followed exactly from model to model, hides no fewer clients."""
+    from fractions import Fraction
+
+    n, rounds = 6, 3
+    keys = ["clients=6", "selection.k=4", f"topology.graph={graph}", "topology.degree=3", "training.rounds=3",
+            "training.weighting=equal", "learning={name: none, parameters: 4}", "devices.failure=none"]  # fmt: skip
+    folder = run(Scenario.parse(BASE, "t", keys), tmp_path).path
+    groups = defaultdict(list)
+    for row in rows_of(folder, "participation.csv"):
+        groups[int(row["round"]), int(row["aggregator"])].append(int(row["client"]))
+    models = [[Fraction(0)] * n for _ in range(n)]
+    learned = defaultdict(list)
+    for t in range(rounds):
+        after = [list(model) for model in models]
+        for who in range(n):
+            if group := groups.get((t, who)):
+                total = [sum(models[other][i] + (i == other) for other in group) for i in range(n)]
+                after[who] = [Fraction(value) / len(group) for value in total]
+                learned[who].append(after[who])
+        models = after
+    observers = json.loads((folder / "summary.json").read_text())["observers"]
+    for who in range(n):
+        others = [i for i in range(n) if i != who]
+        rows = [[row[i] for i in others] for row in learned[who]]
+        claimed = observers[f"client/{who}"]["privacy_weak_lower"]
+        if any(any(row) for row in rows):
+            assert claimed is not None and claimed <= smallest_support(rows, len(others)), who
+
+
+@pytest.mark.parametrize(
+    ("overrides", "says"),
+    [
+        (["training=serverless"], "topology"),
+        (["training.deadline_s=3"], "training.deadline_s: topology has no server that reads it"),
+        (["topology.graph=regular", "clients=9", "topology.degree=3"], "topology.degree: no graph of 9 clients"),
+        (["secagg=secagg"], "secagg"),
+        (["agents.client=patient"], "agents.client"),
+        (["network.loss=0.1"], "network.loss"),
+        (["compression={name: quantise}"], "compression"),
+        (["training=fedbuff", "training.concurrency=3", "training.buffer=2", "training.rounds=3"], "topology"),
+    ],
+)
+def test_impossible_gossip_is_refused(overrides, says):
+    with pytest.raises(InvalidScenario) as refusal:
+        Scenario.parse(BASE, "t", overrides)
+    assert says in str(refusal.value)
+
+
+def test_no_two_draws_of_peers_are_told_apart_by_who_asks():
+    """Each round everybody draws so many of its neighbours, each equally often."""
+    made = Scenario.parse(BASE, "t", ["topology.peers=1"])
+    neighbours, counts = graph_by_hand(made), np.zeros((10, 10))
+    for t in range(2000):
+        for who, mine in enumerate(made.topology.draw_peers(neighbours, t, Streams(made.seed))):
+            counts[who, mine] += 1
+    for row, mine in zip(counts, neighbours, strict=True):
+        assert row.sum() == 2000 and np.ptp(row[mine]) < 300
