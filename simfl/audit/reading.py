@@ -243,6 +243,8 @@ def read(path: Path | str, columns: Columns | None = None) -> Log:
 
 def _folder(path: Path) -> Log:
     reader = ResultsFolder.open(path)
+    if "observers" in reader.summary:
+        raise SimflError(f"{path}: has several observers; its observers.csv says what each of them learned")
     file = reader.file("participation.csv")
     matrices = participation_matrices(file, int(reader.summary["rounds"]), int(reader.summary["clients"]))
     peers = () if set(matrices) == {SERVER} else ("the update of each client that sums up what others send, by itself",)

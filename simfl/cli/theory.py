@@ -196,8 +196,10 @@ def _samples_and_sums(scenario: "Scenario") -> tuple[Any, JsonObject]:
     """Training samples of each client, (clients,) or None where the data are missing; what is known of the sums."""
     from simfl.agents.aggregation.expected import expected_costs
     from simfl.runs.run import build
+    from simfl.scenario.edge_scenarios import require_one_server
 
     try:
+        require_one_server(scenario, "theory")
         parts = build(scenario)
         return parts.learner.samples, expected_costs(parts)
     except MissingError as error:  # the selection's theory needs no data

@@ -101,7 +101,7 @@ def write_timeline(
     """
     edges: dict[str, int] = {}
     with open(events, encoding="utf-8") as lines:
-        spans = list(timeline(_with_numbers(json.loads(line), edges) for line in lines))
+        spans = list(timeline(map(json.loads, lines), edges))
     others = {SERVER: "server", **{number: name for name, number in edges.items()}}
     clients = {track: others.get(track - 1) or (names[track - 1] if names else f"client {track - 1}")
                for track in sorted({span["tid"] for span in spans})}  # fmt: skip
@@ -187,15 +187,17 @@ class _Track:
         self.since_s = self.until_s = None
 
 
-def timeline(events: Iterable[JsonObject]) -> Iterator[Span]:
-    """Spans of download, compute, upload, phases and wait on the clients' tracks, and of rounds on the server's.
+def timeline(events: Iterable[JsonObject], edges: dict[str, int] | None = None) -> Iterator[Span]:
+    """Spans of download, compute, upload, phases and wait on the clients' tracks, and of rounds on the server's and the
+    edges', whose numbers are put in ``edges``.
 
     A client waits from the arrival of its answer until the round ends or the server sends it something. What it was
     told to give up ends there, so that it does not lie over its next job.
     """
     tracks: defaultdict[int, _Track] = defaultdict(_Track)
     begins_s: dict[int, float] = {}
-    for event in events:
+    numbers: dict[str, int] = {} if edges is None else edges
+    for event in (_with_numbers(each, numbers) for each in events):
         aggregator = event.get("aggregator", SERVER)
         match event["event"]:
             case "round_start":

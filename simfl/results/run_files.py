@@ -53,13 +53,14 @@ def together(matrices: Mapping[int, Any]) -> Any:
 
 
 def participation_matrices(path: Path, rounds: int, clients: int) -> dict[int, Any]:
-    """The participation matrix of each aggregator of a ``participation.csv``, scipy CSR arrays (rounds, clients)."""
+    """The participation matrix of each aggregator of a ``participation.csv`` but edges, CSR (rounds, clients)."""
     from scipy.sparse import csr_array
 
     table = _numbers(path)
     round, client, weight = (table[name] for name in PARTICIPATION)
     whose = table.get("aggregator", np.full(len(round), SERVER)).astype(np.int64)
     order = np.argsort(whose, kind="stable")
+    order = order[whose[order] >= SERVER]
     aggregators, starts = np.unique(whose[order], return_index=True)
     matrices = {}
     for who, rows in zip(aggregators.tolist() or [SERVER], np.split(order, starts[1:]), strict=True):

@@ -24,6 +24,7 @@ from simfl.results.folder import ResultsFolder
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import accountants
+from simfl.scenario.edge_scenarios import require_one_server
 from simfl.scenario.plugin_files import Trust
 
 MEASURED = ("measured_recovered", "measured_error")
@@ -171,6 +172,7 @@ def view_of_run(path: Path, observer: str, coalition: Sequence[int] = (), trust_
     scenario = Scenario.load(results.file(SCENARIO), trust=Trust(trust_plugins))
     if scenario.digest != results.summary["digest"]:
         raise SimflError(f"{path}: of another simfl, or of data that have changed; run it again to see its messages")
+    require_one_server(scenario, "a view")
     for name in {"participation.csv", "messages.csv", "phases.csv", "facts.csv"} & results.files.keys():
         results.file(name)
     rounds, who = int(results.summary["rounds"]), _number(observer, scenario.clients)

@@ -1,6 +1,6 @@
 """What edges have done, in a run's tables: every row has its edge, and clients have their numbers in the scenario."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -18,12 +18,13 @@ from simfl.privacy.accountant import History
 from simfl.results.run_files import message_rows, read_messages
 from simfl.results.tables import TableWriter
 from simfl.runs.accounting import accounts, facts_of, history_of, of_clients
-from simfl.runs.observers import Columns, ObserverRecords, only_sums, worst
+from simfl.runs.observers import Columns, ObserverRecords, as_lists, only_sums, worst
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.scenario.edge_scenarios import edge_groups, edge_scenario
 from simfl.secagg import PROTOCOLS
 from simfl.secagg.transcript import Transcript
+from simfl.topology.base import StarTopology
 
 
 def aggregator_of(edge: int) -> int:
@@ -68,13 +69,13 @@ class EdgeRecords(ObserverRecords):
         self.participation = pandas.read_csv(folder / "participation.csv")
         self.aggregations = pandas.read_csv(folder / "aggregations.csv")
 
-    def _rows_of(self, name: str, edge: int) -> Any:
-        """An edge's rows of a table; empty without one."""
+    def _rows_of(self, name: str, who: int) -> Any:
+        """An aggregator's rows of a table; empty without one."""
         path = self.folder / name
         if not path.exists():
             return pandas.DataFrame()
         table = pandas.read_csv(path, dtype={"clients": str, "flags": str})
-        return table[table.aggregator == aggregator_of(edge)]
+        return table[table.aggregator == who]
 
     def numbers(self, edge: int) -> Integers:
         """The round in which each aggregation of an edge was averaged, ascending, (aggregations,)."""
@@ -85,13 +86,25 @@ class EdgeRecords(ObserverRecords):
         """What an edge has seen, aggregation by aggregation."""
         rounds, local = len(self.numbers(edge)), edge_scenario(self.scenario, len(self.groups[edge]))
         matrix, tolerated = self._matrix(self.groups[edge], rounds, aggregator_of(edge)), np.full(rounds, np.inf)
-        phases = self._rows_of("phases.csv", edge)
+        phases = self._rows_of("phases.csv", aggregator_of(edge))
         for row in phases[phases.tolerated.notna()].itertuples() if len(phases) else ():
             tolerated[row.round] = min(tolerated[row.round], float(row.tolerated))
-        facts = self._rows_of("facts.csv", edge)
-        rows = facts[["round", "stage", "name", "value"]].itertuples(index=False, name=None) if len(facts) else ()
+        rows = self._facts(aggregator_of(edge))
         events = Told(lambda: {SERVER: matrix}, lambda: tolerated, lambda: self._messages(edge))
         return history_of(local, Views(local, rounds, events), facts_of(rows, local, rounds), self._samples(edge))
+
+    def _facts(self, who: int) -> Iterable[tuple[int, int, str, float]]:
+        facts = self._rows_of("facts.csv", who)
+        return facts[["round", "stage", "name", "value"]].itertuples(index=False, name=None) if len(facts) else ()
+
+    @cached_property
+    def _noised(self) -> tuple[Scenario, History]:
+        """What is seen of the averages that the cloud has noised."""
+        local = replace(self.scenario, topology=StarTopology(), secagg=PROTOCOLS.of("ideal"))
+        matrix = self._matrix(np.arange(self.scenario.clients, dtype=np.int32), self.rounds, SERVER)
+        events = Told(lambda: {SERVER: matrix}, lambda: np.full(self.rounds, np.inf), lambda: iter(()))
+        facts = facts_of(self._facts(SERVER), local, self.rounds)
+        return local, history_of(local, Views(local, self.rounds, events), facts, self.samples)
 
     def _columns_of_averages(self, members: NDArray[np.int32]) -> Columns:
         """Columns of sums against whoever has the averages of each round, of these clients, and nothing else."""
@@ -144,6 +157,8 @@ class EdgeRecords(ObserverRecords):
     def of_root(self) -> Columns:
         """Against the cloud, which has each edge's models; or against the worst of several servers."""
         least = worst(self._edge_columns)
+        if self.scenario.topology.noise == "cloud":
+            least = {**as_lists(accounts(*self._noised)), **only_sums(least)}
         if not self.scenario.topology.has_root or not self._adds_up:
             return least
         return {**least, **worst([self._columns_of_averages(group) for group in self.groups])}
@@ -183,6 +198,8 @@ class EdgeRecords(ObserverRecords):
 
     def of_clients(self) -> Arrays:
         """What the accountants say of each client against its edge, by name, (clients,)."""
+        if self.scenario.topology.noise == "cloud":
+            return of_clients(*self._noised)
         whole: Arrays = {}
         for edge, members in enumerate(self.groups):
             for name, values in of_clients(edge_scenario(self.scenario, len(members)), self.history(edge)).items():

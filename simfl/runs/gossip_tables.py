@@ -22,7 +22,7 @@ from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
 from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.results.run_files import participation_matrices
 from simfl.runs.accounting import accounts, history, history_of, of_clients
-from simfl.runs.observers import Columns, ObserverRecords, only_sums, worst
+from simfl.runs.observers import Columns, ObserverRecords, as_lists, only_sums, worst
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.topology.base import StarTopology
@@ -117,8 +117,4 @@ class GossipRecords(ObserverRecords):
         tolerated = np.full(matrix.shape[0], np.inf)
         events = Told(lambda: {client: matrix}, lambda: tolerated, lambda: iter(()))
         seen = history_of(local, Views(local, matrix.shape[0], events), (), self.samples)
-        return {name: list(values)[-1] for name, values in only_sums(_as_lists(accounts(local, seen))).items()}
-
-
-def _as_lists(columns: Any) -> Columns:
-    return {name: list(values) for name, values in columns.items()}
+        return {name: list(values)[-1] for name, values in only_sums(as_lists(accounts(local, seen))).items()}

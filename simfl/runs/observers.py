@@ -4,7 +4,7 @@ import csv
 import io
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -60,15 +60,16 @@ class ObserverRecords(ABC):
         if not (seen := self.observers):
             return {}
         every = list(seen.values())  # what a stage says of its own rounds stands in rounds.csv only
-        names = [name for name in every[0] if not any(... in columns[name] for columns in every)]
+        names = [name for name in every[0] if not any(... in columns.get(name, ()) for columns in every)]
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["observer", "round", *names])
         last: JsonObject = {}
         for observer, columns in seen.items():
-            shown = {name: ["" if it is None else it for it in columns[name]] for name in names}
+            known = {name: columns.get(name, [None] * self.rounds) for name in names}
+            shown = {name: ["" if it is None else it for it in values] for name, values in known.items()}
             writer.writerows([observer, t, *(shown[name][t] for name in names)] for t in range(self.rounds))
-            last[observer] = {name: _last(name, columns[name]) for name in names}
+            last[observer] = {name: _last(name, known[name]) for name in names}
         write_atomically(path, text.getvalue().encode())
         return {"observers": last}
 
@@ -102,6 +103,11 @@ def _last(name: str, values: Sequence[Any]) -> Any:
     known = [value for value in values if value is not None]
     value = (known[-1] if known else None) if name in OF_SUMS else values[-1]
     return value if not isinstance(value, float) or math.isfinite(value) else None
+
+
+def as_lists(columns: Mapping[str, Iterable[Any]]) -> Columns:
+    """Columns that can be read more than once."""
+    return {name: list(values) for name, values in columns.items()}
 
 
 def only_sums(columns: Columns) -> Columns:

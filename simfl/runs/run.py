@@ -107,12 +107,13 @@ def _edges(scenario: Scenario, whole: Components[Rule]) -> Iterator[Components[R
         raise ScenarioError("training", f"rule '{rule.name}' has ends of its own, and edges have none; use fedavg")
     for number, group in enumerate(groups):
         members = EdgeMembers(group, scenario.clients, number, len(groups))
-        policy, streams = edge_scenario(scenario, len(group)).selection, edge_streams(scenario.seed, number)
+        edge, streams = edge_scenario(scenario, len(group)), edge_streams(scenario.seed, number)
+        policy = edge.selection
         if policy.shuffle:
             policy = shuffle_clients(policy, streams("assignment").permutation(len(group)))
         endless = replace(rule, rounds=None, stop=Stop())
         available = _available(scenario, Streams(scenario.seed), whole.links.names)
-        yield components_of(whole, members, endless, policy, available)
+        yield components_of(whole, members, endless, policy, available, edge.privacy.stages)
 
 
 def _built(plugin: Any, base: type, *arguments: object) -> Any:

@@ -174,8 +174,11 @@ class Simulation:
         if done.seen is not None:
             self._record(done.seen)
         for name, values in (("facts.csv", done.facts), ("attacks.csv", done.errors)):
+            last = [SERVER] if done.edges else []
             if values:
-                tables[name].append((t, i, key, cell(it)) for i, each in enumerate(values) for key, it in each.items())
+                tables[name].append(
+                    (t, i, key, cell(it), *last) for i, each in enumerate(values) for key, it in each.items()
+                )
         if done.number + 1 >= self.next_checkpoint and not done.last and self.server.stores_state:
             self._save_checkpoint(done.number + 1)
         if self.progress is not None:

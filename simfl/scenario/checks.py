@@ -18,7 +18,13 @@ from simfl.devices.profiles import read_profiles
 from simfl.learning.objects.choice import python_objects
 from simfl.scenario import column_owners, data_files, plugin_files, resolution
 from simfl.scenario.digest import content_of
-from simfl.scenario.edge_scenarios import edge_groups, edge_scenario, first_difference, keys_of_edges
+from simfl.scenario.edge_scenarios import (
+    cloud_noise_problem,
+    edge_groups,
+    edge_scenario,
+    first_difference,
+    keys_of_edges,
+)
 from simfl.scenario.plugin_files import Trust, note_executed
 from simfl.scenario.yaml.places import KeyPath, dotted_key, shown
 from simfl.secagg import PROTOCOLS
@@ -50,6 +56,7 @@ def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
         ),
         *_plugins_not_named(scenario),
         *_agents_unheard(scenario),
+        *_for_one_server(scenario),
         *column_owners.problems(scenario),
         *((algorithm_key(scenario), f"{algorithm} {message}") for message in coverage.coverage_problems(scenario)),
         *((("compression",), f"{compression} {message}") for message in coverage.compression_problems(scenario)),
@@ -92,6 +99,19 @@ def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
             yield ("network", "loss"), "only a deadline tells that an update is lost; give training.deadline_s"
         if scenario.secagg.phases and scenario.secagg.deadline_s is None:
             yield ("network", "loss"), "only a deadline tells that an answer is lost; give secagg.deadline_s"
+
+
+def _for_one_server(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
+    """What looks at one server, beside a topology of several observers."""
+    if scenario.topology.server is None and not scenario.topology.own_models:
+        return
+    if scenario.topology.noise == "cloud" and (problem := cloud_noise_problem(scenario)):
+        yield ("topology", "noise"), f"is cloud, but {problem}"
+    why = f"beside topology '{scenario.topology.name}' there is no one server"
+    if scenario.trace == "aggregates":
+        yield ("trace",), f"{why} whose aggregates could be recorded; use events or rounds"
+    if scenario.learning.external:
+        yield ("learning", "backend"), f"{why} for clients that are processes of their own; use another backend"
 
 
 def fill_in(scenario: "Scenario") -> tuple[Devices, list[tuple[KeyPath, str]]]:

@@ -1,21 +1,24 @@
 """Scenarios with edges: what each edge does is a scenario of its own clients."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import plain
 from simfl.core.rng import Streams
+from simfl.privacy.dp.stages.central_gaussian import CentralGaussian, Clipping
 from simfl.selection import POLICIES
 from simfl.topology.base import StarTopology
+from simfl.training.fedavg import FedAvg
 
 if TYPE_CHECKING:
     from simfl.scenario.model import Scenario
 
 OF_EDGES = ("selection", "training", "compression", "secagg", "privacy")
-"""Keys that may say what an edge does with its own clients, the selection first."""
+"""Keys that may say what an edge does with its own clients."""
 
 
 def edge_groups(scenario: "Scenario") -> tuple[NDArray[np.int32], ...]:
@@ -25,13 +28,39 @@ def edge_groups(scenario: "Scenario") -> tuple[NDArray[np.int32], ...]:
 
 def edge_scenario(scenario: "Scenario", clients: int) -> "Scenario":
     """The scenario of an edge of so many clients, as a star; where the cloud selects, of all that it has selected."""
-    edge = replace(scenario, clients=clients, topology=StarTopology())
-    return replace(edge, selection=POLICIES.of("all").resolve(edge)) if scenario.topology.selects == "cloud" else edge
+    edge, topology = replace(scenario, clients=clients, topology=StarTopology()), scenario.topology
+    if topology.noise == "cloud" and not cloud_noise_problem(scenario):
+        stage: Any = next(iter(scenario.privacy.stages))
+        clips = (Clipping(norm=stage.clip_norm),)
+        edge = replace(edge, privacy=replace(scenario.privacy, stages=clips, accountants=()))
+    return replace(edge, selection=POLICIES.of("all").resolve(edge)) if topology.selects == "cloud" else edge
+
+
+def cloud_noise_problem(scenario: "Scenario") -> str:
+    """Why the cloud cannot add the noise; empty where it can."""
+    stages: tuple[Any, ...] = scenario.privacy.stages or ()
+    rule = scenario.training
+    if len(stages) != 1 or type(stages[0]) is not CentralGaussian:
+        return "the noise of one stage central_gaussian, and of no other, can be the cloud's"
+    if isinstance(rule, FedAvg) and rule.server_learning_rate == 1 and not rule.server_optimiser.start(1):
+        return ""
+    return "the cloud noises an average of updates; use training: fedavg with a plain step"
+
+
+def require_one_server(scenario: "Scenario", what: str) -> None:
+    """
+    Raises:
+        ScenarioError: there are edges, several servers, or clients that exchange models; ``what`` speaks of none.
+    """
+    topology = scenario.topology
+    if topology.server is not None or topology.own_models:
+        raise ScenarioError("topology", f"is {topology.name}, and {what} speaks of one server; use star")
 
 
 def keys_of_edges(scenario: "Scenario") -> tuple[str, ...]:
     """Keys that say what an edge does with its own clients."""
-    return OF_EDGES[scenario.topology.selects == "cloud" :]
+    others = {"selection": scenario.topology.selects, "privacy": scenario.topology.noise}
+    return tuple(key for key in OF_EDGES if others.get(key) != "cloud")
 
 
 def first_difference(keys: tuple[str, ...], one: "Scenario", other: "Scenario") -> tuple[tuple[str, ...], str] | None:

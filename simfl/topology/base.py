@@ -21,6 +21,7 @@ class Topology(Plugin, Protocol):
         aggregator: what an observer that is neither the server nor a client is called, as in "edge/3".
         has_root: whether one server sees something of every round; else the worst observer stands in rounds.csv.
         selects: who asks the policy: each edge among its own clients, or the root among all.
+        noise: who adds the noise of a server: each edge to its sums, or the root to the average.
         edge_rounds: aggregations of an edge between two exchanges of its model.
         cloud_staleness: a model so many versions old counts (1 + age)^-staleness in a step of a root with a buffer.
         cloud_buffer: edges' models in a step of the root; None = of all.
@@ -35,6 +36,7 @@ class Topology(Plugin, Protocol):
     own_models: bool = False
     cloud_buffer: int | None = None
     selects: Literal["edge", "cloud"] = "edge"
+    noise: Literal["edge", "cloud"] = "edge"
     edge_rounds: int = 1
     cloud_staleness: float = 0.0
     premise: str = ""

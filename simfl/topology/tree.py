@@ -116,6 +116,11 @@ class Tree(_Groups):
         Field(description="whose policy it is: each edge selects among its own clients, or the cloud among all"),
     ] = "edge"
 
+    noise: Annotated[
+        Literal["edge", "cloud"],
+        Field(description="who adds a server's noise (central_gaussian): each edge to its sums, or the cloud to all"),
+    ] = "edge"
+
     premise = "edges tell the cloud nothing but their models"
     example = {"edges": 2}
 
@@ -130,6 +135,9 @@ class Tree(_Groups):
             problems.append(("cloud_buffer", why))
         if self.selects == "cloud":
             problems += [("selects", f"is cloud, {why}; use edge") for why in self._against_cloud(setting)]
+        if self.noise == "cloud" and (self.cloud_buffer or self.edge_rounds > 1 or has_buffer(setting.training)):
+            why = "is cloud, but what is noised is one sum of each edge in every round; use edge_rounds: 1, no buffer"
+            problems.append(("noise", why))
         count = len(self.groups(setting.clients, Streams(setting.seed)))
         if self.cloud_buffer is not None and self.cloud_buffer > count:
             problems.append(

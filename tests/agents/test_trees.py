@@ -43,7 +43,10 @@ KINDS = {
     "deadline": ["training.deadline_s=1.5", "network.loss=0.1"],
     "agents": ["agents.client={name: patient}", "network.loss=0.2", "training.deadline_s=3"],
     "policy": ["selection={name: batch_partition, k: 4, T: 2}"],
+    "cloud selects": ["topology.selects=cloud", "selection={name: random, k: 7}"],
     "asks": ["selection={name: power_of_choice, k: 2, d: 3}"],
+    "noise": ["training.weighting=equal", "privacy.stages=[{name: central_gaussian}]", "secagg=secagg"],
+    "cloud's noise": ["training.weighting=equal", "privacy.stages=[{name: central_gaussian}]", "topology.noise=cloud"],
     "residuals": ["compression={name: top_k, share: 0.1, error_feedback: true}", "secagg=plain"],
     "states": ["training.client={name: scaffold}"],
 }
@@ -267,6 +270,19 @@ def test_an_epsilon_is_that_of_the_worst_edge(tmp_path):
     assert observers["server"]["epsilon_max"] == pytest.approx(known, rel=1e-6)
 
 
+def test_noise_of_the_cloud_is_that_of_a_server(tmp_path):
+    """One edge clips and the cloud noises: but for rounding the models of a server that does both, and its epsilons."""
+    keys = [*KINDS["cloud's noise"][:2], "topology.edges=1", "topology.latency_s=0"]
+    tree = run(Scenario.parse(BASE, "t", [*keys, "topology.noise=cloud"]), tmp_path / "tree").path
+    star = run(Scenario.parse(BASE, "t", [*keys[:2], "topology=star"]), tmp_path / "star").path
+    np.testing.assert_allclose(np.load(tree / "model.npy"), np.load(star / "model.npy"), rtol=1e-3, atol=1e-5)
+    cells = [[(row["epsilon_max"], row["epsilon_median"], row["noise_std"]) for row in rows_of(folder)]
+             for folder in (tree, star)]  # fmt: skip
+    assert cells[0] == cells[1] and all(cells[0][-1])
+    seen = [row for row in rows_of(tree, "observers.csv") if row["observer"] == "edge/0"]
+    assert {row["epsilon_max"] for row in seen} == {""}  # it has the sums without noise
+
+
 # -- messages -------------------------------------------------------------------------------------
 
 
@@ -299,6 +315,10 @@ def test_messages_are_between_a_client_and_its_edge(kind, tmp_path):
         (["training=serverless"], "topology: is no star, which training 'serverless' has none of"),
         (["attacks=[{name: rank}]"], "attacks"),
         (["selection.k=5"], "selection.k"),
+        (["topology.noise=cloud"], "topology.noise: is cloud, but the noise of one stage central_gaussian"),
+        (["topology.noise=cloud", "topology.edge_rounds=2"], "topology.noise: is cloud, but what is noised is one sum"),
+        (["topology.selects=cloud", "selection=oort:k=3"], "topology.selects: is cloud, but selection 'oort' reads"),
+        (["topology.selects=cloud", "topology.cloud_buffer=2"], "topology.selects: is cloud, but with buffers nobody"),
         (["topology.edges=['0-3', '4-11']", "selection=all"], "selection.k: is not said, and would be 4 in an edge of"),
         (["topology.latencys_s=1"], "latency_s"),
     ],

@@ -334,6 +334,7 @@ class RoundResult:
         seen: what the server saw, where the run records it.
         transcripts: whom the server heard, where that says more than that each update is in its sum; None = unknown.
         edges: the aggregations of edges whose models it averages.
+        step: by how much a protocol's rounding has moved each coordinate of an update at most.
     """
 
     number: int
@@ -349,3 +350,4 @@ class RoundResult:
     seen: ServerView | None = None
     transcripts: Sequence[Transcript] | None = ()
     edges: Sequence[EdgeRound] = ()
+    step: float = 0.0

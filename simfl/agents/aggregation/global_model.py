@@ -142,7 +142,10 @@ class GlobalModelState:
         self.records.add_aggregate(t, clients, jobs, self.tally.participation)
         self._forget(t)
         facts = released.facts if released else ()
-        return RoundResult(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors, seen=view)
+        step = 0.0 if result is None else result.total.step
+        return RoundResult(
+            t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors, seen=view, step=step
+        )
 
     def _step(self, result: AggregationResult | None, released: AggregationResult | ReleasedUpdate | None) -> None:
         """The next model; ``result``: None where nobody was summed."""

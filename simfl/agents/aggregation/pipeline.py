@@ -240,7 +240,7 @@ class AggregationPipeline:
         mask = factor.values if factor and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
         vector = total.vector if parts.changes_coordinates else self._to_sum(total.vector, number)
-        server_update, facts, cells = self._server(members, vector, broken)
+        server_update, facts, cells = self.release(members, vector, broken)
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
                                  mask, (each, read if parts.changes_coordinates else total.vector))  # fmt: skip
@@ -289,9 +289,9 @@ class AggregationPipeline:
         d = parts.elements if parts.learner.dimension else 0
         left = parts.rule.algorithm.follows_data
         members = Members(number, (), np.zeros(0), denominator, fixed=denominator, follows_data=left)
-        return self._server(members, np.zeros(d, dtype=np.float32), 0)
+        return self.release(members, np.zeros(d, dtype=np.float32), 0)
 
-    def _server(self, members: Members, server_update: NDArray[np.float32], broken: int) -> ReleasedUpdate:
+    def release(self, members: Members, server_update: NDArray[np.float32], broken: int = 0) -> ReleasedUpdate:
         """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
         stages = self.parts.stages
         facts = tuple(it.facts(members, state) for it, state in zip(stages, promises.states_for(stages, self.states)))

@@ -1,6 +1,8 @@
 """Edges: agents between their clients and the cloud."""
 
+from collections.abc import Sequence
 from dataclasses import astuple, replace
+from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +20,9 @@ from simfl.core.types import SERVER, Arrays, JobId, Vectors
 from simfl.metrics.participation import Tally
 from simfl.secagg.transcript import Transcript
 from simfl.training.base import Rule
+
+LARGEST = 2**32
+"""Rows with larger numbers are rounded instead."""
 
 
 class EdgeDelivery(NamedTuple):
@@ -201,9 +206,10 @@ def samples_in(done: RoundResult, parts: Components[Rule]) -> NDArray[np.int64]:
     return parts.learner.counts(done.clients, done.number)
 
 
-def row_of(delivery: EdgeDelivery, parts: Components[Rule], factor: float) -> NDArray[Any]:
+def row_of(delivery: EdgeDelivery, parts: Components[Rule], factor: float, scale: float) -> NDArray[Any]:
     """By what each member's update is multiplied in the root's average, but for what all of it is divided by, (m,): of
-    one aggregation its row; of several their rows, each divided by what its updates weigh, times what all of them do.
+    one aggregation its row; of several their rows, each divided by what its updates weigh, times what all of them do,
+    and times ``scale``.
     """
     if len(delivery.rounds) == 1 and factor == 1.0:
         row: NDArray[Any] = np.zeros(parts.clients, dtype=delivery.rounds[0].weights.dtype)
@@ -211,5 +217,12 @@ def row_of(delivery: EdgeDelivery, parts: Components[Rule], factor: float) -> ND
         return row
     total, shares = np.zeros(parts.clients), [share_of(done, parts) for done in delivery.rounds]
     for done, share in zip(delivery.rounds, shares, strict=True):
-        total[done.clients] += factor * sum(shares) * done.weights / (share or 1.0)
+        total[done.clients] += factor * sum(shares) * done.weights * (scale / (share or 1.0))
     return total
+
+
+def common_multiple(shares: Sequence[float]) -> float:
+    """What all these are whole parts of, so that rows are whole numbers, and exact; 1 where that is too large."""
+    whole = [int(share) for share in shares if share]
+    multiple = lcm(*whole)
+    return float(multiple) if multiple < LARGEST and whole == [share for share in shares if share] else 1.0

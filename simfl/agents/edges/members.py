@@ -19,6 +19,7 @@ from simfl.core.types import Arrays, Job, JobId, Labels, Updates
 from simfl.devices.base import Available, Computing, Failing, is_told
 from simfl.learning.base import Learner, NoEvaluation, Pretraining, Sizes
 from simfl.network.base import Links
+from simfl.privacy.stage import Stage
 from simfl.selection.base import Policy
 from simfl.training.base import Rule
 
@@ -232,7 +233,12 @@ def edge_streams(seed: int, edge: int) -> Streams:
 
 
 def components_of(
-    whole: Components[Rule], members: EdgeMembers, rule: Rule, policy: Policy, available: Available
+    whole: Components[Rule],
+    members: EdgeMembers,
+    rule: Rule,
+    policy: Policy,
+    available: Available,
+    stages: tuple[Stage, ...],
 ) -> Components[Rule]:
     """The built scenario as an edge has it.
 
@@ -242,6 +248,7 @@ def components_of(
         rule: of the edge, which nothing ends.
         policy: of the edge, of so many clients.
         available: the whole scenario's model, which nobody else asks.
+        stages: of the edge.
     """
     available_class = DrainingMembers if is_told(available) else MemberAvailable
     agents = whole.agents
@@ -259,6 +266,7 @@ def components_of(
         rule=rule,
         learner=MemberLearner(whole.learner, members),
         evaluate_every=0,
+        stages=stages,
         observers=(),
         metrics=(),
         recovery_budget=0,

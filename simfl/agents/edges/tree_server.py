@@ -9,12 +9,14 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import EdgeRound, RoundResult
 from simfl.agents.aggregation.exchange import message
-from simfl.agents.edges.edge import BufferedEdge, EdgeAgent, EdgeDelivery, row_of, samples_in, share_of
+from simfl.agents.aggregation.pipeline import ReleasedUpdate
+from simfl.agents.edges.edge import BufferedEdge, EdgeAgent, EdgeDelivery, common_multiple, row_of, samples_in, share_of
 from simfl.agents.servers import SERVERS, RoundServer
 from simfl.agents.world import Process
 from simfl.core.json_data import JsonObject
-from simfl.core.types import SERVER, Arrays, Vectors, prefix_arrays, under
+from simfl.core.types import SERVER, Arrays, Job, Vectors, prefix_arrays, under
 from simfl.metrics.participation import Tally
+from simfl.privacy.stage import Members
 from simfl.training.base import SynchronousRule
 
 OWN_CELLS = ("round", "time_s", "skipped", "cardinality", "mean_cardinality", "fairness_gap", "train_loss")
@@ -110,18 +112,23 @@ class TreeServer(RoundServer[SynchronousRule]):
 
     def _average(self, t: int, deliveries: Sequence[EdgeDelivery]) -> RoundResult:
         parts, sums, whole = self.parts, np.zeros(self.parts.clients), True
-        shares = np.array([sum(share_of(done, parts.edges[each.edge]) for done in each.rounds) for each in deliveries])
+        single = [[share_of(done, parts.edges[each.edge]) for done in each.rounds] for each in deliveries]
+        shares, several = np.array([sum(each) for each in single]), parts.topology.edge_rounds > 1
+        scale = common_multiple([share for each in single for share in each]) if several else 1.0
         ages = np.array([t - each.version for each in deliveries])
         factors = (1.0 + ages) ** -(0.0 if self.buffer_size is None else parts.topology.cloud_staleness)
         for delivery, factor in zip(deliveries, factors.tolist(), strict=True):
-            of_members = row_of(delivery, parts.edges[delivery.edge], factor)
+            of_members = row_of(delivery, parts.edges[delivery.edge], factor, scale)
             whole &= of_members.dtype.kind == "i"
             sums[self.edges[delivery.edge].members.clients] += of_members
         changed = bool(shares.any())
-        self.global_model.replace(self._next_model(deliveries, shares, factors) if changed else self.model)
+        model = self._next_model(deliveries, shares, factors) if changed else self.model
+        noised = self._noise(t, deliveries, model, float(shares.sum())) if changed else None
+        self.global_model.replace(model if noised is None else self.model + noised.server_update)
         clients = np.flatnonzero(sums).astype(np.int32)
         weights: NDArray[Any] = sums[clients].astype(np.int64) if whole else sums[clients]
         cells = merge_cells([done.row for each in deliveries for done in each.rounds])
+        cells |= {} if noised is None else noised.row
         size = parts.learner.model_bytes
         cells |= {"bytes_edges_down": size * len(deliveries), "bytes_edges_up": size * len(deliveries)}
         if self.buffer_size is not None:
@@ -132,7 +139,8 @@ class TreeServer(RoundServer[SynchronousRule]):
         )
         parts.learner.drop(t)
         self.at_end = last
-        done = RoundResult(t, clients, weights, row, last)
+        facts = () if noised is None else noised.facts
+        done = RoundResult(t, clients, weights, row, last, facts=facts)
         return self.report(done, deliveries)
 
     def report(self, done: RoundResult, deliveries: Sequence[EdgeDelivery] = ()) -> RoundResult:
@@ -159,6 +167,26 @@ class TreeServer(RoundServer[SynchronousRule]):
             moves = zip(parts_of_one * factors, deliveries, strict=True)
             total = self.model + sum(p * (each.after.astype(np.float64) - each.before) for p, each in moves)
         return np.asarray(total, dtype=np.float32)
+
+    def _noise(
+        self, t: int, deliveries: Sequence[EdgeDelivery], model: Vectors, divisor: float
+    ) -> ReleasedUpdate | None:
+        """The change of the model with the cloud's noise; None where the edges have added theirs."""
+        if self.parts.topology.noise == "edge" or not self.parts.learner.dimension:
+            return None
+        rule, in_sum, step = self.parts.rule, list[tuple[int, float, int]](), 0.0
+        for each in deliveries:
+            for done in each.rounds:
+                examples = samples_in(done, self.parts.edges[each.edge])
+                weights = rule.weights(examples, np.zeros(len(examples), dtype=np.int64))
+                who = self.edges[each.edge].members.clients[done.clients]
+                in_sum += zip(who.tolist(), weights.tolist(), examples.tolist(), strict=True)
+                step = max(step, done.step)
+        clients, weights, examples = np.array(sorted(in_sum)).T
+        jobs = tuple(Job.of(t, int(client), t, self.world.now) for client in clients)
+        counts, follows = examples.astype(np.int64), rule.algorithm.follows_data
+        members = Members(t, jobs, weights, divisor, None, counts, None, follows, step, self.parts.elements)
+        return self.global_model.pipeline.release(members, model - self.model)
 
     def _loss(self, deliveries: Sequence[EdgeDelivery]) -> float | None:
         """Mean training loss over the samples of all updates."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.core.types import Floats, Integers
+from simfl.core.types import SERVER, Floats, Integers
 from simfl.privacy.multiround.analysis import MatrixAnalysis
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, identical
 from simfl.results.file_names import BEGUN, CLIENTS, JOINED, JOINED_LIST, SCENARIO, is_finished
@@ -226,8 +226,12 @@ def _columns(rounds: Integers, who: Integers, weights: Floats, clients: int) -> 
 
 
 def _entries(data: bytes) -> tuple[Integers, Integers, Floats] | None:
-    """Rounds, clients and weights of the entries of a participation table; None where there is none."""
+    """Rounds, clients and weights of the entries of a participation table; None where there is none, or edges have
+    tables of their own in it.
+    """
     rows = [row.split(b",") for row in data.splitlines()]
+    if rows and b"aggregator" in rows[0] and any(int(row[1]) < SERVER for row in rows[1:]):
+        return None
     places = [rows[0].index(name) for name in (b"round", b"client", b"weight")] if rows else []
     if len(rows) < 2:
         return None
