@@ -1,6 +1,6 @@
 """What a learner is, split by who asks: training turns jobs into updates, evaluation measures models."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
@@ -76,8 +76,9 @@ class NoEvaluation(Evaluator):
     """The evaluator where nothing is learned."""
 
 
-class Trainer(Protocol):
-    """Holds data, partition, model code and the global models that jobs still refer to.
+class Learner(ABC):
+    """Holds data, partition, model code and the global models that jobs still refer to; beside it what evaluation,
+    attacks and pretraining ask for. Plugins' derive from it; what they do not say is the worst.
 
     Attributes:
         dimension: parameters of the model, d.
@@ -91,39 +92,57 @@ class Trainer(Protocol):
 
     dimension: int
     model_bytes: int
-    sizes_vary: bool
     samples: NDArray[np.int64]
+    sizes_vary: bool
     tensors: tuple[slice, ...]
     uses_outcomes: bool
     private: NDArray[np.bool_] | None
     steepness: float | None
 
+    @property
+    def evaluator(self) -> Evaluator:
+        """Measures models."""
+        return NoEvaluation()
+
+    @property
+    def labels(self) -> Labels | None:
+        """Of the samples; None = there are none."""
+        return None
+
     def largest_norm(self) -> float:
         """The largest Euclidean norm of a training sample, of whichever client; 0 without any."""
+        return inf
 
     def sample_moves(self, jobs: Sequence[Job]) -> NDArray[np.float64] | None:
         """By how much, in the Euclidean norm, one replaced sample moves the model of each job at most, (n,), infinite
         where nothing is proven; None = nothing is learned.
         """
+        return np.full(len(jobs), inf)
 
+    @abstractmethod
     def initial(self) -> NDArray[np.float32]:
         """The model x(0), shape (d,), drawn from the stream "model"."""
 
+    @abstractmethod
     def put(self, version: int, model: NDArray[np.float32]) -> None:
         """Keeps a global model, shape (d,), under its version."""
 
+    @abstractmethod
     def get(self, version: int) -> NDArray[np.float32]:
         """The global model of a version that is kept."""
 
+    @abstractmethod
     def drop(self, version: int) -> None:
         """Removes a version that no job refers to."""
 
+    @abstractmethod
     def sizes(self, jobs: Sequence[Job]) -> Sizes:
         """Bytes sent to and by each job's client, and how much it computes.
 
         Where the size of an upload depends on training, the jobs are trained now, and their results kept.
         """
 
+    @abstractmethod
     def train(self, jobs: Sequence[Job]) -> Updates:
         """Local training of all jobs from their versions; these jobs count, so that their clients' states are kept.
 
@@ -133,7 +152,9 @@ class Trainer(Protocol):
 
     def discard(self, jobs: Iterable[Job]) -> None:
         """Removes the results of jobs that will never be asked for."""
+        return None
 
+    @abstractmethod
     def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
         """Training samples that each of the clients holds when it trains on this version, int64 (n,)."""
 
@@ -141,25 +162,19 @@ class Trainer(Protocol):
         """Of each job the training samples, by their places in one data set, a place as often as the job trains on it;
         None = not known: each may be in all of them.
         """
+        return None
 
     def report_outcomes(self, jobs: Sequence[Job], outcomes: Sequence["RoundOutcome"]) -> NDArray[np.bool_]:
         """Tells the clients in a sum what became of their updates; whether each leaves for good, bool (n,)."""
+        return np.zeros(len(jobs), dtype=bool)
 
     def state(self) -> Arrays:
         """What training has left behind besides the models (client algorithms' arrays), for checkpoints."""
+        return {}
 
     def restore(self, state: Arrays) -> None:
         """Takes back what :meth:`state` gave."""
-
-
-class Learner(Trainer, Protocol):
-    """A trainer, and beside it what evaluation, attacks and pretraining ask for; ``labels`` None = there are none."""
-
-    @property
-    def evaluator(self) -> Evaluator: ...
-
-    @property
-    def labels(self) -> Labels | None: ...
+        return None
 
     def pretrain(self) -> Pretraining | None:
         """Trains every client alone before the first round; None where the client algorithm has no such rounds."""

@@ -21,7 +21,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import RuntimeOptions, ScenarioView
 from simfl.core.types import Arrays, Job, Labels, Updates
 from simfl.learning.backends import Sgd, TrainingTask
-from simfl.learning.base import Sizes
+from simfl.learning.base import Learner, Sizes
 from simfl.learning.client_accuracies import ClientAccuracies, ClientSamples, Predictor
 from simfl.learning.evaluator import EvaluationSet, SupervisedEvaluator, TrainingLosses
 from simfl.learning.holdout import Holdings
@@ -44,8 +44,8 @@ PIECE = 1 << 10
 """Samples whose norms are computed at a time."""
 
 
-class SupervisedLearner:
-    """Implements :class:`simfl.learning.base.Learner` for one scenario."""
+class SupervisedLearner(Learner):
+    """Learns for one scenario, with PyTorch."""
 
     def __init__(self, choice: Any, scenario: ScenarioView, streams: Streams) -> None:
         configure_torch()
@@ -81,7 +81,7 @@ class SupervisedLearner:
         count = choice.evaluate.samples
         chosen = None if count is None else streams("evaluate").permutation(len(self.data.y_test))[:count]
         test_set = EvaluationSet(self.predictor, self.data, chosen, self.device)
-        self.evaluator = SupervisedEvaluator(
+        self.measuring = SupervisedEvaluator(
             choice.evaluate, test_set, record, self.runner, self.samples, self.models, self.start, losses
         )
 
@@ -146,6 +146,10 @@ class SupervisedLearner:
             self.choice.bf16,
             means,
         )
+
+    @property
+    def evaluator(self) -> SupervisedEvaluator:
+        return self.measuring
 
     @property
     def labels(self) -> Labels:
@@ -218,7 +222,7 @@ class SupervisedLearner:
         examples = self.partition.counts(clients, versions)
         for job in jobs:
             if (model := known[job.id].model) is not None:
-                self.evaluator.record.add_trained(job.client, model)
+                self.measuring.record.add_trained(job.client, model)
         loss = np.array([known[job.id].loss for job in jobs])
         deltas = np.stack([result.upload.update for result in results])
         masks = upload_masks(results, deltas.shape) if self.algorithm.partial else None
@@ -277,12 +281,12 @@ class SupervisedLearner:
 
     def state(self) -> Arrays:
         pairs = np.array(sorted(self.trained_on), dtype=np.int64).reshape(-1, 2)
-        return self.states.state() | self.evaluator.record.state() | {"trained_on": pairs}
+        return self.states.state() | self.measuring.record.state() | {"trained_on": pairs}
 
     def restore(self, state: Arrays) -> None:
         self.trained_on = set(zip(*state["trained_on"].T.tolist()))
         self.states.restore(state)
-        self.evaluator.record.restore(state)
+        self.measuring.record.restore(state)
 
 
 def _union(parts: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:

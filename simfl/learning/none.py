@@ -1,6 +1,6 @@
 """Protocol-only simulation: messages have sizes and clients have samples, but nothing is learned."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.clients.local_values import RoundOutcome
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays, Job, Updates
-from simfl.learning.base import LEARNING, NoEvaluation, Sizes
+from simfl.core.types import Job, Updates
+from simfl.learning.base import LEARNING, Learner, Sizes
 
 
 @LEARNING("none")
@@ -41,19 +40,17 @@ class NoLearning:
 
 
 @dataclass
-class IdleLearner:
+class IdleLearner(Learner):
     """A learner of dimension 0: every update is empty."""
 
     model_bytes: int
     samples: NDArray[np.int64]
     dimension: int = field(default=0, init=False)
-    labels: None = field(default=None, init=False)
     tensors: tuple[slice, ...] = field(default=(), init=False)
     sizes_vary: bool = field(default=False, init=False)
     uses_outcomes: bool = field(default=False, init=False)
     private: None = field(default=None, init=False)
     steepness: None = field(default=None, init=False)
-    evaluator: NoEvaluation = field(default=NoEvaluation(), init=False)
 
     def largest_norm(self) -> float:
         return 0.0
@@ -79,27 +76,6 @@ class IdleLearner:
     def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
         return self.samples[clients]
 
-    def positions(self, jobs: Sequence[Job]) -> None:
-        return None
-
-    def report_outcomes(self, jobs: Sequence[Job], outcomes: Sequence[RoundOutcome]) -> NDArray[np.bool_]:
-        return np.zeros(len(jobs), dtype=bool)
-
-    def discard(self, jobs: Iterable[Job]) -> None:
-        pass
-
     def train(self, jobs: Sequence[Job]) -> Updates:
         clients = np.fromiter((job.client for job in jobs), dtype=np.int64, count=len(jobs))
         return Updates(np.zeros((len(jobs), 0), dtype=np.float32), self.samples[clients], np.full(len(jobs), np.nan))
-
-    def pretrain(self) -> None:
-        return None
-
-    def attack_context(self) -> None:
-        return None
-
-    def state(self) -> Arrays:
-        return {}
-
-    def restore(self, state: Arrays) -> None:
-        pass

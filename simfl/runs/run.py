@@ -18,6 +18,7 @@ from simfl.core.storage.data_folder import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
 from simfl.core.validation import checked_type
 from simfl.devices.base import Available, Computing, Failing, Staying
+from simfl.learning.base import Learner
 from simfl.network.links import sharing
 from simfl.results.client_updates import UpdateReplay
 from simfl.results.file_names import BEGUN, BESIDE, JOINED, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
@@ -82,7 +83,7 @@ def build(scenario: Scenario) -> Components[Rule]:
         failing=_built(devices.failure, Failing, scenario, streams),
         policy=policy,
         rule=scenario.training,
-        learner=scenario.learning.build(scenario, streams),
+        learner=_built(scenario.learning, Learner, scenario, streams),
         evaluate_every=scenario.learning.evaluate_every,
         protocol=scenario.secagg,
         stages=scenario.privacy.stages,

@@ -17,7 +17,7 @@ from simfl.clients.client_agents import Agents, ClientAgent, Node
 from simfl.core.rng import Address, Streams
 from simfl.core.types import Arrays, Job, JobId, Labels, Updates
 from simfl.devices.base import Available, Computing, Failing, is_told
-from simfl.learning.base import Learner, NoEvaluation, Pretraining, Sizes
+from simfl.learning.base import Learner, NoEvaluation, Sizes
 from simfl.network.base import Links
 from simfl.privacy.stage import Stage
 from simfl.selection.base import Policy
@@ -163,12 +163,6 @@ class MemberLearner(Learner):
         labels = self.whole.labels
         return None if labels is None else labels._replace(counts=labels.counts[self.members.clients])
 
-    def pretrain(self) -> Pretraining | None:
-        return None
-
-    def attack_context(self) -> None:
-        return None
-
     def largest_norm(self) -> float:
         return self.whole.largest_norm()
 
@@ -204,12 +198,6 @@ class MemberLearner(Learner):
 
     def report_outcomes(self, jobs: Sequence[Job], outcomes: Any) -> NDArray[np.bool_]:
         return self.whole.report_outcomes(self.members.jobs(jobs), outcomes)
-
-    def state(self) -> Arrays:
-        return {}
-
-    def restore(self, state: Arrays) -> None:
-        """The root restores the whole."""
 
 
 @dataclass(frozen=True)
