@@ -192,6 +192,13 @@ BYTES_SENT_UP = Column(
 """What rounds.csv tells where messages may be lost, or clients have agents of their own."""
 
 
+EDGE_BYTES = (
+    Column("bytes_edges_down", "Bytes to edges", "bytes", "Bytes that were sent to edges this round.", -1, "sum"),
+    Column("bytes_edges_up", "Bytes from edges", "bytes", "Bytes that edges sent on this round.", -1, "sum"),
+)
+"""What rounds.csv tells of messages between aggregators."""
+
+
 def failing(phase: str) -> Column:
     """How many clients an aggregation protocol's phase has lost."""
     return Column(
@@ -276,6 +283,7 @@ _PARTS = (
     ),
     ("`rounds.csv` of rules with a quorum, and of policies that are asked before a sum is opened", (LATE, REFUSED)),
     ("`rounds.csv` with `network.loss`, and with client agents that are not `standard`", (BYTES_SENT_UP,)),
+    ("`rounds.csv` with `topology: tree` or `servers`", EDGE_BYTES),
     ("`rounds.csv` with `privacy: {colluders: C}`", COLLUDER_COLUMNS),
     ("`summary.json` and `index.csv`", SUMMARY_COLUMNS),
     ("`comparison.csv` and `paired.csv`, given a target accuracy", TARGET_COLUMNS),

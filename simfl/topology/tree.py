@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.columns import Column
+from simfl.core.columns import EDGE_BYTES
 from simfl.core.errors import amount
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, has_buffer
@@ -21,11 +21,6 @@ from simfl.topology.base import TOPOLOGIES, Topology
 
 RANGES = r"^\d{1,9}(-\d{1,9})?(, ?\d{1,9}(-\d{1,9})?)*$"
 """Numbers of clients and ranges of them."""
-
-EDGE_BYTES = (
-    Column("bytes_edges_down", "Bytes to edges", "bytes", "Bytes that were sent to edges this round.", -1, "sum"),
-    Column("bytes_edges_up", "Bytes from edges", "bytes", "Bytes that edges sent on this round.", -1, "sum"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
