@@ -335,6 +335,7 @@ class RoundResult:
         transcripts: whom the server heard, where that says more than that each update is in its sum; None = unknown.
         edges: the aggregations of edges whose models it averages.
         step: by how much a protocol's rounding has moved each coordinate of an update at most.
+        divisor: what the weighted sum was divided by; 0 without one.
     """
 
     number: int
@@ -351,3 +352,4 @@ class RoundResult:
     transcripts: Sequence[Transcript] | None = ()
     edges: Sequence[EdgeRound] = ()
     step: float = 0.0
+    divisor: float = 0.0

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -142,10 +143,8 @@ class GlobalModelState:
         self.records.add_aggregate(t, clients, jobs, self.tally.participation)
         self._forget(t)
         facts = released.facts if released else ()
-        step = 0.0 if result is None else result.total.step
-        return RoundResult(
-            t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors, seen=view, step=step
-        )
+        done = RoundResult(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors, seen=view)
+        return done if result is None else replace(done, step=result.total.step, divisor=result.divisor)
 
     def _step(self, result: AggregationResult | None, released: AggregationResult | ReleasedUpdate | None) -> None:
         """The next model; ``result``: None where nobody was summed."""

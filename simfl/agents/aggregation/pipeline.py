@@ -72,6 +72,7 @@ class AggregationResult:
         contributions: what the clients had to send before any stage, float32 (n, d).
         facts: of each stage.
         row: the training's, the stages', the protocol's and the aggregate's columns of rounds.csv.
+        divisor: what the sum was divided by.
         mask: what the server's step is multiplied with, float32 (d,) or one number; None = nothing.
         legible: each update and the aggregate as the server reads them, float32 (n, d) and (d,); None = coded.
     """
@@ -84,6 +85,7 @@ class AggregationResult:
     contributions: NDArray[np.float32]
     facts: tuple[dict[str, float], ...]
     row: dict[str, float]
+    divisor: float
     mask: Any = None
     legible: tuple[NDArray[np.float32] | None, ...] = (None, None)
 
@@ -242,8 +244,9 @@ class AggregationPipeline:
         vector = total.vector if parts.changes_coordinates else self._to_sum(total.vector, number)
         server_update, facts, cells = self.release(members, vector, broken)
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
+        legible = each, read if parts.changes_coordinates else total.vector
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
-                                 mask, (each, read if parts.changes_coordinates else total.vector))  # fmt: skip
+                                 members.divisor, mask, legible)  # fmt: skip
 
     def _members(self, number: int, updates: Updates, client_updates: ClientUpdates, total: Aggregate) -> Members:
         """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""

@@ -194,11 +194,11 @@ def edge_log(log: Log, members: EdgeMembers, name: str) -> Log:
 
 
 def share_of(done: RoundResult, parts: Components[Rule]) -> float:
-    """What all updates in an edge's aggregate weigh together; 0 without any."""
+    """What all updates in an edge's aggregate would weigh together if none was stale; 0 without any."""
     if not len(done.clients):
         return 0.0
     rule, examples = parts.rule, samples_in(done, parts)
-    return float(rule.divisor(rule.weights(examples, np.zeros(len(examples), dtype=np.int64)), examples))
+    return float(rule.weights(examples, np.zeros(len(examples), dtype=np.int64)).sum())
 
 
 def samples_in(done: RoundResult, parts: Components[Rule]) -> NDArray[np.int64]:
@@ -208,16 +208,16 @@ def samples_in(done: RoundResult, parts: Components[Rule]) -> NDArray[np.int64]:
 
 def row_of(delivery: EdgeDelivery, parts: Components[Rule], factor: float, scale: float) -> NDArray[Any]:
     """By what each member's update is multiplied in the root's average, but for what all of it is divided by, (m,): of
-    one aggregation its row; of several their rows, each divided by what its updates weigh, times what all of them do,
-    and times ``scale``.
+    one aggregation its row; of several their rows, each divided by what its own sum was divided by, times what all of
+    their updates weigh, and times ``scale``.
     """
-    if len(delivery.rounds) == 1 and factor == 1.0:
-        row: NDArray[Any] = np.zeros(parts.clients, dtype=delivery.rounds[0].weights.dtype)
-        row[delivery.rounds[0].clients] = delivery.rounds[0].weights
-        return row
-    total, shares = np.zeros(parts.clients), [share_of(done, parts) for done in delivery.rounds]
-    for done, share in zip(delivery.rounds, shares, strict=True):
-        total[done.clients] += factor * sum(shares) * done.weights * (scale / (share or 1.0))
+    total, share = np.zeros(parts.clients), sum(share_of(done, parts) for done in delivery.rounds)
+    if len(delivery.rounds) == 1 and factor == 1.0 and share == delivery.rounds[0].divisor:
+        total = total.astype(delivery.rounds[0].weights.dtype)
+        total[delivery.rounds[0].clients] = delivery.rounds[0].weights
+        return total
+    for done in delivery.rounds:
+        total[done.clients] += factor * share * done.weights * (scale / (done.divisor or 1.0))
     return total
 
 

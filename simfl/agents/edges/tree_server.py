@@ -112,9 +112,9 @@ class TreeServer(RoundServer[SynchronousRule]):
 
     def _average(self, t: int, deliveries: Sequence[EdgeDelivery]) -> RoundResult:
         parts, sums, whole = self.parts, np.zeros(self.parts.clients), True
-        single = [[share_of(done, parts.edges[each.edge]) for done in each.rounds] for each in deliveries]
-        shares, several = np.array([sum(each) for each in single]), parts.topology.edge_rounds > 1
-        scale = common_multiple([share for each in single for share in each]) if several else 1.0
+        shares = np.array([sum(share_of(done, parts.edges[each.edge]) for done in each.rounds) for each in deliveries])
+        divisors = [done.divisor for each in deliveries for done in each.rounds]
+        scale = common_multiple(divisors) if parts.topology.edge_rounds > 1 else 1.0
         ages = np.array([t - each.version for each in deliveries])
         factors = (1.0 + ages) ** -(0.0 if self.buffer_size is None else parts.topology.cloud_staleness)
         for delivery, factor in zip(deliveries, factors.tolist(), strict=True):
