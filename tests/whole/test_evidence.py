@@ -722,3 +722,8 @@ def test_the_page_has_membership_against_the_masked_mean(script):
     assert f"ends at {fits['shrunk']:.0f} % on the training samples" in text
     told = f"the threshold is right in {thresholds['shrunk']:.1f} % (masked − control: {{}})"
     assert told.format(paired("threshold_accuracy", "masked", "shrunk")) in text
+
+
+def test_the_page_on_topologies_has_the_tables(script):
+    topology, page = script("topology/topology.py"), (HERE / "docs/how-to/topology.md").read_text()
+    assert all(topology.markdown(study) in page for study in topology.STUDIES)
