@@ -11,7 +11,7 @@ from simfl.core.types import SERVER
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, figure
 from simfl.report.study import Group, Study
-from simfl.results.perfetto import timeline
+from simfl.results.perfetto import EDGES, timeline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +71,7 @@ def _table(group: Group) -> "DataFrame":
         client, name = span["tid"] - 1, span["name"]
         if client == SERVER and not rows and not span["args"].get("aggregated"):
             continue  # a skipped round before anything happened
-        if name in UNSEEN:
+        if name in UNSEEN or client >= EDGES:
             continue
         activity = "round" if client == SERVER else ACTIVITIES.get(name, name if name in LOOKS else "phase")
         rows.append({
@@ -92,13 +92,14 @@ def _first(events: Iterator[JsonObject], clients: int, synchronous: bool) -> Ite
     """
     rounds, end, later = 0, inf, set[int]()
     for event in events:
+        ends_round = event["event"] == "round_end" and "aggregator" not in event
         begin: Any = event.get("sent_s", event.get("start_s", event.get("time_s")))
-        if begin < end or (event["event"] == "round_end" and rounds < ROUNDS):
+        if begin < end or (ends_round and rounds < ROUNDS):
             if rounds < ROUNDS or event["event"] in ("message", "compute", "cancel"):
                 yield event
         elif event["event"] == "message":
-            later.add(max(event["from"], event["to"]))
-        if event["event"] == "round_end" and event["cardinality"] and rounds < ROUNDS:
+            later.update(end for end in (event["from"], event["to"]) if isinstance(end, int) and end >= 0)
+        if ends_round and event["cardinality"] and rounds < ROUNDS:
             rounds += 1
             if rounds == ROUNDS:
                 end = event["time_s"]
