@@ -116,9 +116,13 @@ def only_sums(columns: Columns) -> Columns:
 
 
 def worst(each: Sequence[Columns]) -> Columns:
-    """Of the columns of several observers the worst value of each round: the fewest clients, the largest epsilon."""
-    return {name: [_worst_value(name, values) for values in zip(*(columns[name] for columns in each), strict=True)]
-            for name in each[0]}  # fmt: skip
+    """Of the columns of several observers the worst value of each round: the fewest clients, the largest epsilon; a
+    column that one has not is one of which it says nothing else.
+    """
+    names = list(dict.fromkeys(name for columns in each for name in columns))
+    rounds = max(len(values) for columns in each for values in columns.values()) if names else 0
+    every = {name: [columns.get(name, [...] * rounds) for columns in each] for name in names}
+    return {name: [_worst_value(name, cells) for cells in zip(*values, strict=True)] for name, values in every.items()}
 
 
 def _worst_value(name: str, values: Sequence[Any]) -> Any:

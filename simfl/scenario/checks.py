@@ -164,8 +164,12 @@ def complete(scenario: S) -> tuple[S, Wrong]:
     for size in sorted(sizes):
         edge, problems = _complete_one(edge_scenario(scenario, size))
         of_edges.append(edge)
+        unknown = resolution.resolve(edge)[1]  # of devices, say, of which an edge has others
+        others = [(dotted_key(key), why) for key, why in unknown if key[:1] and key[0] not in keys]
+        whose = f"an edge of {amount(size, 'client')}"
+        wrong += [(("topology",), f"{whose} needs {key}, which {why}") for key, why in others]
         here = (problem for problem in problems if problem[0][:1] and problem[0][0] in keys)
-        wrong += [(key, f"{why} (in an edge of {amount(size, 'client')})") for key, why in here]
+        wrong += [(key, f"{why} (in {whose})") for key, why in here]
     if not wrong:
         different = (first_difference(keys, of_edges[0], other) for other in of_edges[1:])
         wrong = [difference for difference in different if difference is not None][:1]

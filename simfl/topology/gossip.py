@@ -72,7 +72,7 @@ class GossipTopology(Topology):
         if self.graph == "regular" and (self.degree >= n or self.degree * n % 2):
             why = f"no graph of {amount(n, 'client')} has {self.degree} neighbours for each"
             problems.append(("degree", f"{why}; use an even number below {n}"))
-        if not setting.training.own_models:
+        if not setting.training.own_models or setting.training.server != "gossip":
             why = f"has no server, and training '{setting.training.name}' is not for clients with models of their own"
             problems.append(("", f"{why}; use training: gossip"))
         return problems

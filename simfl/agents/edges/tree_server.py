@@ -12,7 +12,7 @@ from simfl.agents.aggregation.exchange import message
 from simfl.agents.aggregation.pipeline import ReleasedUpdate
 from simfl.agents.edges.edge import BufferedEdge, EdgeAgent, EdgeDelivery, common_multiple, row_of, samples_in, share_of
 from simfl.agents.servers import SERVERS, RoundServer
-from simfl.agents.world import Process
+from simfl.agents.world import REFILL, Process
 from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER, Arrays, Job, Vectors, prefix_arrays, under
 from simfl.metrics.participation import Tally
@@ -50,9 +50,8 @@ class TreeServer(RoundServer[SynchronousRule]):
             )
             for number, parts in enumerate(self.parts.edges)
         ]
-        self.buffer: list[EdgeDelivery] = []
+        self.arrivals, self.buffer = list[EdgeDelivery](), list[EdgeDelivery]()
         self.idle = list(self.edges)
-        self.is_full = self.world.event()
 
     @property
     def buffer_size(self) -> int | None:
@@ -82,23 +81,30 @@ class TreeServer(RoundServer[SynchronousRule]):
             for process in at_work:
                 deliveries.append((yield process))
         else:
-            idle, self.idle = self.idle, []
-            for edge in idle:
-                self.world.spawn(self._go_on(edge))
-            if len(self.buffer) < self.buffer_size:
-                yield self.is_full
-            deliveries, self.buffer = self.buffer, []
             self.is_full = self.world.event()
+            for edge in self.idle:
+                self.world.spawn(self._go_on(edge))
+            deliveries = yield self.is_full
         return self._average(t, deliveries)
 
     def _go_on(self, edge: EdgeAgent) -> Process[None]:
-        """An edge's life beside a cloud with a buffer; it waits for the next model once the buffer is full."""
-        while len(self.buffer) < (self.buffer_size or 0):
-            delivery = yield from self._send(edge, self.global_model.version)
-            self.buffer.append(delivery)
-        self.idle.append(edge)
-        if len(self.buffer) == self.buffer_size and not self.is_full.triggered:
-            self.is_full.succeed()
+        """An edge's next model; what arrives at one instant is looked at together."""
+        delivery = yield from self._send(edge, self.global_model.version)
+        self.arrivals.append(delivery)
+        if len(self.arrivals) == 1:
+            self.world.at(self.world.now, self._settle, None, REFILL)
+
+    def _settle(self, _: None) -> None:
+        """Edges whose models have arrived go on at once, or with the next model where the buffer is full now."""
+        arrivals, self.arrivals = sorted(self.arrivals, key=lambda delivery: delivery.edge), []
+        self.buffer += arrivals
+        edges = [self.edges[delivery.edge] for delivery in arrivals]
+        if len(self.buffer) >= (self.buffer_size or 0):
+            full, self.buffer, self.idle = self.buffer, [], edges
+            self.is_full.succeed(full)
+        else:
+            for edge in edges:
+                self.world.spawn(self._go_on(edge))
 
     def _send(self, edge: EdgeAgent, version: int) -> Process[EdgeDelivery]:
         size, began_s = self.parts.learner.model_bytes, self.world.now
@@ -106,8 +112,8 @@ class TreeServer(RoundServer[SynchronousRule]):
         delivery = yield from edge.serve(self.model, version, way_s)
         if self.log is not None:
             now_s, sent_s = self.world.now, self.world.now - way_s
-            self.log(message("model", SERVER, edge.name, size, began_s, began_s + way_s))
-            self.log(message("edge model", edge.name, SERVER, size, sent_s, now_s))
+            edge.records.append(message("model", SERVER, edge.name, size, began_s, began_s + way_s))
+            edge.records.append(message("edge model", edge.name, SERVER, size, sent_s, now_s))
         return delivery
 
     def _average(self, t: int, deliveries: Sequence[EdgeDelivery]) -> RoundResult:
