@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import EdgeRound
@@ -15,7 +14,7 @@ from simfl.core.certificate_words import AND
 from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER, Arrays, Integers, JobId
 from simfl.privacy.accountant import History
-from simfl.results.run_files import message_rows, read_messages
+from simfl.results.run_files import message_rows, read_messages, read_table
 from simfl.results.tables import TableWriter
 from simfl.runs.accounting import accounts, facts_of, history_of, of_clients
 from simfl.runs.observers import Columns, ObserverRecords, as_lists, only_sums, worst
@@ -66,15 +65,15 @@ class EdgeRecords(ObserverRecords):
     def __init__(self, scenario: Scenario, folder: Path, rounds: int, samples: Integers | None) -> None:
         super().__init__(scenario, folder, rounds, samples)
         self.groups = edge_groups(scenario)
-        self.participation = pandas.read_csv(folder / "participation.csv")
-        self.aggregations = pandas.read_csv(folder / "aggregations.csv")
+        self.participation = read_table(folder / "participation.csv")
+        self.aggregations = read_table(folder / "aggregations.csv")
 
     def _rows_of(self, name: str, who: int) -> Any:
         """An aggregator's rows of a table; empty without one."""
         path = self.folder / name
         if not path.exists():
-            return pandas.DataFrame()
-        table = pandas.read_csv(path, dtype={"clients": str, "flags": str})
+            return ()
+        table = read_table(path)
         return table[table.aggregator == who]
 
     def numbers(self, edge: int) -> Integers:

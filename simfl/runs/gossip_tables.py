@@ -26,7 +26,7 @@ from simfl.runs.observers import Columns, ObserverRecords, as_lists, only_sums, 
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.topology.base import StarTopology
-from simfl.training.fedavg import Serverless
+from simfl.training.fedavg import Gossip, Serverless
 
 
 class GossipRecords(ObserverRecords):
@@ -49,9 +49,10 @@ class GossipRecords(ObserverRecords):
 
     @property
     def _hides_models(self) -> bool:
-        """Whether a client has sums of its neighbours' models only."""
+        """Whether a client certainly has sums of its neighbours' models only, by a rule that is simfl's own."""
         scenario = self.scenario
-        return not scenario.secagg.shows_updates and isinstance(scenario.privacy, Guarantees)
+        known = type(scenario.training) is Gossip and isinstance(scenario.privacy, Guarantees)
+        return known and not scenario.secagg.shows_updates
 
     @cached_property
     def _clients(self) -> dict[str, Columns]:

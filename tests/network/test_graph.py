@@ -9,7 +9,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.types import SERVER
 from simfl.network import NETWORKS
-from simfl.network.sites import Edge, Topology
+from simfl.network.sites import Edge, SiteMap
 
 
 def build(number, /, seed=0, **fields):
@@ -102,7 +102,7 @@ def test_thesis_latencies_as_a_graph():
 
 def test_end_to_end_measurements_are_not_detoured():
     edges = (Edge("a", "b", 10.0), Edge("a", "c", 1.0), Edge("c", "b", 1.0), Edge("c", "d", 1.0))
-    direct, hops = Topology(edges, end_to_end=True).sites(), Topology(edges).sites()
+    direct, hops = SiteMap(edges, end_to_end=True).sites(), SiteMap(edges).sites()
     assert hops.paths_from(0).latency_s.tolist() == [0, 2, 1, 2]
     assert direct.paths_from(0).latency_s.tolist() == [0, 10, 1, 2]  # a to d was not measured
     assert direct.paths_to(1).latency_s.tolist() == [10, 0, 1, 2]

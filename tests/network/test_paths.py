@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from simfl.core.types import SERVER
-from simfl.network.sites import Edge, GraphSites, Joined, Topology
+from simfl.network.sites import Edge, GraphSites, Joined, SiteMap
 
 SERVER_C, SERVER_HUB, HUB_C = (
     Edge("server", "c", 0.0, 10.0),
@@ -54,7 +54,7 @@ def reciprocal(bandwidth):
 @pytest.mark.parametrize("seed", range(4))
 def test_listed_graphs_against_every_path(seed, directed):
     for links in graphs(seed, 100):
-        topology = Topology(tuple(Edge(str(a), str(b), *values) for (a, b), values in links.items()), directed)
+        topology = SiteMap(tuple(Edge(str(a), str(b), *values) for (a, b), values in links.items()), directed)
         number = topology.nodes
         arcs = {
             (number[str(a)], number[str(b)]): (latency, reciprocal(wide)) for (a, b), (latency, wide) in links.items()
@@ -91,7 +91,7 @@ def test_generated_graphs_against_every_path(seed):
 
 @pytest.mark.parametrize("edges", list(itertools.permutations([SERVER_C, SERVER_HUB, HUB_C])))
 def test_links_without_latency_lead_by_the_widest_way_in_any_order(edges):
-    topology = Topology(edges)
+    topology = SiteMap(edges)
     paths = topology.sites().paths_from(topology.nodes["server"]).take(np.array([topology.nodes["c"]]))
     assert (paths.latency_s + 1000 * paths.s_per_byte).tolist() == [1.0]
 
@@ -99,7 +99,7 @@ def test_links_without_latency_lead_by_the_widest_way_in_any_order(edges):
 def test_latencies_that_differ_by_rounding_alone_are_equal():
     narrow = Edge("server", "c", 0.3, 10.0)  # 0.1 + 0.2 is 0.30000000000000004
     for edges in itertools.permutations([narrow, Edge("server", "hub", 0.1, 1000.0), Edge("hub", "c", 0.2, 1000.0)]):
-        topology = Topology(edges)
+        topology = SiteMap(edges)
         paths = topology.sites().paths_from(topology.nodes["server"])
         assert paths.s_per_byte[topology.nodes["c"]] == 1e-3
         assert paths.latency_s[topology.nodes["c"]] == pytest.approx(0.3)
@@ -111,7 +111,7 @@ def test_latencies_to_the_server_are_summed_as_from_each_client_in_one_search(en
     graph = networkx.gnp_random_graph(60, 0.05, seed=1, directed=True)
     rng = np.random.default_rng(0)
     edges = tuple(Edge(f"{a}", f"{b}", float(rng.random())) for a, b in graph.edges)
-    sites = Topology(edges, directed=True, end_to_end=end_to_end).sites()
+    sites = SiteMap(edges, directed=True, end_to_end=end_to_end).sites()
     count = len(sites.graph)
     into = sites.paths_into(5)
     assert into.latency_s.tolist() == [sites.paths_from(site).latency_s[5] for site in range(count)]

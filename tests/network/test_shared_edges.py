@@ -5,7 +5,7 @@ import pytest
 
 from simfl.core.rng import Streams
 from simfl.network import NETWORKS
-from simfl.network.sites import Edge, Topology
+from simfl.network.sites import Edge, SiteMap
 from tests.network.test_paths import best, graphs, reciprocal
 
 
@@ -14,7 +14,7 @@ from tests.network.test_paths import best, graphs, reciprocal
 def test_hops_are_a_best_path_from_end_to_end(directed, end_to_end):
     """Every hop has a bit of its own: the bits of a node are a path to it, as long and as wide as the best of all."""
     for links in graphs(7, 60):
-        topology = Topology(
+        topology = SiteMap(
             tuple(Edge(str(a), str(b), *values) for (a, b), values in links.items()), directed, end_to_end
         )
         number = topology.nodes

@@ -60,6 +60,17 @@ attacks: [least_squares]
 metrics: [model_change]
 trace: aggregates
 """
+EDGES = """
+name: damaged
+clients: 12
+topology: {name: tree, edges: 3, edge_rounds: 2}
+network: {name: star, latency_s: 0.1}
+selection: {name: random, k: 2}
+training: {name: fedavg, rounds: 8}
+learning: {name: none, parameters: 100, samples: 10}
+secagg: secagg
+trace: events
+"""
 SERVED = """
 name: damaged
 clients: 6
@@ -162,7 +173,8 @@ def _untidied(scenario: Scenario, out: Path) -> None:
 
 def finished(scratch: Path) -> Iterator[Subject]:
     """Runs that are finished."""
-    for name, text in (("learning", LEARNING), ("buffered", BUFFERED), ("recorded", RECORDED), ("served", SERVED)):
+    texts = {"learning": LEARNING, "buffered": BUFFERED, "recorded": RECORDED, "edges": EDGES, "served": SERVED}
+    for name, text in texts.items():
         yield _subject(name, text, scratch, played, [])
 
 
@@ -171,6 +183,7 @@ def playing(scratch: Path) -> Iterator[Subject]:
     yield _subject("learning stopped", LEARNING, scratch, _stopped, [])
     yield _subject("buffered stopped", BUFFERED, scratch, _stopped, SEVERAL_ROUNDS)
     yield _subject("recorded stopped", RECORDED, scratch, _stopped, [])
+    yield _subject("edges stopped", EDGES, scratch, _stopped, [])
     yield _subject("served stopped", SERVED, scratch, _stopped, [])
     yield _subject("recorded unwritten", RECORDED, scratch, _unwritten, [])
     yield _subject("recorded untidied", RECORDED, scratch, _untidied, [])
