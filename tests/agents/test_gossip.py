@@ -131,7 +131,7 @@ def test_a_run_is_repeated_and_goes_on_after_a_kill(kind, tmp_path):
     made = Scenario.parse(BASE, "t", KINDS[kind])
     whole = run(made, tmp_path / "whole").path
     assert all(verify(whole).values())
-    for place, time_s in enumerate(np.linspace(0, float(rows_of(whole)[-1]["time_s"]), repeats(5, 100))[1:-1].tolist()):
+    for place, time_s in enumerate(np.linspace(0, float(rows_of(whole)[-1]["time_s"]), repeats(3, 100))[1:-1].tolist()):
         out = tmp_path / f"at{place}"
         assert killed_at_time(time_s, lambda out=out: run(made, out))
         assert files(run(made, out).path) == files(whole), (kind, time_s)

@@ -121,7 +121,7 @@ def test_both_engines_have_the_same_bytes(kind, tmp_path):
     assert [name for name in {**arrays, **processes} if arrays.get(name) != processes.get(name)] == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["sync", "servers", "cloud buffer", "edge buffers"])
 def test_a_run_is_repeated(kind, tmp_path):
     folder = run(Scenario.parse(BASE, "t", KINDS[kind]), tmp_path).path
     assert all(verify(folder).values())
@@ -133,14 +133,14 @@ def test_a_run_that_was_killed_goes_on(kind, tmp_path):
     made = Scenario.parse(BASE, "t", KINDS[kind])
     whole = run(made, tmp_path / "whole").path
     end_s = float(rows_of(whole)[-1]["time_s"])
-    times = np.linspace(0, end_s, repeats(5, 200))[1:-1].tolist()
+    times = np.linspace(0, end_s, repeats(3, 200))[1:-1].tolist()
     for place, time_s in enumerate(times):
         out = tmp_path / f"at{place}"
         assert killed_at_time(time_s, lambda out=out: run(made, out))
-        if place % 2:
+        if place % 2 == 0:
             killed_at_time(time_s + 0.3, lambda out=out: run(made, out))
         assert files(run(made, out).path) == files(whole), (kind, time_s)
-    for step in range(7, repeats(60, 4000), 17):
+    for step in range(7, repeats(50, 4000), repeats(40, 17)):
         out = tmp_path / f"step{step}"
         if not killed_at(step, lambda out=out: run(made, out)):
             break
@@ -243,17 +243,6 @@ def test_what_each_observer_learns_is_that_of_brute_force(kind, count, tmp_path)
         assert learned[f"{'edge' if kind == 'tree' else 'server'}/{edge}"] == min(own[edge], beside), edge
 
 
-def test_the_cloud_learns_no_more_than_all_edges(tmp_path):
-    for kind in KINDS:
-        folder = run(Scenario.parse(BASE, "t", KINDS[kind]), tmp_path).path
-        summary = json.loads((folder / "summary.json").read_text())
-        least = min(values["privacy_weak_lower"] for name, values in summary["observers"].items() if name != "server")
-        assert summary["privacy_weak_lower"] >= least, kind
-        last = rows_of(folder, "observers.csv")
-        assert {row["observer"] for row in last} == summary["observers"].keys()
-        assert len(last) == len(summary["observers"]) * int(summary["rounds"])
-
-
 def test_an_epsilon_is_that_of_the_worst_edge(tmp_path):
     stage = "{name: central_gaussian, clip_norm: 1.0, noise_multiplier: 2.0}"
     keys = [f"privacy.stages=[{stage}]", "training.weighting=equal"]
@@ -300,6 +289,12 @@ def test_messages_are_between_a_client_and_its_edge(kind, tmp_path):
             assert ends in [{-1, f"{name}/{edge}"} for edge in edges], each
         else:
             assert ends == {client, f"{name}/{client // 4}"}, each
+    summary = json.loads((folder / "summary.json").read_text())
+    least = min(values["privacy_weak_lower"] for who, values in summary["observers"].items() if who != "server")
+    assert summary["privacy_weak_lower"] >= least  # the cloud learns no more than all edges
+    seen = rows_of(folder, "observers.csv")
+    assert {row["observer"] for row in seen} == summary["observers"].keys()
+    assert len(seen) == len(summary["observers"]) * int(summary["rounds"])
     between = [each for each in messages if -1 in (each["from"], each["to"])]
     assert sum(each["bytes"] for each in between) == sum(
         float(row[column]) for row in rows_of(folder) for column in OWN_COLUMNS
