@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import plain
 from simfl.core.rng import Streams
-from simfl.privacy.dp.stages.central_gaussian import CentralGaussian, Clipping
 from simfl.selection import POLICIES
 from simfl.topology.base import StarTopology
 from simfl.training.fedavg import FedAvg
@@ -30,6 +29,8 @@ def edge_scenario(scenario: "Scenario", clients: int) -> "Scenario":
     """The scenario of an edge of so many clients, as a star; where the cloud selects, of all that it has selected."""
     edge, topology = replace(scenario, clients=clients, topology=StarTopology()), scenario.topology
     if topology.noise == "cloud" and not cloud_noise_problem(scenario):
+        from simfl.privacy.dp.stages.central_gaussian import Clipping
+
         stage: Any = next(iter(scenario.privacy.stages))
         clips = (Clipping(norm=stage.clip_norm),)
         edge = replace(edge, privacy=replace(scenario.privacy, stages=clips, accountants=()))
@@ -38,6 +39,8 @@ def edge_scenario(scenario: "Scenario", clients: int) -> "Scenario":
 
 def cloud_noise_problem(scenario: "Scenario") -> str:
     """Why the cloud cannot add the noise; empty where it can."""
+    from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
+
     stages: tuple[Any, ...] = scenario.privacy.stages or ()
     rule = scenario.training
     if len(stages) != 1 or type(stages[0]) is not CentralGaussian:

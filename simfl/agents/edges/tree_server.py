@@ -92,9 +92,9 @@ class TreeServer(RoundServer[SynchronousRule]):
         delivery = yield from self._send(edge, self.global_model.version)
         self.arrivals.append(delivery)
         if len(self.arrivals) == 1:
-            self.world.at(self.world.now, self._settle, None, REFILL)
+            self.world.at(self.world.now, self._on_arrivals, None, REFILL)
 
-    def _settle(self, _: None) -> None:
+    def _on_arrivals(self, _: None) -> None:
         """Edges whose models have arrived go on at once, or with the next model where the buffer is full now."""
         arrivals, self.arrivals = sorted(self.arrivals, key=lambda delivery: delivery.edge), []
         self.buffer += arrivals
