@@ -26,6 +26,7 @@ from simfl.runs.observers import Columns, ObserverRecords, as_lists, only_sums, 
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.topology.base import StarTopology
+from simfl.topology.gossip import GossipTopology
 from simfl.training.fedavg import Gossip, Serverless
 
 
@@ -51,7 +52,8 @@ class GossipRecords(ObserverRecords):
     def _hides_models(self) -> bool:
         """Whether a client certainly has sums of its neighbours' models only, by a rule that is simfl's own."""
         scenario = self.scenario
-        known = type(scenario.training) is Gossip and isinstance(scenario.privacy, Guarantees)
+        builtin = type(scenario.training) is Gossip and type(scenario.topology) is GossipTopology
+        known = builtin and isinstance(scenario.privacy, Guarantees)
         return known and not scenario.secagg.shows_updates
 
     @cached_property

@@ -151,7 +151,7 @@ def complete(scenario: S) -> tuple[S, Wrong]:
     ``secagg: null`` is ``ideal`` where nothing speaks against it, that is where the server needs a weighted sum and
     nothing else, and ``plain`` where something does. The first is the one assumption that a default makes.
     """
-    if scenario.topology.own_models and isinstance(scenario.training, FedAvg):
+    if scenario.topology.own_models and type(scenario.training) is FedAvg:
         try:
             scenario = replace(scenario, training=scenario.training.without_server())
         except ScenarioError as error:

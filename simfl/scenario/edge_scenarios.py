@@ -45,7 +45,7 @@ def cloud_noise_problem(scenario: "Scenario") -> str:
     rule = scenario.training
     if len(stages) != 1 or type(stages[0]) is not CentralGaussian:
         return "the noise of one stage central_gaussian, and of no other, can be the cloud's"
-    if isinstance(rule, FedAvg) and rule.server_learning_rate == 1 and not rule.server_optimiser.start(1):
+    if type(rule) is FedAvg and rule.server_learning_rate == 1 and not rule.server_optimiser.start(1):
         return ""
     return "the cloud noises an average of updates; use training: fedavg with a plain step"
 

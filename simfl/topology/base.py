@@ -32,7 +32,7 @@ class Topology(Plugin, Protocol):
 
     server: str | None = None
     aggregator: str = "edge"
-    has_root: bool = True
+    has_root: bool = False
     own_models: bool = False
     cloud_buffer: int | None = None
     selects: Literal["edge", "cloud"] = "edge"
@@ -57,6 +57,7 @@ class Topology(Plugin, Protocol):
 
 TOPOLOGIES = Registry[Topology](
     "topology",
+    promises=("has_root",),
     protocol=Topology,
     modules=modules_of("simfl.topology", "tree", "gossip", star="base", servers="tree"),
 )

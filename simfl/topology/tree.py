@@ -116,6 +116,7 @@ class Tree(_Groups):
         Field(description="who adds a server's noise (central_gaussian): each edge to its sums, or the cloud to all"),
     ] = "edge"
 
+    has_root = True
     premise = "edges tell the cloud nothing but their models"
     example = {"edges": 2}
 
