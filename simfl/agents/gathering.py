@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.agents.aggregation.exchange import WORK, Delays, Exchange
+from simfl.agents.aggregation.exchange import WORK, Delays, Exchange, with_waits
 from simfl.agents.trips import Trip, Trips
 from simfl.agents.world import PHASE_ENDS
 from simfl.core.types import JobId
@@ -87,6 +87,8 @@ class Gathering:
         ended: Callable[[Exchange], object],
         until_failure: bool = False,
     ) -> None:
+        if not trips.share_links:  # on the clock: then the cohort has its links to itself
+            delays = with_waits(delays, begins_s)
         self.trips, self.world, self.request, self.delays, self.begins_s = trips, trips.world, request, delays, begins_s
         self.number, self.ended, self.until_failure = number, ended, until_failure
         self.closing = self.closed = False

@@ -64,14 +64,6 @@ def server_for(parts: Components[Any]) -> type[Server[Any]]:
     for key in (key for key, is_so in reasons.items() if is_so and not server.asks_agents):
         why = f"server '{server.name}' does not say asks_agents = True: it may ask clients otherwise than by gather"
         raise ScenarioError(key, f"{why}; leave it out")
-    if parts.client_process is not None and parts.sharing is not None and not parts.rule.asynchronous:
-        why = "rounds of processes over shared links do not have the same last bits yet"
-        raise ScenarioError("agents.engine", f"{why}; use auto or arrays")
-    if parts.edges and parts.sharing is not None:
-        why = f"is {parts.topology.name}, whose edges share no links with one another yet; use a network without"
-        raise ScenarioError("topology", f"{why} shared links")
-    if not parts.agents.all_standard and parts.sharing is not None:
-        raise ScenarioError("agents.client", "clients with agents of their own share no links yet; use standard")
     return server
 
 

@@ -82,7 +82,8 @@ class Server(Plugin, ABC, Generic[R_co]):
     def __post_init__(self) -> None:
         self.global_model = GlobalModelState(self.parts)
         self.accounts, self.numbers, self.at_end = RoundAccounts(self.log), set[int](), False
-        self.trips = Trips(self.world, self.parts.sharing, self.parts.client_process)
+        links = self.parts.sharing if self.parts.rule.asynchronous else None  # else a round has them to itself
+        self.trips = Trips(self.world, links, self.parts.client_process)
         if not self.parts.agents.all_standard:
             self.trips.nodes = AgentNodes(self.parts, self.trips, self.accounts)
         self.next_serial = count(1).__next__  # orders what is set going

@@ -204,17 +204,18 @@ class Trips:
 
     Args:
         world: the clock.
-        links: of which messages share some; None = they share none.
+        links: of which messages share some; None = they share none, or their waits are in their durations.
         agent: what a client at work does; None = clients are no processes, and do what the standard agent does.
 
     Attributes:
+        share_links: they wait for one another on the clock.
         nodes: the clients with agents of their own; None = there are none.
     """
 
     def __init__(self, world: World, links: PathLinks | None, agent: ClientAgent | None) -> None:
         self.world, self.agent = world, agent
         self.nodes: AgentNodes | None = None
-        shared = None if links is None else links.shared
+        shared, self.share_links = None if links is None else links.shared, links is not None
         self.down = _Direction(None if shared is None else shared.down, DOWN_ENDS)
         self.up = _Direction(None if shared is None else shared.up, UP_ENDS)
 

@@ -83,8 +83,10 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
 
 
 def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
-    """Agents of clients, and losses of their messages, where no server asks or waits for them."""
+    """Agents of clients, and losses of their messages, where no server asks or waits for them, or links are shared."""
     rule, loss = scenario.training, scenario.network.loss
+    if not scenario.agents.all_standard and not scenario.network.independent:
+        yield ("agents", "client"), "clients with agents of their own share no links; use standard, or share none"
     if rule.many_aggregators:
         why = f"training '{rule.name}' has no server that asks clients"
         if not scenario.agents.all_standard:
@@ -107,6 +109,8 @@ def _for_one_server(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
         return
     if scenario.topology.noise == "cloud" and (problem := cloud_noise_problem(scenario)):
         yield ("topology", "noise"), f"is cloud, but {problem}"
+    if not scenario.topology.own_models and not scenario.network.independent:
+        yield ("network",), f"beside topology '{scenario.topology.name}' no links are shared; leave their bandwidth out"
     why = f"beside topology '{scenario.topology.name}' there is no one server"
     if scenario.trace == "aggregates":
         yield ("trace",), f"{why} whose aggregates could be recorded; use events or rounds"

@@ -76,9 +76,9 @@ def test_the_standard_agents_text_has_the_bytes_of_the_standard_agent(part, tmp_
                 scenario = made([*overrides, f"agents.client={agent}"], yaml.safe_dump(data))
                 with impatient():
                     folder = run(scenario, tmp_path / agent, force=True).path
+            except InvalidScenario:  # of what agents of clients' own are refused beside
+                break
             except SimflError as error:
-                if "share no links" in str(error):
-                    break
                 found.append(str(error))
                 continue
             heard = files(folder)

@@ -54,7 +54,7 @@ def drawn(number: int) -> tuple[str, list[str]]:
                 made = Scenario.parse(text, "random", [*overrides, "agents.engine=processes"], PLUGINS)
             except InvalidScenario:
                 continue
-            if made.training.server != "drawn" and (made.network.independent or made.training.asynchronous):
+            if made.training.server != "drawn":
                 return text, overrides
 
 

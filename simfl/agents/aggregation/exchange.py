@@ -269,20 +269,27 @@ def computation(job: int, client: int, start_s: float, end_s: float, completed: 
             "completed": completed}  # fmt: skip
 
 
+def with_waits(delays: Delays, begins_s: float) -> Delays:
+    """The delays of a cohort that has the links to itself from ``begins_s`` on, with the waits for one another."""
+    down_s, up_s = delays.down_s, delays.up_s
+    if delays.down is not None:
+        down_s = down_s + delays.down.waits_s(np.full(len(down_s), begins_s))
+    if delays.up is not None:  # what is on the link last begins so long before it would arrive alone
+        computed_s = begins_s + down_s + delays.compute_s
+        up_s = up_s + delays.up.waits_s(np.maximum(computed_s, computed_s + up_s - delays.up.alone_s))
+    return delays._replace(down_s=down_s, up_s=up_s, down=None, up=None)
+
+
 def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failure: bool = False) -> Exchange:
     """Puts a cohort's delays on the clock.
 
     The server goes on when all answers are in (or the news that they will not come), when the quorum has answered, at
     the deadline or, if asked to, at the first failure it hears of; an answer that arrives just then counts.
     """
-    down_s, up_s = delays.down_s, delays.up_s
-    if delays.down is not None:
-        down_s = down_s + delays.down.waits_s(np.full(len(down_s), begins_s))
-    received = begins_s + down_s
+    delays = with_waits(delays, begins_s)
+    received = begins_s + delays.down_s
     computed = received + delays.compute_s
-    if delays.up is not None:  # what is on the link last begins so long before it would arrive alone
-        up_s = up_s + delays.up.waits_s(np.maximum(computed, computed + up_s - delays.up.alone_s))
-    arrives = computed + up_s
+    arrives = computed + delays.up_s
     reaches_s = arrives if not delays.losses.any() else np.where(delays.losses > 0, np.inf, arrives)
     ends = float(reaches_s.max(initial=begins_s))
     if request.quorum is not None:
