@@ -1,4 +1,4 @@
-"""Random scenarios on random topologies: both engines, and a kill at a random time with what follows, the same bytes."""
+"""Random scenarios on random topologies: both engines, and what follows a kill at a random time, the same bytes."""
 
 from collections import Counter
 
@@ -13,7 +13,6 @@ from tests.support.kills import files, killed_at_time
 from tests.support.random_scenarios import random_text
 from tests.support.search import PLUGINS, impatient
 from tests.support.sizes import repeats
-
 
 PARTS = 2
 
