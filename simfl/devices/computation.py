@@ -20,7 +20,8 @@ from simfl.core.distributions import (
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.data_folder import DataPath, csv_rows
+from simfl.core.storage.data_folder import DataPath
+from simfl.core.storage.text_table import csv_rows
 from simfl.devices.base import COMPUTATION, Computing
 
 Speed = Annotated[

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from simfl.core.errors import ScenarioError, amount, suggestion
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.data_folder import csv_rows
+from simfl.core.storage.text_table import csv_rows
 
 
 class Bounds(NamedTuple):

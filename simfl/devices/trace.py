@@ -11,7 +11,8 @@ from pydantic import Field
 from simfl.core.errors import ScenarioError, amount, suggestion
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.data_folder import DataPath, csv_rows
+from simfl.core.storage.data_folder import DataPath
+from simfl.core.storage.text_table import csv_rows
 from simfl.core.types import Name
 from simfl.devices.base import AVAILABILITY, Available
 

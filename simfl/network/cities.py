@@ -15,7 +15,8 @@ from simfl.core.errors import MissingError, ScenarioError, suggestion
 from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.data_folder import DataPath, csv_rows, data_file
+from simfl.core.storage.data_folder import DataPath, data_file
+from simfl.core.storage.text_table import csv_rows
 from simfl.core.types import Name
 from simfl.network.base import NETWORKS
 from simfl.network.csv_file import read_table

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import ScenarioError, amount, suggestion
-from simfl.core.storage.data_folder import MAX_CELL, csv_rows, read_bytes
+from simfl.core.storage.data_folder import read_bytes
+from simfl.core.storage.text_table import MAX_CELL, csv_rows
 from simfl.network.links import NARROWEST
 from simfl.network.sites import MAX_EDGES, Edge, SiteMap
 

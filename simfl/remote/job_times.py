@@ -105,7 +105,7 @@ def read_job_times(path: Path) -> tuple[list[JobTime], int]:
     Raises:
         SimflError: it cannot be read, or is no such log; the message names file, line and column.
     """
-    from simfl.core.storage.data_folder import csv_rows
+    from simfl.core.storage.text_table import csv_rows
 
     file = path / JOB_TIMES if path.is_dir() else path
     try:

@@ -1,7 +1,5 @@
 """Where optional real data lies: measured latencies, images, tables that simfl does not ship."""
 
-import csv
-import io
 import json
 import os
 import shutil
@@ -21,8 +19,6 @@ from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.storage.disk import cache_root, open_regular, sha256
 
 MAX_BYTES = 64 * 2**20
-MAX_CELL = 200
-MAX_CELLS = 10_000_000
 
 DATA_PATH, DATA_FOLDER = "simfl: data file", "simfl: data folder"
 """Mark the types of plugin fields that name a file or folder of the user."""
@@ -90,38 +86,6 @@ def read_bytes(path: Path, key: str, most: int = MAX_BYTES) -> bytes:
     if len(data) > most:
         raise ScenarioError(key, f"{path.name}: larger than {most} bytes")
     return data
-
-
-def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
-    """The lines of a comma-separated UTF-8 file that are not blank: ("file:line", stripped cells).
-
-    Raises:
-        ScenarioError: the file cannot be read, has more than 64 MiB or 10 million cells, or is no such text.
-    """
-    data = read_bytes(path, key)
-    if (cells := sum(map(data.count, (b",", b"\n", b"\r")))) > MAX_CELLS:
-        raise ScenarioError(key, f"{path.name}: about {cells:,} cells; at most {MAX_CELLS:,} are taken")
-    reader = csv.reader(io.StringIO(_text(data, path, key), newline=""))
-    rows = []
-    try:
-        for row in reader:
-            if any(values := [cell.strip() for cell in row]):
-                where = f"{path.name}:{reader.line_num}"
-                if not all(cell.isprintable() and len(cell) <= MAX_CELL for cell in values):
-                    problem = f"a value has control characters or more than {MAX_CELL} characters"
-                    raise ScenarioError(key, f"{where}: {problem}")
-                rows.append((where, values))
-    except csv.Error as error:
-        raise ScenarioError(key, f"{path.name}:{reader.line_num}: {error}") from None
-    return rows
-
-
-def _text(data: bytes, path: Path, key: str) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise ScenarioError(key, f"{path.name}:{line}: not UTF-8 text") from None
 
 
 @contextmanager
