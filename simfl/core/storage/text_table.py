@@ -1,7 +1,6 @@
 """Tables of text as people have them: the one place that knows separators, encodings, compression, comments and gaps.
 
 Cells stand between commas, semicolons, tabs, bars or blanks. The text is UTF-8, UTF-16 with a mark, or else Latin-1; a
-Cells stand between commas, semicolons, tabs, bars or blanks. The text is UTF-8, UTF-16 with a mark, or else Latin-1; a
 file whose name ends in .gz, .bz2 or .xz is inflated. Lines at the head that begin with #, % or // are comments, the
 last of which is the header if it has a name for each cell of a line of numbers below it.
 """
