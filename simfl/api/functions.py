@@ -286,12 +286,13 @@ def forecast(
     Raises:
         SimflError: the log cannot be read, there is no such policy, or forecasts of the log's policy are not tested.
     """
+    from simfl.audit.log_columns import LogOptions
     from simfl.forecasting.forecast_result import forecast as play_futures
     from simfl.forecasting.forecast_result import rounds_ahead
     from simfl.forecasting.past import past_from_frame, read_past
 
     is_file = isinstance(log, (str, Path))
-    past = read_past(log, columns) if is_file else past_from_frame(log, columns)
+    past = read_past(log, LogOptions(columns or {})) if is_file else past_from_frame(log, columns)
     others = (against,) if isinstance(against, str) else tuple(against)
     rounds = rounds_ahead(past, horizon, days)
     return play_futures(past, others, horizon=rounds, futures=futures, change_over=start, processes=processes,

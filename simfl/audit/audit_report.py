@@ -80,6 +80,7 @@ class Report:
         colluding: labels of the clients that work together with the server; all else is said of the others.
         against_any: the guarantees against any further colluders, where that was asked.
         ledger: at which signal to noise each client's update is known, where that was asked.
+        read: in words, how the log was read, and what another reading would say.
     """
 
     rounds: Sequence[Any]
@@ -99,6 +100,7 @@ class Report:
     colluding: tuple[Any, ...] = ()
     against_any: ColludedGuarantees | None = None
     ledger: LogLedger | None = None
+    read: tuple[str, ...] = ()
 
     @property
     def predicted_error(self) -> float | None:
@@ -140,6 +142,7 @@ class Report:
             if self.as_written is None
             else {**_guarantees(self.as_written), "exposed": [self._exposure(exposure) for exposure in self.likely]},
             "unused_columns": list(self.unused),
+            "read": list(self.read),
             **({} if self.spent is None else {"epsilon": self.spent.to_json()}),
             **({} if self.ledger is None else {"ledger": self.ledger.to_json()}),
             **({"colluding": list(self.colluding)} if self.colluding else {}),

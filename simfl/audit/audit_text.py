@@ -38,7 +38,8 @@ def text(report: Report) -> str:
 
 def _summary(report: Report) -> list[str]:
     metrics, clients = report.metrics, len(report.clients)
-    lines = [f"{amount(len(report.rounds), 'round')}, {amount(clients, 'client')}, rank {value(metrics.rank)}."]
+    lines = [*report.read]
+    lines.append(f"{amount(len(report.rounds), 'round')}, {amount(clients, 'client')}, rank {value(metrics.rank)}.")
     if report.unused:
         lines.append(f"Columns not read: {', '.join(plain(name) for name in report.unused[:LISTED])}.")
     if metrics.strong is None:
@@ -54,6 +55,7 @@ def _summary(report: Report) -> list[str]:
         f"  weak         {weak:<8} each of them holds at least this many clients",
         "",
         within_budget(report) or f"{who_is_exposed(report)}.",
+        *later(report),
     ]
     lines += recovery(report)
     if against := colluders(report):
@@ -73,6 +75,15 @@ def who_is_exposed(report: Report) -> str:
         return f"No client is exposed to the server{certain}, even {WORST} {IF_ONLY_SUMS}"
     some, updates = amount(len(report.clients), "client"), ("their updates are", "its update is")[alone == 1]
     return f"{alone} of {some} {'is' if alone == 1 else 'are'} exposed: {updates} {RECONSTRUCTABLE}"
+
+
+def later(report: Report) -> list[str]:
+    """Points to the forecast while rounds are missing at which everybody may be exposed; nothing afterwards."""
+    rank, clients = report.metrics.rank, len(report.clients) + len(report.colluding)
+    if rank is None or rank >= clients or len(report.exposed) == len(report.clients):
+        return []
+    rounds = amount(clients - int(rank), "more round")
+    return [f"After {rounds} at the earliest the rank is full and every update is open; simfl forecast says when."]
 
 
 def within_budget(report: Report) -> str:

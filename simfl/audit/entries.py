@@ -1,29 +1,29 @@
-"""Lists of entries, one line or record for every client in every round: ``round, client[, weight]``."""
+"""Logs with a row for every client in every round, or a row a round with its clients: ``round, client[, weight]``."""
 
 import re
-import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simfl.audit.log import COLUMNS, Limits, Log, plain, sparse
-from simfl.core.errors import SimflError, suggestion
-from simfl.core.types import Bools, Floats, Integers
+from simfl.audit.log import Limits, Log, plain, sparse
+from simfl.audit.log_columns import (
+    LogOptions,
+    column_roles,
+    rows_of_lists,
+    rows_that_count,
+    telling_apart,
+    varying_samples,
+)
+from simfl.audit.log_table import Column, Table
+from simfl.audit.times import as_dates, date, seconds_of
+from simfl.core.errors import SimflError
+from simfl.core.types import Floats, Integers
 from simfl.privacy.multiround.weight_reading import LARGEST
 
 WHOLE = re.compile(r"-?[0-9]{1,4000}")
-
-Columns = Mapping[str, str]
-"""For ``round``, ``client`` and perhaps ``weight`` the name of the column that holds it."""
-
-LIKELY = {
-    "round": ("round", "iteration", "epoch", "step", "version"),
-    "client": ("client", "cid", "user", "uid", "device", "node", "participant", "worker"),
-}
-"""Words in names of columns by which logs of other systems are recognised."""
 
 DIGITS = 17
 """Significant digits that tell every double from all others."""
@@ -32,228 +32,207 @@ NO_WEIGHT = "no weight; give one to every row, or leave the column out"
 
 MORE_DIGITS = f"the weight differs from another one only beyond the {DIGITS} digits that are read"
 
-Lines = tuple[str, Integers]
-"""What stands before the number of a row in a message, and the numbers of some rows."""
 
+@dataclass(frozen=True)
+class Entries:
+    """The rows of a log that took part.
 
-def column_roles(path: Path, header: Sequence[str], chosen: Columns | None, line: int = 1) -> dict[str, str]:
-    """Which column of a header is the round, the client and the weight; empty if it has none of these names.
-
-    Names that the user has not chosen are looked for in any case.
-
-    Args:
-        line: of the file in which the header stands.
-
-    Raises:
-        SimflError: a column is missing, or named twice.
+    Attributes:
+        table: with the columns.
+        roles: the column of each role.
+        round_of: position of the round of each row, int64 (rows,).
+        rounds: their labels.
     """
-    where = f"{path}:{line}"
-    roles = {}
-    for what in COLUMNS:
-        wanted = (chosen or {}).get(what)
-        if wanted is not None:
-            if wanted not in header:
-                near = suggestion(wanted, header) or f"; there are {', '.join(plain(name) for name in header[:20])}"
-                raise SimflError(f"{where}: no column '{plain(wanted)}' for the {what}{near}")
-            roles[what] = wanted
-        elif names := [name for name in header if name.lower() == what and name not in (chosen or {}).values()]:
-            roles[what] = what if what in names else names[0]
-    proposal = likely_columns(header, roles)
-    if not roles:
-        if proposal:
-            raise SimflError(f"{where}: no columns round and client; these may be meant: --columns {proposal}")
-        return {}
-    if len(set(header)) < len(header):
-        raise SimflError(f"{where}: a column is named twice")
-    for what in COLUMNS[:2]:
-        if what not in roles:
-            named = f"these may be meant: --columns {proposal}" if proposal else f"name it with --columns {what}=NAME"
-            if (log := path.with_name("participation.csv")) != path and log.exists():
-                named = f"who took part in a run is in {log}"
-            raise SimflError(f"{where}: the column '{what}' is missing; {named}")
-    if "weight" not in roles:
-        for name in header:
-            if name not in roles.values() and suggestion(name.lower(), ("weight",)):
-                raise SimflError(
-                    f"{where}: unknown column '{plain(name)}'; did you mean 'weight'? (--columns weight={plain(name)})"
-                )
-    return roles
 
+    table: Table
+    roles: Mapping[str, str]
+    round_of: Integers
+    rounds: Sequence[Any]
 
-def likely_columns(header: Sequence[str], roles: Columns) -> str:
-    """What to give as ``--columns``: ``round=server_round,client=cid`` where one name each holds a word for it.
+    def times(self) -> tuple[Floats | None, bool]:
+        """The last time of each round in seconds, (J,), None where there is no column of times; whether it is a date.
 
-    Args:
-        header: names of all columns.
-        roles: columns that are known.
-
-    Returns:
-        The words as a shell takes them; empty if it is not clear which columns are meant.
-    """
-    proposal = []
-    for what, words in LIKELY.items():
-        others = [name for name in header if name not in roles.values()]
-        names = [name for name in others if set(re.split(r"[^a-z]+", name.lower())) & set(words)]
-        if what not in roles and (len(names) != 1 or set(names[0]) & set(",=")):
-            return ""
-        if roles.get(what) != what:
-            proposal.append(f"{what}={roles.get(what) or names[0]}")
-    return plain(shlex.quote(",".join(proposal)))
-
-
-def entries(
-    path: Path, chunks: Iterable[tuple[Integers, Any]], columns: Columns, header: Sequence[str], place: str = ":"
-) -> Log:
-    """The log of some tables of words.
-
-    Args:
-        chunks: (number of each row in the file, pandas DataFrame of str).
-        header: all columns of the file.
-        place: what stands between the path and the number of a row.
-
-    Raises:
-        SimflError: an entry is impossible; the message names file and row.
-    """
-    import pandas
-
-    rounds, clients, long_weights = _Labels(path, "rounds"), _Labels(path, "clients"), LongWeights()
-    parts, count = [], 0
-    for numbers, words in chunks:
-        table, lines = words.fillna(""), (f"{path}{place}", numbers)
-        for what in COLUMNS[:2]:
-            label = table[columns[what]].str
-            refuse_rows(lines, (label.strip() == "").to_numpy(), f"no {what}")
-            refuse_rows(lines, (label.len() > Limits.LETTERS).to_numpy(), f"a {what} of over {Limits.LETTERS} letters")
-        weight = np.ones(len(table))
-        if "weight" in columns:
-            weight = read_weights(lines, table[columns["weight"]])
-            long_weights.add(table[columns["weight"]])
-        parts.append(
-            (numbers, rounds.places(table[columns["round"]]), clients.places(table[columns["client"]]), weight)
-        )
-        count += len(table)
-        if count > Limits.ENTRIES:
-            raise SimflError(f"{path}: more than the {Limits.ENTRIES} entries that are read")
-    if not clients.numbers:
-        raise SimflError(f"{path}: the log is empty")
-    numbers, round_of, client_of, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
-    lines = f"{path}{place}", numbers
-    refuse_rows(lines, long_weights.equal_but_written_otherwise(weight), MORE_DIGITS)
-    round_labels, round_rank = rounds.in_final_order(numbers_only=True)
-    client_labels, client_rank = clients.in_final_order()
-    cell = round_rank[round_of] * len(client_labels) + client_rank[client_of]
-    refuse_rows(lines, pandas.Series(cell).duplicated().to_numpy(), "this client is in this round already")
-    shape = len(round_labels), len(client_labels)
-    matrix = sparse(weight, round_rank[round_of], client_rank[client_of], shape)
-    unused = tuple(name for name in header if name not in columns.values())
-    return Log(matrix, round_labels, client_labels, unused)
-
-
-class _Labels:
-    """Numbers the labels of a column in order of appearance, chunk after chunk."""
-
-    def __init__(self, path: Path, what: str) -> None:
-        self.numbers: dict[str, int] = {}
-        self._path, self._what = path, what
-
-    def places(self, column: Any) -> Integers:
-        """The number of each row's label."""
-        import pandas
-
-        codes, seen = pandas.factorize(column.to_numpy())
-        if len(self.numbers) + len(seen) > 2 * Limits.LABELS:
-            raise SimflError(f"{self._path}: more than the {Limits.LABELS} {self._what} that are read")
-        return np.array([self.numbers.setdefault(w.strip(), len(self.numbers)) for w in seen], dtype=np.int64)[codes]
-
-    def in_final_order(self, numbers_only: bool = False) -> tuple[list[Any], Integers]:
-        """The labels in their final order, and the place there of each label by number.
-
-        Whole numbers ascend, and are integers if all are written plainly (no 007); other words come in alphabetical
-        order, numbers in them by their size (phone-2 before phone-10), or stay in order of appearance if
-        ``numbers_only``.
+        Raises:
+            SimflError: the column holds no times.
         """
-        from simfl.report.axes import natural
-
-        words = list(self.numbers)
-        whole = all(map(WHOLE.fullmatch, words))
-        if whole:
-            words.sort(key=lambda word: (int(word), word))
-        elif not numbers_only:
-            words.sort(key=lambda word: (natural(word), word))
-        rank = np.empty(len(words), dtype=np.int64)
-        rank[[self.numbers[word] for word in words]] = np.arange(len(words))
-        plainly = whole and all(str(int(word)) == word for word in words)
-        return [int(word) for word in words] if plainly else words, rank
-
-
-def read_weights(lines: Lines, column: Any) -> Floats:
-    """The weights of a pandas Series of words, (n,).
-
-    Raises:
-        SimflError: one is missing, no finite number from 0 to the largest valid one, or so small that it would be 0.
-    """
-    import pandas
-
-    refuse_rows(lines, (column.str.strip() == "").to_numpy(), NO_WEIGHT)
-    weight = pandas.to_numeric(column, errors="coerce").to_numpy(dtype=float)
-    refuse_rows(lines, np.isnan(weight), "the weight is not a number")
-    refuse_rows(lines, np.isinf(weight), "the weight is not finite")
-    refuse_rows(lines, weight < 0, "the weight is negative; the smallest valid one is 0")
-    refuse_rows(lines, weight > LARGEST, f"the weight is too large; the largest valid one is {LARGEST}")
-    zero = weight == 0
-    if zero.any():
-        zero[zero] = column[zero].str.contains("^[^eE]*[1-9]", regex=True).to_numpy(dtype=bool)
-        refuse_rows(lines, zero, "the weight is so small that it would be read as 0")
-    return weight
-
-
-def refuse_rows(lines: Lines, wrong: Bools, message: str) -> None:
-    """
-    Raises:
-        SimflError: a row is wrong; the message names the first one.
-    """
-    if wrong.any():
-        raise SimflError(f"{lines[0]}{lines[1][np.argmax(wrong)]}: {message}")
-
-
-class LongWeights:
-    """Remembers which weights have more digits than a double, to notice two that it cannot tell apart."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._marks: list[tuple[int, Integers | None]] = []
-
-    def add(self, column: Any) -> None:
-        """Takes in a chunk of words, a pandas Series (n,) of numbers."""
         import pandas
 
-        marks = None
-        some = (column.str.len() > DIGITS + 1).to_numpy(dtype=bool)  # the digits and a point
-        if some.any():
-            codes, words = pandas.factorize(column[some].to_numpy())
-            mark = np.array([_mark(word) for word in words], dtype=np.int64)
-            if mark.any():
-                self._count += int(np.count_nonzero(mark[codes]))
-                marks = np.zeros(len(column), dtype=np.int64)
-                marks[some] = mark[codes]
-        self._marks.append((len(column), marks))
+        name = self.roles.get("time")
+        if name is None:
+            return None, False
+        column = self.table.columns[name]
+        seconds, are_dates = seconds_of(f"{self.table.path}: the column '{plain(name)}'", name, column.words)
+        last: Any = pandas.Series(seconds[column.codes]).groupby(self.round_of).max()
+        return last.reindex(range(len(self.rounds))).to_numpy(dtype=float), are_dates
 
-    def equal_but_written_otherwise(self, weight: Floats) -> Bools:
-        """Which of the weights of all chunks, (n,), are as doubles equal to one that has more digits, or others."""
-        clash = np.zeros(len(weight), dtype=bool)
-        if not self._count:
-            return clash
-        marks = np.concatenate([np.zeros(n, dtype=np.int64) if some is None else some for n, some in self._marks])
-        order = np.lexsort((marks, weight))
-        weight, marks = weight[order], marks[order]
-        clash[order[1:]] = (weight[1:] == weight[:-1]) & (marks[1:] != marks[:-1])
+    def moved_bytes(self, chosen: bool) -> Floats | None:
+        """The bytes that each round has moved, (J,); None where no column says so.
+
+        Args:
+            chosen: the user has named the column.
+
+        Raises:
+            SimflError: a column that was named holds no numbers of bytes.
+        """
+        if (name := self.roles.get("bytes")) is None:
+            return None
+        column = self.table.columns[name]
+        numbers = np.array([_number(word, self.table.comma) for word in column.words])
+        wrong = ~((numbers >= 0) & (numbers < np.inf))[column.codes]
+        if wrong.any():
+            if not chosen:
+                return None  # it may mean something else
+            value = column.words[column.codes[int(wrong.argmax())]] or "an empty cell"
+            why = f"'{plain(value)}' in column '{plain(name)}' is no number of bytes, e.g. 1048576"
+            raise SimflError(f"{self.table.path}: {why}")
+        values = np.bincount(self.round_of, weights=numbers[column.codes], minlength=len(self.rounds)).astype(float)
+        return values if values.any() else None
+
+
+def entries(table: Table, options: LogOptions) -> Log | None:
+    """The log of a table; None where no columns are a round and a client.
+
+    Raises:
+        SimflError: an entry is impossible, or it is not clear which rows count; the message names file and row.
+    """
+    roles = column_roles(table.path, table.header, options, int(table.lines[0]) if table.place == ":" else 1)
+    if not roles:
+        return None
+    table, notes = rows_that_count(table, roles, options)
+    for role in ("round", "client"):
+        table.refuse_words(roles[role], lambda word: not word.strip(), f"no {role}")
+        table.refuse_words(roles[role], lambda word: role == "round" and word.startswith(("[", "{")), _NEITHER)
+    table, row_of, clients = rows_of_lists(table, roles["client"])
+    if len(np.unique(row_of)) < len(row_of):
+        notes.append("each row lists the clients of a round")
+        if len(table.lines) > Limits.ENTRIES:
+            raise SimflError(f"{table.path}: more than the {Limits.ENTRIES} entries that are read")
+    rounds = table.columns[roles["round"]]
+    for role, column in (("round", rounds), ("client", clients)):
+        long = np.array([len(word) > Limits.LETTERS for word in column.words], dtype=bool)
+        table.refuse(long[column.codes], f"a {role} of over {Limits.LETTERS} letters")
+    weight = np.ones(len(table.lines))
+    if "weight" in roles:
+        weight = _weights(table, roles["weight"])
+    round_labels, round_of, order = in_order(rounds, of_rounds=True)
+    client_labels, client_of, _ = in_order(clients)
+    keys = round_of * len(client_labels) + client_of
+    _refuse_twice(table, keys)
+    shape = len(round_labels), len(client_labels)
+    unused = tuple(name for name in table.header if name not in {*roles.values(), *options.where})
+    return Log(
+        sparse(weight, round_of, client_of, shape), round_labels, client_labels, unused,
+        words=(_meaning(roles), *notes, *([order] if order else []), *([table.note] if table.note else [])),
+        entries=Entries(table, roles, round_of, round_labels),
+        varying=varying_samples(table, roles, client_of),
+    )  # fmt: skip
+
+
+_NEITHER = "a round, client or weight is neither a number nor a word"
+
+
+def _meaning(roles: Mapping[str, str]) -> str:
+    """In words, which column has which role, where the name is not that of the role."""
+    return ", ".join(f"{role} = {plain(name)}" for role, name in roles.items() if role != "bytes")
+
+
+def _refuse_twice(table: Table, keys: Integers) -> None:
+    import pandas
+
+    if (twice := pandas.Series(keys).duplicated().to_numpy()).any():
+        table.refuse(twice, f"this client is in this round already{telling_apart(table, keys)}")
+
+
+def _weights(table: Table, name: str) -> Floats:
+    """The weights of the rows, (rows,).
+
+    Raises:
+        SimflError: one is missing, no finite number from 0 to the largest valid one, so small that it would be 0, or
+            equal to another one that is written otherwise.
+    """
+    column = table.columns[name]
+    table.refuse_words(name, lambda word: not word.strip(), NO_WEIGHT)
+    numbers = np.array([_number(word, table.comma) for word in column.words])
+    values = numbers[column.codes]
+    table.refuse(np.isnan(values), "the weight is not a number")
+    table.refuse(np.isinf(values), "the weight is not finite")
+    table.refuse(values < 0, "the weight is negative; the smallest valid one is 0")
+    table.refuse(values > LARGEST, f"the weight is too large; the largest valid one is {LARGEST}")
+    small = np.array([bool(re.match("[^eE]*[1-9]", word)) for word in column.words], dtype=bool) & (numbers == 0)
+    table.refuse(small[column.codes], "the weight is so small that it would be read as 0")
+    table.refuse(written_otherwise(column.words, numbers)[column.codes], MORE_DIGITS)
+    return values
+
+
+def written_otherwise(words: Sequence[str], numbers: Floats) -> Any:
+    """Which words, (n,), are the same double as another word although they are not the same number."""
+    clash = np.zeros(len(words), dtype=bool)
+    if not any(len(word) > DIGITS + 1 for word in words):  # the digits and a point
         return clash
+    order = np.argsort(numbers, kind="stable")
+    exact: Callable[[int], Decimal] = lambda place: Decimal(words[place].strip().replace(",", "."))  # noqa: E731
+    for before, after in zip(order.tolist(), order[1:].tolist(), strict=False):
+        if numbers[before] == numbers[after] and exact(before) != exact(after):
+            clash[[after if len(words[after]) >= len(words[before]) else before]] = True
+    return clash
 
 
-def _mark(word: str) -> int:
-    """A number for each number of more digits than are read; 0 for all others."""
-    digits = word.strip().lower().partition("e")[0].replace(".", "").lstrip("+-0")
-    if len(digits) <= DIGITS:
-        return 0
-    number = Decimal(word.strip())
-    return hash(number) if len(digits.rstrip("0")) > DIGITS else 0
+def _number(word: str, comma: bool) -> float:
+    try:
+        return float(word.replace(",", ".") if comma else word)
+    except ValueError:
+        return float("nan")
+
+
+def in_order(column: Column, of_rounds: bool = False) -> tuple[list[Any], Integers, str]:
+    """The labels of a column in their order, the position there of each row's, and how rounds were ordered, in words.
+
+    Whole numbers ascend, and are integers if all are written plainly (no 007). Of other words clients come in
+    alphabetical order, numbers in them by their size (phone-2 before phone-10); rounds as numbers, as dates, by the
+    numbers in names that are otherwise the same, or else in order of appearance.
+    """
+    from simfl.report.axes import natural
+
+    used = [word.strip() for word in column.used]
+    if used and all(re.fullmatch(r"-?[0-9]+\.0+", word) for word in used):  # a column that was saved as doubles
+        column = Column(column.codes, [word.strip().partition(".")[0] for word in column.words])
+        used = [word.strip() for word in column.used]
+    words, order = list(dict.fromkeys(used)), ""
+    first = {word: place for place, word in enumerate(dict.fromkeys(column.words[c].strip() for c in _first(column)))}
+    whole = all(map(WHOLE.fullmatch, words))
+    if whole:
+        words.sort(key=lambda word: (int(word), word))
+    elif of_rounds and (dates := as_dates(words)) is not None:
+        words, order = [words[place] for place in np.argsort(dates, kind="stable")], "rounds in order of date"
+    elif not of_rounds or len({re.sub(r"\d+(\.\d+)?", "#", word) for word in words}) == 1:
+        words.sort(key=lambda word: (natural(word), word))
+        order = "rounds in the order of the numbers in their names" if of_rounds else ""
+    else:
+        words.sort(key=lambda word: first[word])
+        order = "rounds in order of appearance"
+    rank = {word: place for place, word in enumerate(words)}
+    place_of = np.array([rank.get(word.strip(), -1) for word in column.words], dtype=np.int64)
+    plainly = whole and all(str(int(word)) == word for word in words)
+    return [int(word) for word in words] if plainly else words, place_of[column.codes], order
+
+
+def _first(column: Column) -> list[int]:
+    """The codes in order of appearance."""
+    codes, places = np.unique(column.codes, return_index=True)
+    return [int(code) for code in codes[np.argsort(places)]]
+
+
+def described(log: Log) -> str:
+    """In words, how a log was read: from which round to which, when, and what was taken for what."""
+    first, last = (plain(log.rounds[place]) for place in (0, -1))
+    parts = [f"rounds {first} to {last}", *log.words]
+    if log.entries is not None and "time" in log.entries.roles:
+        try:
+            times, are_dates = log.entries.times()
+        except SimflError as error:
+            parts.append(f"no times ({error})")
+        else:
+            assert times is not None, "there is a column of times"
+            begin, end = (float(when(times)) for when in (np.nanmin, np.nanmax))
+            parts.append(f"{date(begin)} to {date(end)} UTC" if are_dates else f"{begin:g} to {end:g} s")
+    return f"Read: {'; '.join(parts)}."

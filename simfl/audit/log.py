@@ -1,7 +1,5 @@
 """A participation log as a matrix with labels, and how much of one is read at most."""
 
-import zipfile
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from simfl.core.errors import SimflError, printable
-from simfl.privacy.multiround.weight_reading import LARGEST
 
-COLUMNS = ("round", "client", "weight")
+ROLES = ("round", "client", "weight", "time", "bytes")
+"""What columns of a log are read as."""
 
 
 class Limits:
@@ -40,6 +38,9 @@ class Log:
         beside_sums: of a run's folder, what was seen of single clients beside sums.
         tolerated: of a run's folder, the colluders whom its protocol of secure aggregation tolerates; None = not known.
         samples: of a run's folder that weighs by them, how many each client holds, (N,): weights are without.
+        words: in words, how the file was read.
+        entries: the rows of the file, where it has one for a client in a round; None of a matrix and of a folder.
+        varying: the name of a column of samples that changes within a client, which may be the weight.
     """
 
     matrix: Any
@@ -51,6 +52,9 @@ class Log:
     beside_sums: tuple[str, ...] = ()
     tolerated: int | None = None
     samples: Any = None
+    words: tuple[str, ...] = ()
+    entries: Any = None
+    varying: str = ""
 
     @property
     def used(self) -> Any:
@@ -91,69 +95,6 @@ def sparse(weights: object, rounds: object, clients: object, shape: tuple[int, i
     matrix = csr_array((np.asarray(weights), (rounds, clients)), shape=shape)
     matrix.eliminate_zeros()
     return matrix
-
-
-def array(path: Path) -> Log:
-    """Reads an NPY or NPZ file (one array, or what ``scipy.sparse.save_npz`` writes).
-
-    Raises:
-        SimflError: it holds no participation matrix, or one too large.
-    """
-    try:
-        array = _npy(path) if path.suffix.lower() == ".npy" else _npz(path)
-    except (ValueError, TypeError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError, zlib.error) as error:
-        problem = " ".join(str(error).split())[:200]
-        raise SimflError(f"{path}: not an array that can be read: {problem}") from None
-    if 0 in array.shape:
-        raise SimflError(f"{path}: the log is empty")
-    largest = LARGEST if array.dtype.kind in "iu" else np.inf  # a double is what it is
-    if hasattr(array, "tocsr"):
-        small = array.shape[0] * array.shape[1] < 10**6
-        check_weights(array.toarray() if small else array.data, path, largest=largest)
-        return Log(array, range(array.shape[0]), range(array.shape[1]))
-    check_weights(array, path, largest=largest)
-    rounds, clients = np.nonzero(array)
-    weights = array[rounds, clients]
-    weights = weights if weights.dtype.kind == "f" else weights.astype(float)
-    return Log(sparse(weights, rounds, clients, array.shape), range(array.shape[0]), range(array.shape[1]))
-
-
-def _npy(path: Path) -> Any:
-    array = np.load(path, allow_pickle=False, mmap_mode="r")  # the header first
-    return np.array(_fitting(array, array.shape, path))
-
-
-def _npz(path: Path) -> Any:
-    with zipfile.ZipFile(path) as archive:
-        inflated = sum(member.file_size for member in archive.infolist())
-        if inflated > Limits.INFLATED:
-            raise SimflError(f"{path}: {inflated} bytes when unpacked; at most {Limits.INFLATED} are read")
-    with np.load(path, allow_pickle=False) as file:
-        if "format" in file.files:
-            from scipy.sparse import load_npz
-
-            if "shape" in file.files:
-                shape = tuple(int(n) for n in np.ravel(file["shape"]))
-                if max(shape, default=0) > Limits.LABELS:
-                    raise SimflError(f"{path}: {max(shape)} rounds or clients; at most {Limits.LABELS} are read")
-            matrix = _fitting(load_npz(path), (), path).tocsr()
-            matrix.check_format(full_check=True)
-            return matrix
-        if len(file.files) != 1:
-            names = ", ".join(file.files[:20])
-            raise SimflError(f"{path}: holds {len(file.files)} arrays ({names}); one is needed")
-        return _fitting(file[file.files[0]], None, path)
-
-
-def _fitting(array: Any, shape: tuple[int, ...] | None, path: Path) -> Any:
-    """The array if it is a matrix of numbers with no more cells than are read; a sparse one has few anyway."""
-    if array.ndim != 2:
-        raise SimflError(f"{path}: a participation matrix has two dimensions (rounds, clients), not {array.ndim}")
-    if array.dtype.kind not in "biuf":
-        raise SimflError(f"{path}: participation weights must be real numbers, not {array.dtype}")
-    if shape != () and np.prod(array.shape, dtype=float) > Limits.CELLS:
-        raise SimflError(f"{path}: {array.shape[0]} x {array.shape[1]} cells; at most {Limits.CELLS} are read")
-    return array
 
 
 def check_weights(values: Any, path: Path, first: int = 0, largest: float = np.inf) -> Any:

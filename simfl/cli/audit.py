@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from simfl.cli.log_options import log_options
 from simfl.cli.shared import as_json, print_json
 from simfl.core.certificate_words import OF_A_LOG
 from simfl.core.errors import SimflError, amount, suggestion
@@ -19,6 +20,7 @@ from simfl.core.errors import SimflError, amount, suggestion
 if TYPE_CHECKING:
     from simfl.audit.audit_report import Report
     from simfl.audit.log import Log
+    from simfl.audit.log_columns import LogOptions
     from simfl.audit.log_ledger import LogLedger
 
 
@@ -34,11 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--html", metavar="FILE", type=click.Path(path_type=Path), help="Also write the audit as one self-contained page."
 )
-@click.option(
-    "--columns",
-    metavar="round=NAME,client=NAME[,weight=NAME]",
-    help="Which columns of the log hold the round, the client and the weight.",
-)
+@log_options
 @click.option(
     "--every",
     type=click.IntRange(min=0),
@@ -93,7 +91,7 @@ def command(
     as_json: bool,
     figure: Path | None,
     html: Path | None,
-    columns: str | None,
+    log_options: "LogOptions",
     every: int,
     noise: str | None,
     delta: float,
@@ -115,26 +113,53 @@ def command(
     """
     check_options(follow)
     if follow:
-        return follow_log(participation, _columns(columns), least, action, interval_s)
+        return follow_log(participation, log_options, least, action, interval_s)
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
+    from simfl.audit.entries import described
     from simfl.audit.log_ledger import spent
     from simfl.audit.reading import count_unsummed, read
 
     _check_output(figure, participation, picture=True)
     _check_output(html, participation)
     _check_colluders(names, colluders, noise, ledger)
-    log = read(participation, _columns(columns))
+    log = read(participation, options=log_options)
     epsilons = None if noise is None else spent(log.used, noise, delta, dimension, count_unsummed(Path(participation)))
     colluding = _positions(names, log.clients, participation)
     known = _known_to(log, participation, colluding, colluders or 0)
     report = audit(known.matrix, known.rounds, known.clients, every, unused=known.unused, doubles=known.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     report = replace(report, ledger=_ledger(known, noise, every, colluders, report)) if ledger else report
+    report = replace(report, read=(described(log), *_with_samples(log, participation, log_options)))
     if log.samples is not None:
         click.echo("weights are without clients' samples, which multiply them (training.weighting: samples)", err=True)
     _write(report, figure, html, Path(participation).name or participation)
     print_json(report.to_json()) if as_json else click.echo(text(report))
+
+
+CHEAP = 10**6
+"""Cells of a log of which a second reading is audited, too."""
+
+
+def _with_samples(log: "Log", participation: str, log_options: "LogOptions") -> list[str]:
+    """What the answer would be if a column of samples that changes within a client were the weight."""
+    from simfl.audit.audit_report import audit
+    from simfl.audit.audit_text import exposed_clients, interval, value
+    from simfl.audit.log import plain
+    from simfl.audit.reading import read
+
+    if not log.varying:
+        return []
+    said = f"Weights are taken to be equal, though {plain(log.varying)} changes within a client"
+    option = f"--columns weight={plain(log.varying)}"
+    if log.matrix.shape[0] * log.matrix.shape[1] > CHEAP:
+        return [f"{said}; if updates were weighted by it, the answer is another: give {option}."]
+    columns = {**log_options.columns, "weight": log.varying}
+    weighted = read(participation, options=replace(log_options, columns=columns))
+    other = audit(weighted.matrix, weighted.rounds, weighted.clients, 0)
+    weak = interval(other.metrics.weak_lower, other.metrics.weak_upper)
+    numbers = f"strong {value(other.metrics.strong)}, semi-strong {value(other.metrics.semi_strong)}, weak {weak}"
+    return [f"{said}; weighted by it ({option}) it is {numbers}, {exposed_clients(other)} exposed."]
 
 
 def _write(report: "Report", figure: Path | None, html: Path | None, title: str) -> None:
@@ -206,45 +231,13 @@ def _positions(names: tuple[str, ...], clients: Sequence[object], participation:
     return [places[name] for name in names]
 
 
-def _columns(text: str | None) -> dict[str, str] | None:
-    """``round=iteration,client=uid`` as a mapping."""
-    from simfl.audit.log import COLUMNS
-
-    if text is None:
-        return None
-    columns_by_role: dict[str, str] = {}
-    for part in text.split(","):
-        what, equals, name = (word.strip() for word in part.partition("="))
-        if what not in COLUMNS or not equals or not name:
-            near = _columns_proposal(text) or suggestion(what, COLUMNS)
-            form = "the form is round=NAME,client=NAME,weight=NAME"
-            raise SimflError(f"--columns: '{part}' names none of round, client and weight; {form}{near}")
-        if what in columns_by_role:
-            raise SimflError(f"--columns: {what} is named twice")
-        columns_by_role[what] = name
-    return columns_by_role
-
-
-def _columns_proposal(text: str) -> str:
-    """What was meant by ``server_round,cid`` and by ``server_round=round,cid=client``, where it is one of these."""
-    from simfl.audit.log import COLUMNS
-
-    pairs = [[word.strip() for word in part.split("=")] for part in text.split(",")]
-    if 2 <= len(pairs) <= len(COLUMNS) and all(len(pair) == 1 and pair[0] not in COLUMNS for pair in pairs):
-        pairs = [[pair[0], what] for pair, what in zip(pairs, COLUMNS, strict=False)]
-    if not all(len(pair) == 2 and pair[1] in COLUMNS for pair in pairs):
-        return ""
-    proposal = ",".join(f"{what}={name}" for name, what in pairs)
-    return f"; did you mean --columns {proposal}?"
-
-
 LIKELY = 0.5
 """Share of the next rounds that break a guarantee from which on the warning comes."""
 WARNING = 3
 """Exit code."""
 OURS = ("least", "action", "interval_s")
 """Parameters of the command that are for ``--follow``."""
-COMMON = ("follow", "participation", "columns")
+COMMON = ("follow", "participation", "columns", "where", "all_rows", "form")
 
 
 def check_options(follow: bool) -> None:
@@ -258,7 +251,7 @@ def check_options(follow: bool) -> None:
 
 
 def follow_log(
-    participation: str, columns: dict[str, str] | None, texts: tuple[str, ...], action: str | None, interval_s: float
+    participation: str, log_options: "LogOptions", texts: tuple[str, ...], action: str | None, interval_s: float
 ) -> None:
     """Audits a log whenever it has changed, until a guarantee is, or will probably be, below its bound.
 
@@ -282,7 +275,7 @@ def follow_log(
         now = stat.st_mtime_ns, stat.st_size
         if now != seen and (now == before or _ends_with_line(file)) and _has_entries(file):
             seen = now
-            past = read_past(file, columns, least=1)
+            past = read_past(file, log_options, least=1)
             view = outlook(past, bounds)
             values = ", ".join(f"{name} {_number(view.now[name])}" for name in bounds)
             next_one = view.unsaid if view.below is None else _next(max(view.below.values()))

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from simfl.cli.log_options import log_options
 from simfl.cli.shared import as_json, print_json
-from simfl.core.errors import SimflError, suggestion
+from simfl.core.errors import SimflError
 
 if TYPE_CHECKING:
+    from simfl.audit.log_columns import LogOptions
     from simfl.forecasting.forecast_result import Forecast
     from simfl.forecasting.futures import FuturePlan
     from simfl.forecasting.past import Past
@@ -46,11 +48,7 @@ if TYPE_CHECKING:
     help="Futures for which the semi-strong and weak guarantees are computed, too.",
 )
 @click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True, help="How many work at once.")
-@click.option(
-    "--columns",
-    metavar="round=NAME,client=NAME[,weight=NAME,time=NAME,bytes=NAME]",
-    help="Which columns of the log hold the round, the client, the weight, the time and the bytes.",
-)
+@log_options
 @click.option(
     "-o",
     "--output",
@@ -70,7 +68,7 @@ def command(
     seed: int,
     guarantees: int,
     processes: int,
-    columns: str | None,
+    log_options: "LogOptions",
     output: Path | None,
 ) -> None:
     """Say when whose update will become computable, and what other policies would change.
@@ -82,7 +80,7 @@ def command(
     from simfl.forecasting.forecast_text import text
     from simfl.forecasting.past import read_past
 
-    past = read_past(participation, _columns(columns))
+    past = read_past(participation, log_options)
     rounds = rounds_ahead(past, *_horizon(horizon))
     settings = {"horizon": rounds, "futures": futures, "change_over": _change_over(start, past, rounds),
                 "policy": policy, "model": model, "seed": seed, "guarantees": guarantees,
@@ -168,19 +166,3 @@ def _change_over(start: int | None, past: "Past", horizon: int) -> int:
     if not 0 <= ahead < horizon:
         raise SimflError(f"--from {start}: must lie between {past.label(0)} and {past.label(horizon - 1)}")
     return ahead
-
-
-def _columns(text: str | None) -> dict[str, str] | None:
-    """``round=iteration,client=uid,time=when`` as a mapping."""
-    if text is None:
-        return None
-    names = ("round", "client", "weight", "time", "bytes")
-    columns: dict[str, str] = {}
-    for part in text.split(","):
-        role, equals, name = (word.strip() for word in part.partition("="))
-        if role not in names or not equals or not name or role in columns:
-            raise SimflError(
-                f"--columns: '{part}' names none of {', '.join(names)}, once each{suggestion(role, names)}"
-            )
-        columns[role] = name
-    return columns

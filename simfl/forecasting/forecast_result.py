@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.audit.times import date
 from simfl.core.certificate_words import facts_of_a_log
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
@@ -16,7 +17,7 @@ from simfl.forecasting.availability import ModelChoice
 from simfl.forecasting.forecast_text import CALIBRATION, limits_of
 from simfl.forecasting.futures import CHECKPOINTS, FuturePlan, Outcome, checkpoints, plan
 from simfl.forecasting.parts import simulate_all
-from simfl.forecasting.past import Past, date
+from simfl.forecasting.past import Past
 from simfl.forecasting.policies import WRONG, SeenPolicy, find_refusal
 
 if TYPE_CHECKING:

@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.audit.log import plain
+from simfl.audit.times import date
 from simfl.core.certificate_words import IF_ONLY_SUMS, ONLY_SUMS, RECONSTRUCTABLE, WORST
 from simfl.core.errors import amount
 from simfl.core.types import View
 from simfl.forecasting.availability import ModelChoice
 from simfl.forecasting.futures import FuturePlan
-from simfl.forecasting.past import Past, date
+from simfl.forecasting.past import Past
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy
 
 if TYPE_CHECKING:

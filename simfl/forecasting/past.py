@@ -1,6 +1,5 @@
 """The past of a deployment: who was in which sum, and when."""
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.audit.delimited import DELIMITERS
-from simfl.audit.log import Log, label_word
+from simfl.audit.log import Log
+from simfl.audit.log_columns import LogOptions
 from simfl.audit.reading import read, refuse_more_than_sums
-from simfl.core.errors import SimflError, suggestion
+from simfl.core.errors import SimflError
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 from simfl.report.live.watched_folder import scenario_of
 from simfl.results.folder import ResultsFolder
@@ -24,23 +23,14 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 
-NAMES = ("time", "timestamp", "date", "datetime", "time_s")
-ROUNDS = ("round",)
-CALENDAR_S = 10**8
-"""Plain numbers from here on are seconds since 1970."""
-
 Floats = NDArray[np.float64]
 
-BYTES_NAMES = ("bytes",)
 
-
-def round_times(
-    path: Path, log: Log, round_column: str | None = None, time_column: str | None = None
-) -> tuple[NDArray[np.float64] | None, bool]:
+def round_times(path: Path, log: Log) -> tuple[Floats | None, bool]:
     """The last time of each round of a log in seconds, (J,), None where it has none; and whether they are dates.
 
     Raises:
-        SimflError: the named column is not there, or holds no times.
+        SimflError: the column of times holds none, a round has none, or rounds are in no order of time.
         IntegrityError: the table of a results folder is damaged.
     """
     import pandas
@@ -49,79 +39,15 @@ def round_times(
         table = pandas.read_csv(ResultsFolder.open(path).file("rounds.csv"))
         times = table["time_s"].to_numpy(dtype=float)
         return (times, False) if len(times) == len(log.rounds) and times[-1] > 0 else (None, False)
-    table = table_of(path)
-    if table is None:
-        if time_column:
-            raise SimflError(f"{path}: a matrix has no column of times")
+    by_round, are_dates = (None, False) if log.entries is None else log.entries.times()
+    if by_round is None:
         return None, False
-    time = column_of(path, table.columns, time_column, NAMES)
-    rounds = column_of(path, table.columns, round_column, ROUNDS)
-    if time is None or rounds is None:
-        return None, False
-    seconds, dated = _seconds(path, table[time])
-    last = pandas.Series(seconds).groupby(table[rounds].map(round_word).to_numpy()).max()
-    by_round = last.reindex([str(label) for label in log.rounds]).to_numpy(dtype=float)
     if np.isnan(by_round).any():
         raise SimflError(f"{path}: round {log.rounds[int(np.argmax(np.isnan(by_round)))]} has no time")
     if (np.diff(by_round) < 0).any():
         raise SimflError(f"{path}: round {log.rounds[int(np.argmax(np.diff(by_round) < 0)) + 1]} ends before the one "
                          "before it; rounds must be in order of time")  # fmt: skip
-    return by_round, dated
-
-
-def table_of(path: Path) -> Any:
-    """The log as a table of words; None where it is a matrix."""
-    import pandas
-
-    suffix = path.suffix.lower()
-    if suffix in (".npy", ".npz"):
-        return None
-    if suffix in (".parquet", ".pq"):
-        return pandas.read_parquet(path)
-    if suffix in (".jsonl", ".ndjson", ".json"):
-        return pandas.read_json(path, lines=True, dtype=False, convert_dates=False)
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        line = file.readline()
-    delimiter = max(DELIMITERS, key=lambda mark: len(next(csv.reader([line], delimiter=mark), [])))
-    return pandas.read_csv(path, sep=delimiter, dtype=str, encoding="utf-8-sig", skipinitialspace=True)
-
-
-def round_word(value: object) -> str:
-    """A cell of the rounds' column as :func:`simfl.audit.read` takes it, so that 1.0 is round 1."""
-    return label_word(value).strip()
-
-
-def column_of(path: Path, header: Any, name: str | None, usual: tuple[str, ...]) -> str | None:
-    """The column of that name, or the first with a usual one.
-
-    Raises:
-        SimflError: the named column is not there.
-    """
-    names = [str(column) for column in header]
-    if name is not None:
-        if name not in names:
-            raise SimflError(f"{path}:1: no column '{name}'{suggestion(name, names)}")
-        return name
-    return next((column for column in names if column.strip().lower() in usual), None)
-
-
-def _seconds(path: Path, column: Any) -> tuple[NDArray[np.float64], bool]:
-    import pandas
-
-    numbers = pandas.to_numeric(column, errors="coerce")
-    if numbers.notna().all():
-        return numbers.to_numpy(dtype=float), bool(numbers.min() >= CALENDAR_S)
-    try:
-        dates = pandas.to_datetime(column, utc=True, format="ISO8601")
-    except (ValueError, TypeError, OverflowError):
-        raise SimflError(f"{path}: the column '{column.name}' holds neither seconds nor dates such as "
-                         "2026-03-01T14:30:00Z") from None  # fmt: skip
-    return (dates - pandas.Timestamp(0, tz="UTC")).dt.total_seconds().to_numpy(dtype=float), True
-
-
-def date(seconds: float) -> str:
-    """Seconds since 1970 as a date and time of day, UTC."""
-    return str(np.datetime64(int(seconds), "s")).replace("T", " ")[:16]
+    return by_round, are_dates
 
 
 class PastTraffic(NamedTuple):
@@ -163,13 +89,11 @@ def _resample(values: Floats, count: int, rng: np.random.Generator) -> Floats:
     return rng.choice(values, count, p=rng.dirichlet(np.ones(len(values))))
 
 
-def bytes_of_rounds(
-    path: Path, log: Log, round_column: str | None = None, bytes_column: str | None = None
-) -> Floats | None:
+def bytes_of_rounds(path: Path, log: Log, chosen: bool) -> Floats | None:
     """The bytes that each round of a log has moved, both ways, (J,); None where it does not say.
 
     Raises:
-        SimflError: the named column is not there, or holds no numbers of bytes.
+        SimflError: the column that was ``chosen`` holds no numbers of bytes.
         IntegrityError: the table of a results folder is damaged.
     """
     import pandas
@@ -178,25 +102,7 @@ def bytes_of_rounds(
         table = pandas.read_csv(ResultsFolder.open(path).file("rounds.csv"))
         total: Floats = (table["bytes_down"] + table["bytes_up"]).to_numpy(dtype=float)
         return total if len(total) == len(log.rounds) and total.any() else None
-    entries = table_of(path)
-    if entries is None:
-        if bytes_column:
-            raise SimflError(f"{path}: a matrix has no column of bytes")
-        return None
-    name = column_of(path, entries.columns, bytes_column, BYTES_NAMES)
-    rounds = column_of(path, entries.columns, round_column, ROUNDS)
-    if name is None or rounds is None:
-        return None
-    numbers = pandas.to_numeric(entries[name], errors="coerce")
-    wrong = (numbers.isna() | (numbers < 0) | np.isinf(numbers)).to_numpy()
-    if wrong.any():
-        if bytes_column is None:
-            return None  # it may mean something else
-        value = entries[name].fillna("an empty cell").iloc[int(wrong.argmax())]
-        raise SimflError(f"{path}: '{value}' in column '{name}' is no number of bytes, e.g. 1048576")
-    by_round = numbers.groupby(entries[rounds].map(round_word).to_numpy()).sum()
-    values: Floats = by_round.reindex([str(label) for label in log.rounds]).fillna(0.0).to_numpy(dtype=float)
-    return values if values.any() else None
+    return None if log.entries is None else log.entries.moved_bytes(chosen)
 
 
 CELLS = 10**8
@@ -268,26 +174,27 @@ class Past:
                     self.varying, self.doubles, moved)  # fmt: skip
 
 
-def read_past(path: Path | str, columns: Mapping[str, str] | None = None, least: int = 2) -> Past:
-    """Reads a log in any of the audit's formats; ``columns`` may also name the ``time`` and the ``bytes``.
+def read_past(path: Path | str, options: LogOptions | None = None, least: int = 2) -> Past:
+    """Reads a log in any of the audit's formats.
 
     Args:
         path: of the log.
-        columns: its names of columns, by role.
+        options: what is said of it; its columns may also name the ``time`` and the ``bytes``.
         least: rounds with a sum that it must have.
 
     Raises:
         SimflError: it is none, has too few rounds to say anything, or is of a run whose server saw more than sums, or
             does not work in rounds.
     """
+    options = options or LogOptions()
     if Path(path).is_dir():
         _check_rounds(Path(path))
-    roles = dict(columns or {})
-    time, moved = roles.pop("time", None), roles.pop("bytes", None)
-    log = read(path, roles or None)
+    log = read(path, options=options)
     refuse_more_than_sums(log, path, "forecast from")
-    round_bytes = bytes_of_rounds(Path(path), log, roles.get("round"), moved)
-    return past_of(log, *round_times(Path(path), log, roles.get("round"), time), str(path), round_bytes, least)
+    for role in {"time", "bytes"} & options.columns.keys() if log.entries is None else ():
+        raise SimflError(f"{path}: a matrix has no column of {role}{'s' if role == 'time' else ''}")
+    round_bytes = bytes_of_rounds(Path(path), log, "bytes" in options.columns)
+    return past_of(log, *round_times(Path(path), log), str(path), round_bytes, least)
 
 
 def _check_rounds(path: Path) -> None:
@@ -361,4 +268,4 @@ def past_from_frame(frame: "DataFrame", columns: Mapping[str, str] | None = None
     with TemporaryDirectory() as folder:
         file = Path(folder) / "frame.csv"
         file.write_bytes(frame.to_csv(index=False, lineterminator="\n").encode())
-        return read_past(file, columns)
+        return read_past(file, LogOptions(columns or {}))
