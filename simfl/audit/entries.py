@@ -12,8 +12,9 @@ from simfl.audit.log import Limits, Log, plain, sparse
 from simfl.audit.log_columns import (
     LogOptions,
     column_roles,
+    refuse_divided,
     rows_of_lists,
-    rows_that_count,
+    rows_where,
     telling_apart,
     varying_samples,
 )
@@ -98,10 +99,11 @@ def entries(table: Table, options: LogOptions) -> Log | None:
     roles = column_roles(table.path, table.header, options, int(table.lines[0]) if table.place == ":" else 1)
     if not roles:
         return None
-    table, notes = rows_that_count(table, roles, options)
+    table, notes = rows_where(table, options)
     for role in ("round", "client"):
         table.refuse_words(roles[role], lambda word: not word.strip(), f"no {role}")
-        table.refuse_words(roles[role], lambda word: role == "round" and word.startswith(("[", "{")), _NEITHER)
+    table.refuse_words(roles["round"], lambda word: word.startswith(("[", "{")), _NEITHER)
+    refuse_divided(table, roles, options)
     table, row_of, clients = rows_of_lists(table, roles["client"])
     if len(np.unique(row_of)) < len(row_of):
         notes.append("each row lists the clients of a round")

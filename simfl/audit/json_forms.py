@@ -39,7 +39,7 @@ def records_of(path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool) 
         found = _of_dict(value)
     else:
         found = None
-    if found is None and isinstance(value, dict) and not any(isinstance(each, (dict, list)) for each in value.values()):
+    if found is None and isinstance(value, dict) and not all(isinstance(each, (dict, list)) for each in value.values()):
         return None  # one record on one line
     if found is None:
         forms = "records, {round: [clients]}, {round: {client: weight}}, a list of lists of clients"

@@ -14,7 +14,7 @@ from simfl.audit.log_table import Column, Table
 from simfl.core.errors import SimflError, amount, suggestion
 
 Columns = Mapping[str, str]
-"""For ``round``, ``client`` and perhaps others of :data:`simfl.audit.log.ROLES` the name of the column that holds it."""
+"""For some of :data:`simfl.audit.log.ROLES` the name of the column that holds it."""
 
 LIKELY = {
     "round": ("round", "iteration", "epoch", "step", "version"),
@@ -123,8 +123,9 @@ def column_roles(path: Path, header: Sequence[str], options: LogOptions, line: i
             roles[role] = wanted
         elif names := [name for name in header if name.lower() == role and name not in options.columns.values()]:
             roles[role] = role if role in names else names[0]
-    if "time" not in roles:
-        roles |= {"time": name for name in header if TIMES.fullmatch(name.lower()) and name not in roles.values()}
+    times = [name for name in header if TIMES.fullmatch(name.lower()) and name not in roles.values()]
+    if "time" not in roles and times:
+        roles["time"] = times[0]
     rest = [name for name in header if name not in roles.values()]
     likely = {role: [name for name in rest if is_likely(name, role)] for role in LIKELY if role not in roles}
     found = roles | {role: names[0] for role, names in likely.items() if len(names) == 1}
@@ -146,17 +147,17 @@ def _missing(path: Path, found: Columns, likely: Mapping[str, list[str]]) -> str
     if (log := path.with_name("participation.csv")) != path and log.exists():
         return f"the column '{role}' is missing; who took part in a run is in {log}"
     if names := likely.get(role):
-        choices = " or ".join(f"--columns {shlex.quote(f'{role}={name}')}" for name in names[:5])
+        other = "".join(f"{each}={name}," for each, name in found.items() if each in LIKELY and each != name)
+        choices = " or ".join(f"--columns {shlex.quote(f'{other}{role}={name}')}" for name in names[:5])
         return f"the column '{role}' is missing; these may be meant: {plain(choices, 200)}"
     return f"the column '{role}' is missing; name it with --columns {role}=NAME"
 
 
-def rows_that_count(table: Table, roles: Columns, options: LogOptions) -> tuple[Table, list[str]]:
-    """The rows of those who took part, and in words which were left out.
+def rows_where(table: Table, options: LogOptions) -> tuple[Table, list[str]]:
+    """The rows that the user has chosen, and in words which these are.
 
     Raises:
-        SimflError: a column may say who took part, or divides the rows into several logs, and nobody has said which
-            of them count.
+        SimflError: there is no such column, or no such row.
     """
     notes = []
     for name, value in options.where.items():
@@ -169,11 +170,18 @@ def rows_that_count(table: Table, roles: Columns, options: LogOptions) -> tuple[
             raise SimflError(f"{table.path}: no row has {plain(name)}={plain(value)}; there are {values}")
         notes.append(f"rows with {plain(name)}={plain(value)}: {int(rows.sum())} of {len(rows)}")
         table = table.of_rows(rows)
-    if not options.all_rows:
-        for name in table.header:
-            if name not in {*roles.values(), *options.where} and name in table.columns:
-                _refuse_if_it_divides(table, name)
     return table, notes
+
+
+def refuse_divided(table: Table, roles: Columns, options: LogOptions) -> None:
+    """
+    Raises:
+        SimflError: a column may say who took part, or divides the rows into several logs, and nobody has said which
+            of them count.
+    """
+    for name in () if options.all_rows else table.header:
+        if name not in {*roles.values(), *options.where} and name in table.columns:
+            _refuse_if_it_divides(table, name)
 
 
 def _equal(word: str, value: str) -> bool:
@@ -197,7 +205,8 @@ def _refuse_if_it_divides(table: Table, name: str) -> None:
     why = _said_by(words_of(name), {word.lower() for word in used})
     if why:
         negative = bool(words_of(name) & NEGATIVE)
-        best = min(used, key=lambda word: (word.lower() not in POSITIVE | TRAINING, (word.lower() in YES) == negative))
+        good = POSITIVE | TRAINING
+        best = min(used, key=lambda word: (word.lower() not in good, (word.lower() in YES or bool(word)) == negative))
         choice = f"--where {shlex.quote(f'{plain(name)}={plain(best)}')}"
         values = ", ".join(plain(word, 20) or "(empty)" for word in used[:5]) + (", ..." if len(used) > 5 else "")
         raise SimflError(

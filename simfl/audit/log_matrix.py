@@ -49,7 +49,7 @@ def array_matrix(path: Path, options: LogOptions) -> Log:
         raise SimflError(f"{path}: not an array that can be read: {problem}") from None
     if 0 in array.shape:
         raise SimflError(f"{path}: the log is empty")
-    is_sparse = hasattr(array, "tocsr")
+    array, is_sparse = array.astype(np.int64) if array.dtype.kind == "b" else array, hasattr(array, "tocsr")
     first = (array[:, [0]].toarray() if is_sparse else array[:, :1]).ravel()
     words = [label_word(value) for value in first.tolist()]
     rest = array[:, 1:].data if is_sparse else array[:, 1:]

@@ -123,7 +123,8 @@ class TableBuilder:
         for name, (rows, words) in columns.items():
             known = self._words.setdefault(name, {})
             if len(self._words) > Limits.COLUMNS:
-                raise SimflError(f"{self.path}:{lines[0]}: more than the {Limits.COLUMNS} columns that are read")
+                first = lines[0 if rows is None else rows[0]]
+                raise SimflError(f"{self.path}:{first}: more than the {Limits.COLUMNS} columns that are read")
             if name in self._crowded:
                 continue
             codes, seen = pandas.factorize(words)
@@ -276,7 +277,7 @@ def _word(role: str, value: object) -> str:
         return str(value) if role == "weight" else label_word(Decimal(value))
     if isinstance(value, str):
         return value.strip()
-    return str(value) if isinstance(value, bool) or value != value else label_word(value)
+    return str(value) if isinstance(value, bool) or (value != value and role == "weight") else label_word(value)
 
 
 def parquet_table(path: Path, wanted: Callable[[str], str]) -> Table:
@@ -316,8 +317,8 @@ def _words(path: Path, name: str, role: str, column: Any) -> Any:
     types, kind = pyarrow.types, column.type
     if isinstance(column, pyarrow.DictionaryArray):  # a long word can be repeated for nothing
         kind = column.type.value_type
-        if max((len(str(word)) for word in column.dictionary.to_pylist()), default=0) > Limits.LINE // 100:
-            raise SimflError(f"{path}: a {name} of over {Limits.LINE // 100} letters")
+        if role and max((len(str(word)) for word in column.dictionary.to_pylist()), default=0) > Limits.LETTERS:
+            raise SimflError(f"{path}: a {name} of over {Limits.LETTERS} letters")
     if types.is_floating(kind) and role not in ("", "weight"):
         values = column.to_numpy(zero_copy_only=False)
         largest = 2 ** (np.finfo(values.dtype).nmant + 1) - 1

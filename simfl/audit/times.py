@@ -78,7 +78,8 @@ def as_dates(words: Sequence[str]) -> Any:
                 dates = pandas.to_datetime(pandas.Series(list(words)), utc=True, **options)
             except (ValueError, TypeError, OverflowError):
                 continue
-            seconds = (dates - pandas.Timestamp(0, tz="UTC")).dt.total_seconds().to_numpy(dtype=float)
+            stamps = dates.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+            seconds = stamps.astype(np.int64) / 1e6
             if "dayfirst" not in options and options["format"] == "ISO8601":
                 return seconds
             found.append(seconds)

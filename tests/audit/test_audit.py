@@ -127,14 +127,14 @@ BAD = {
     "word.jsonl": ("round 1\n", "word.jsonl:1: not a JSON object on one line"),
     "cut.jsonl": ('{"round": 1, "client": 2}\n{"round": 1,\n', "cut.jsonl:2: not a JSON object"),
     "deep.jsonl": (100_000 * "[" + "\n", "deep.jsonl:1: not a JSON object"),
-    "list.jsonl": ('{"round": 1, "client": [2]}\n', ":1: a round, client or weight is neither a number nor a word"),
+    "list.jsonl": ('{"round": [1], "client": 2}\n', ":1: a round, client or weight is neither a number nor a word"),
     "no_client.jsonl": ('{"round": 1, "client": 1}\n{"round": 1}\n', ":2: no client"),
     "nan.jsonl": ('{"round": 1, "client": 1, "weight": NaN}\n', ":1: the weight is not a number"),
     "not.parquet": ("not a table", "not a Parquet file"),
     "no_round.csv": ("client,weight\n1,1\n", ":1: the column 'round' is missing"),
     "twice.csv": ("round,client,client\n1,2,3\n", ":1: a column is named twice"),
     "negative.csv": ("round,client,weight\n1,2,1\n1,3,-1\n", ":3: the weight is negative; the smallest valid one is 0"),
-    "nan.csv": ("round,client,weight\n1,2,nan\n", ":2: the weight is not a number"),
+    "nan.csv": ("round,client,weight\n1,2,nan\n", ":2: no weight"),
     "infinite.csv": ("round,client,weight\n1,2,inf\n", ":2: the weight is not finite"),
     "word.csv": ("round,client,weight\n1,2,much\n", ":2: the weight is not a number"),
     "no_client.csv": ("round,client\n1,\n", ":2: no client"),
@@ -196,7 +196,7 @@ def test_the_command_maps_columns(tmp_path, columns, message):
         assert result.exit_code == 0 and "1 round, 2 clients, rank 1." in result.stdout
     else:
         assert result.exit_code == 2 and result.stdout == "" and result.stderr.count("\n") == 1
-        assert (message or "names none of round, client and weight") in result.stderr
+        assert (message or "names none of round, client, weight") in result.stderr
 
 
 def test_names_cannot_speak_to_the_terminal_nor_break_a_figure_or_the_page(tmp_path):
@@ -249,6 +249,7 @@ def test_logs_made_to_fill_the_memory_are_refused(tmp_path, monkeypatch):
         "INFLATED": 10**4,
     }.items():
         monkeypatch.setattr(f"simfl.audit.log.Limits.{name}", value)
+    monkeypatch.setattr("simfl.core.storage.text_table.MAX_LINE", 1000)
     np.save(tmp_path / "wide.npy", np.ones((30, 30)))
     np.savez_compressed(tmp_path / "bomb.npz", np.zeros((100, 100)))
     save_npz(tmp_path / "shape.npz", csr_array(([1.0], ([0], [99])), shape=(1, 100)))
@@ -275,8 +276,7 @@ def test_a_word_repeated_in_a_dictionary_is_refused_before_it_is_copied(tmp_path
     with pytest.raises(SimflError, match="a client of over 200 letters"):
         read(tmp_path / "a.parquet")
     frame.assign(client=[[1]] * 1000).to_parquet(tmp_path / "b.parquet")
-    with pytest.raises(SimflError, match="neither numbers nor words|cannot be read"):
-        read(tmp_path / "b.parquet")
+    assert read(tmp_path / "b.parquet").matrix.toarray().tolist() == [[1]] * 1000
 
 
 def test_a_header_that_promises_much_takes_no_memory(tmp_path):
@@ -454,42 +454,56 @@ def test_ten_million_rows(tmp_path):
 @pytest.mark.parametrize(
     ("header", "words"),
     [
-        ("server_round,cid", "round=server_round,client=cid"),
-        ("Iteration,site,user_id,loss", "round=Iteration,client=user_id"),
-        ("Round,user", "client=user".join(("round=Round,", ""))),
-        ("step,client,client_type", "round=step"),
-        ("Server Round,Client ID", "'round=Server Round,client=Client ID'"),
+        ("server_round,cid", "round = server_round, client = cid"),
+        ("Round,user", "round = Round, client = user"),
+        ("step,client,client_type", "client = client, round = step"),
+        ("Server Round,Client ID", "round = Server Round, client = Client ID"),
+        ("serverRound,clientId,numClients", "round = serverRound, client = clientId"),
+        ('"round,x",cid', "round = round,x, client = cid"),
     ],
 )
-def test_columns_of_other_systems_are_named(tmp_path, header, words):
+def test_columns_of_other_systems_are_read_and_named(tmp_path, header, words):
     path = tmp_path / "log.csv"
-    cells = ",".join("x" for _ in header.split(",")[2:])
-    path.write_text(f"{header}\n" + "\n".join(f"{t},c{i}{',' + cells if cells else ''}" for t, i in ((0, 1), (0, 2))))
-    with pytest.raises(SimflError, match=f"--columns {words}$"):
+    cells = ",x" * (header.replace('"round,x"', "r").count(",") - 1)
+    path.write_text(f"{header}\n" + "\n".join(f"{t},c{i}{cells}" for t, i in ((0, 1), (0, 2))))
+    shown = CliRunner().invoke(simfl, ["audit", str(path)], catch_exceptions=False).stdout
+    assert words in shown.splitlines()[0] and "1 round, 2 clients" in shown
+
+
+@pytest.mark.parametrize(
+    ("header", "message"),
+    [
+        (
+            "Iteration,site,user_id,loss",
+            "--columns round=Iteration,client=site or --columns round=Iteration,client=user",
+        ),
+        ("cid,uid,round_no", "--columns round=round_no,client=cid or --columns round=round_no,client=uid"),
+        ("client,round_a,round_b", "--columns round=round_a or --columns round=round_b"),
+        ("cid,uid", "--columns round=NAME,client=NAME"),
+        ("round=1,cid", "--columns round=NAME,client=NAME"),
+        ("round,loss", "--columns client=NAME"),
+    ],
+)
+def test_columns_that_may_be_several_are_refused_with_what_to_type(tmp_path, header, message):
+    path = tmp_path / "log.csv"
+    path.write_text(f"{header}\n" + ",".join("x" * (header.count(",") + 1)) + "\n")
+    with pytest.raises(SimflError, match=re.escape(message)):
         read(path)
 
 
-@pytest.mark.parametrize("header", ["a,b", "round_a,round_b,cid", "cid,uid,round_no", "ground,clientele"])
+@pytest.mark.parametrize("header", ["a,b", "ground,clientele", "client_0,client_1,client_2"])
 def test_columns_that_may_be_anything_are_not_guessed(tmp_path, header):
     path = tmp_path / "log.csv"
-    path.write_text(f"{header}\n" + "1,2,3"[: 2 * header.count(",") + 1] + "\n")
+    path.write_text(f"{header}\n" + "1,0,1"[: 2 * header.count(",") + 1] + "\n")
     assert read(path).matrix.shape == (1, header.count(",") + 1), "a matrix under names"
 
 
 def test_a_proposal_can_be_typed_as_it_stands(tmp_path):
     path = tmp_path / "log.csv"
-    path.write_text("Server Round,Client ID\n0,a\n0,b\n1,a\n1,c\n")
+    path.write_text("Server Round,Client ID,user\n0,a,x\n0,b,x\n1,a,x\n1,c,x\n")
     refused = CliRunner().invoke(simfl, ["audit", str(path)])
-    words = shlex.split(refused.stderr[refused.stderr.index("--columns") :])
+    words = shlex.split(refused.stderr[refused.stderr.index("--columns") :])[:2]
     assert CliRunner().invoke(simfl, ["audit", str(path), *words]).exit_code == 0
-
-
-@pytest.mark.parametrize("header", ["'round,x',cid", "round=1,cid", "cid,uid"])
-def test_columns_that_cannot_be_named_are_not_proposed(tmp_path, header):
-    path = tmp_path / "log.csv"
-    path.write_text(header.replace("'", '"') + "\nx,y\n")
-    with pytest.raises(SimflError, match="NAME"):
-        read(path)
 
 
 @pytest.mark.parametrize("option", ["--html", "--figure"])

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array, save_npz
 
 from simfl.audit import audit, read
+from simfl.audit.log_columns import LogOptions
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
 from simfl.forecasting.past import read_past
@@ -68,7 +69,7 @@ def test_a_parquet_row_without_a_weight_is_an_empty_cell(tmp_path):
     [
         ({"round": 1, "client": "ann", "Weight": 2}, f":1: {NO_WEIGHT}"),
         ({"round": 1, "client": "ann", "wieght": 2},
-         ":3: unknown column 'wieght'; did you mean 'weight'? (--columns weight=wieght)"),
+         ":1: unknown column 'wieght'; did you mean 'weight'? (--columns weight=wieght)"),
         ({"loss": 0.5}, ":3: no round"),
         ({}, ":3: no round"),
         ({"round": float("nan"), "client": "ann"}, ":3: no round"),
@@ -91,7 +92,7 @@ def test_columns_not_read_are_those_of_all_records(tmp_path):
         record["round"] = t
     log = read(json_lines(tmp_path / "a.jsonl", records))
     assert log.unused == ("loss", "loss_0", "loss_1", "loss_2", "loss_3")
-    renamed = [{"when": r["round"], "who": r["client"], "w": r["weight"], **({"x": 1} if t else {})}
+    renamed = [{"when": r["round"], "who": r["client"], "w": r["weight"], **({"x": t} if t else {})}
                for t, r in enumerate(records)]  # fmt: skip
     columns = {"round": "when", "client": "who", "weight": "w"}
     log = read(json_lines(tmp_path / "b.jsonl", renamed), columns)
@@ -137,7 +138,7 @@ def test_large_whole_numbers_in_typed_files_are_refused(tmp_path):
     for name in ("a.npy", "a.npz", "s.npz"):
         refused(tmp_path / name, f": round 0, client 1: weight 9.0072e+15 is {TOO_LARGE}")
     np.save(tmp_path / "b.npy", np.array([[1, 2, 200]], dtype=np.int16))
-    assert read(tmp_path / "b.npy").matrix.toarray().tolist() == [[1, 2, 200]]
+    assert read(tmp_path / "b.npy", options=LogOptions(form="matrix")).matrix.toarray().tolist() == [[1, 2, 200]]
 
 
 def test_the_largest_weight_is_read_exactly(tmp_path):

@@ -14,6 +14,7 @@ from scipy.sparse import csr_array
 
 from simfl.audit import audit
 from simfl.audit.log import Log
+from simfl.audit.log_columns import LogOptions
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
 from simfl.forecasting.availability import Observed, choose, fit, too_few
@@ -597,7 +598,7 @@ def test_times_in_other_forms_and_in_no_order(tmp_path):
     with pytest.raises(SimflError, match="neither seconds nor dates"):
         read_past(file)
     file.write_text("server_round,cid,when\n0,a,5\n0,b,6\n1,a,9\n")
-    past = read_past(file, {"round": "server_round", "client": "cid", "time": "when"})
+    past = read_past(file, LogOptions({"round": "server_round", "client": "cid", "time": "when"}))
     assert past.times_s.tolist() == [6, 9] and not past.dated
 
 
@@ -618,10 +619,10 @@ def test_bytes_are_those_of_past_clients_times_coming_clients(tmp_path):
     file.write_text(file.read_text().replace(",bytes", ",moved"))
     assert read_past(file).round_bytes is None and not forecast(read_past(file), horizon=2, futures=2).knows_bytes
     with pytest.raises(SimflError, match="no column 'moving'.*moved"):
-        read_past(file, {"bytes": "moving"})
+        read_past(file, LogOptions({"bytes": "moving"}))
     file.write_text(file.read_text().replace(",100\n", ",x\n", 1))
     with pytest.raises(SimflError, match="'x' in column 'moved' is no number of bytes"):
-        read_past(file, {"bytes": "moved"})
+        read_past(file, LogOptions({"bytes": "moved"}))
 
 
 def test_rounds_without_a_sum_have_the_bytes_of_such_rounds():
