@@ -18,7 +18,7 @@ from simfl.audit.log_columns import (
     telling_apart,
     varying_samples,
 )
-from simfl.audit.log_table import Column, Table
+from simfl.audit.log_table import Table, WordColumn
 from simfl.audit.times import as_dates, date, seconds_of
 from simfl.core.errors import SimflError
 from simfl.core.types import Floats, Integers
@@ -186,7 +186,7 @@ def _number(word: str, comma: bool) -> float:
         return float("nan")
 
 
-def in_order(column: Column, of_rounds: bool = False) -> tuple[list[Any], Integers, str]:
+def in_order(column: WordColumn, of_rounds: bool = False) -> tuple[list[Any], Integers, str]:
     """The labels of a column in their order, the position there of each row's, and how rounds were ordered, in words.
 
     Whole numbers ascend, and are integers if all are written plainly (no 007). Of other words clients come in
@@ -197,7 +197,7 @@ def in_order(column: Column, of_rounds: bool = False) -> tuple[list[Any], Intege
 
     used = [word.strip() for word in column.used]
     if used and all(re.fullmatch(r"-?[0-9]+\.0+", word) for word in used):  # a column that was saved as doubles
-        column = Column(column.codes, [word.strip().partition(".")[0] for word in column.words])
+        column = WordColumn(column.codes, [word.strip().partition(".")[0] for word in column.words])
         used = [word.strip() for word in column.used]
     words, order = list(dict.fromkeys(used)), ""
     first = {word: place for place, word in enumerate(dict.fromkeys(column.words[c].strip() for c in _first(column)))}
@@ -218,13 +218,13 @@ def in_order(column: Column, of_rounds: bool = False) -> tuple[list[Any], Intege
     return [int(word) for word in words] if plainly else words, place_of[column.codes], order
 
 
-def _first(column: Column) -> list[int]:
+def _first(column: WordColumn) -> list[int]:
     """The codes in order of appearance."""
     codes, places = np.unique(column.codes, return_index=True)
     return [int(code) for code in codes[np.argsort(places)]]
 
 
-def described(log: Log) -> str:
+def reading_line(log: Log) -> str:
     """In words, how a log was read: from which round to which, when, and what was taken for what."""
     first, last = (plain(log.rounds[place]) for place in (0, -1))
     parts = [f"rounds {first} to {last}", *log.words]

@@ -34,17 +34,21 @@ def records_of(path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool) 
         if not lists and _may_be_matrix(value):
             why = "lists of 0 and 1 may be clients, or rows of a matrix; give --form lists, or save a matrix as .npy"
             raise SimflError(f"{path}: {why}")
-        found = _of_list(value)
+        records = _of_list(value)
     elif isinstance(value, dict):
-        found = _of_dict(value)
+        records = _of_dict(value)
     else:
-        found = None
-    if found is None and isinstance(value, dict) and not all(isinstance(each, (dict, list)) for each in value.values()):
+        records = None
+    if (
+        records is None
+        and isinstance(value, dict)
+        and not all(isinstance(each, (dict, list)) for each in value.values())
+    ):
         return None  # one record on one line
-    if found is None:
+    if records is None:
         forms = "records, {round: [clients]}, {round: {client: weight}}, a list of lists of clients"
         raise SimflError(f"{path}: JSON in none of the forms of a log: {forms}; or one object a line")
-    return found
+    return records
 
 
 def _may_be_matrix(value: list[Any]) -> bool:
@@ -94,6 +98,10 @@ def _is_pair(value: object) -> bool:
         and isinstance(value[1], list)
         and all(map(_is_label, value[1]))
     )
+
+
+def _is_nested(value: object) -> bool:
+    return isinstance(value, (dict, list))
 
 
 def _is_label(value: object) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from simfl.audit.log import ROLES, plain
-from simfl.audit.log_table import Column, Table
+from simfl.audit.log_table import Table, WordColumn
 from simfl.core.errors import SimflError, amount, suggestion
 
 Columns = Mapping[str, str]
@@ -128,26 +128,26 @@ def column_roles(path: Path, header: Sequence[str], options: LogOptions, line: i
         roles["time"] = times[0]
     rest = [name for name in header if name not in roles.values()]
     likely = {role: [name for name in rest if is_likely(name, role)] for role in LIKELY if role not in roles}
-    found = roles | {role: names[0] for role, names in likely.items() if len(names) == 1}
-    if not {"round", "client"} <= found.keys():
-        several = "round" in found and len(likely.get("client", ())) > 1
+    roles_by_name = roles | {role: names[0] for role, names in likely.items() if len(names) == 1}
+    if not {"round", "client"} <= roles_by_name.keys():
+        several = "round" in roles_by_name and len(likely.get("client", ())) > 1
         if "client" in roles or "weight" in roles or "round" in options.columns or several:  # else it may be a matrix
-            raise SimflError(f"{where}: {_missing(path, found, likely)}")
+            raise SimflError(f"{where}: {_missing(path, roles_by_name, likely)}")
         return {}
-    if "weight" not in found:
+    if "weight" not in roles_by_name:
         for name in header:
-            if name not in found.values() and suggestion(name.lower(), ("weight",)):
+            if name not in roles_by_name.values() and suggestion(name.lower(), ("weight",)):
                 more = f"did you mean 'weight'? (--columns weight={plain(name)})"
                 raise SimflError(f"{where}: unknown column '{plain(name)}'; {more}")
-    return found
+    return roles_by_name
 
 
-def _missing(path: Path, found: Columns, likely: Mapping[str, list[str]]) -> str:
-    role = next(role for role in ("round", "client") if role not in found)
+def _missing(path: Path, roles_by_name: Columns, likely: Mapping[str, list[str]]) -> str:
+    role = next(role for role in ("round", "client") if role not in roles_by_name)
     if (log := path.with_name("participation.csv")) != path and log.exists():
         return f"the column '{role}' is missing; who took part in a run is in {log}"
     if names := likely.get(role):
-        other = "".join(f"{each}={name}," for each, name in found.items() if each in LIKELY and each != name)
+        other = "".join(f"{each}={name}," for each, name in roles_by_name.items() if each in LIKELY and each != name)
         choices = " or ".join(f"--columns {shlex.quote(f'{other}{role}={name}')}" for name in names[:5])
         return f"the column '{role}' is missing; these may be meant: {plain(choices, 200)}"
     return f"the column '{role}' is missing; name it with --columns {role}=NAME"
@@ -164,7 +164,7 @@ def rows_where(table: Table, options: LogOptions) -> tuple[Table, list[str]]:
         if name not in table.header:
             raise SimflError(f"{table.path}:1: no column '{plain(name)}' for --where{suggestion(name, table.header)}")
         column = table.columns[name]
-        same = np.array([_equal(word, value) for word in column.words], dtype=bool)
+        same = np.array([_is_same(word, value) for word in column.words], dtype=bool)
         if not (rows := same[column.codes]).any():
             values = ", ".join(plain(word) or "(empty)" for word in column.used[:10])
             raise SimflError(f"{table.path}: no row has {plain(name)}={plain(value)}; there are {values}")
@@ -184,7 +184,7 @@ def refuse_divided(table: Table, roles: Columns, options: LogOptions) -> None:
             _refuse_if_it_divides(table, name)
 
 
-def _equal(word: str, value: str) -> bool:
+def _is_same(word: str, value: str) -> bool:
     word, value = word.strip().lower(), value.strip().lower()
     if word == value or {word, value} <= YES:
         return True
@@ -249,8 +249,8 @@ def telling_apart(table: Table, keys: np.ndarray) -> str:
     for name, column in table.columns.items():
         used = np.unique(column.codes)
         if 1 < len(used) <= FEW:
-            apart = not pandas.Series(keys * (1 + int(column.codes.max())) + column.codes).duplicated().any()
-            if apart:
+            unique = not pandas.Series(keys * (1 + int(column.codes.max())) + column.codes).duplicated().any()
+            if unique:
                 words = ", ".join(plain(column.words[code], 20) for code in used[:5].tolist())
                 return f"; perhaps the file has several phases or runs: give --where {plain(name)}=VALUE ({words})"
     return ""
@@ -270,7 +270,7 @@ def varying_samples(table: Table, roles: Columns, client_of: np.ndarray) -> str:
     return ""
 
 
-def rows_of_lists(table: Table, name: str) -> tuple[Table, np.ndarray, Column]:
+def rows_of_lists(table: Table, name: str) -> tuple[Table, np.ndarray, WordColumn]:
     """The rows of a table whose cells may be lists of clients, one for each client; and the clients.
 
     Returns:
@@ -291,7 +291,7 @@ def rows_of_lists(table: Table, name: str) -> tuple[Table, np.ndarray, Column]:
     sizes = np.array([len(each) for each in codes])[column.codes]
     rows = np.repeat(np.arange(len(sizes)), sizes)
     clients = np.array([code for row in column.codes.tolist() for code in codes[row]], dtype=np.int32)
-    return table.of_rows(rows), rows, Column(clients, list(numbers))
+    return table.of_rows(rows), rows, WordColumn(clients, list(numbers))
 
 
 def _list(word: str) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from simfl.audit.entries import DIGITS, MORE_DIGITS, in_order, written_otherwise
 from simfl.audit.log import Limits, Log, check_weights, label_word, plain, sparse
 from simfl.audit.log_columns import LogOptions, is_likely
-from simfl.audit.log_table import CHUNK, Column, Table, text_frames
+from simfl.audit.log_table import CHUNK, Table, WordColumn, text_frames
 from simfl.core.errors import SimflError
 from simfl.core.storage.text_table import Dialect, is_number, open_text
 from simfl.core.types import Floats
@@ -96,27 +96,27 @@ def text_matrix(path: Path, dialect: Dialect, options: LogOptions) -> Log:
     """
     header = list(dialect.header)
     has_names = dialect.commented or _has_names(header)
-    found = _cells(path, dialect, dialect.skipped + int(has_names and not dialect.commented))
+    cells = _cells(path, dialect, dialect.skipped + int(has_names and not dialect.commented))
     name = header[0] if has_names else None
-    indexed = int(_is_index(path, name, found.words, len(header), found.binary, options))
-    if not indexed and (wrong := [word for word in found.words if word and not is_number(word)]):
+    indexed = int(_is_index(path, name, cells.words, len(header), cells.binary, options))
+    if not indexed and (wrong := [word for word in cells.words if word and not is_number(word)]):
         raise SimflError(f"{path}: not a matrix of numbers: '{plain(wrong[0])}'")
-    kept = found.clients >= indexed
-    weights, rounds, clients = found.weights[kept], found.rounds[kept], found.clients[kept] - indexed
+    rows_used = cells.clients >= indexed
+    weights, rounds, clients = cells.weights[rows_used], cells.rounds[rows_used], cells.clients[rows_used] - indexed
     if (impossible := ~((weights >= 0) & (weights <= LARGEST))).any():
         at = int(np.argmax(impossible))
         row = np.zeros((1, len(header)))
         row[0, clients[at]] = weights[at]
         check_weights(row, path, int(rounds[at]), LARGEST)
-    if (clash := written_otherwise(found.long, np.array([*map(_float, found.long)]))).any():
-        clashing = {_float(found.long[place]) for place in np.flatnonzero(clash)}
+    if (clash := written_otherwise(cells.long, np.array([*map(_float, cells.long)]))).any():
+        clashing = {_float(cells.long[place]) for place in np.flatnonzero(clash)}
         at = next(place for place, weight in enumerate(weights.tolist()) if weight in clashing)
         raise SimflError(f"{path}: round {rounds[at]}, client {clients[at]}: {MORE_DIGITS}")
     width = len(header) - indexed
-    matrix = sparse(weights, rounds, clients, (found.count, width))
+    matrix = sparse(weights, rounds, clients, (cells.count, width))
     names: Sequence[Any] = header[indexed:] if has_names else range(width)
     notes = (dialect.note,) if dialect.note else ()
-    return _log(path, matrix, names, found.words if indexed else None, options, notes)
+    return _log(path, matrix, names, cells.words if indexed else None, options, notes)
 
 
 def _cells(path: Path, dialect: Dialect, first: int) -> _Cells:
@@ -192,8 +192,9 @@ def _is_index_name(name: str) -> bool:
 
 def _rows(path: Path, dialect: Dialect, first: int, width: int) -> Iterator[tuple[list[str], Floats, list[str]]]:
     """The rows of a matrix, piece after piece: the words of the first column, all values (rows, width), 0 in the first
-    column where it holds no number; and the cells that have more digits than tell doubles apart.
+    column where it holds no number; and all cells as words where some have more digits than tell doubles apart.
     """
+    import pandas
 
     many = _has_many_digits(path, dialect)
     kinds: Any = "str" if many else {0: "str"} | dict.fromkeys(range(1, width), np.float64)
@@ -206,12 +207,8 @@ def _rows(path: Path, dialect: Dialect, first: int, width: int) -> Iterator[tupl
                 yield words, np.column_stack([head, frame.iloc[:, 1:].to_numpy()]), []
                 continue
             cells = frame.to_numpy(dtype=object)
-            values = np.array(
-                [[_float(cell) if isinstance(cell, str) else np.nan for cell in row] for row in cells[:, 1:]]
-            )
-            long = [cell for cell in cells.ravel() if isinstance(cell, str) and len(cell) > DIGITS + 1]
-            short = {word: None for word in cells.ravel() if isinstance(word, str) and len(word) <= DIGITS + 1}
-            yield words, np.column_stack([head, values.reshape(len(head), -1)]), [*dict.fromkeys(long), *short]
+            rest = np.array([_float(cell) if isinstance(cell, str) else np.nan for cell in cells[:, 1:].ravel()])
+            yield words, np.column_stack([head, rest.reshape(len(head), -1)]), cells[pandas.notna(cells)].tolist()
     except ValueError as error:
         raise SimflError(f"{path}: not a matrix of numbers: {' '.join(str(error).split())[:200]}") from None
 
@@ -289,7 +286,7 @@ def _log(
         return _check_participation(path, matrix, Log(matrix, range(matrix.shape[0]), clients, words=about), options)
     first = {word: place for place, word in enumerate(dict.fromkeys(words))}
     codes = np.array([first[word] for word in words])
-    labels, place_of, order = in_order(Column(codes, list(first)), of_rounds=True)
+    labels, place_of, order = in_order(WordColumn(codes, list(first)), of_rounds=True)
     if len(labels) < len(words):
         twice = next(word for place, word in enumerate(words) if first[word] != place and word in words[:place])
         raise SimflError(f"{path}: round {plain(twice)} has several rows, and a matrix one a round")

@@ -28,7 +28,7 @@ KEPT = 10**5
 ONE_A_LINE = 'JSON lines are read: one object a line, {"round": 0, "client": "ann"}'
 
 
-class Column(NamedTuple):
+class WordColumn(NamedTuple):
     """A column of a table.
 
     Attributes:
@@ -63,13 +63,13 @@ class Table:
     place: str
     lines: Integers
     header: tuple[str, ...]
-    columns: Mapping[str, Column]
+    columns: Mapping[str, WordColumn]
     comma: bool = False
     note: str = ""
 
     def of_rows(self, rows: Any) -> "Table":
         """Some of its rows: their places, or a truth value for each."""
-        columns = {name: Column(column.codes[rows], column.words) for name, column in self.columns.items()}
+        columns = {name: WordColumn(column.codes[rows], column.words) for name, column in self.columns.items()}
         return replace(self, lines=self.lines[rows], columns=columns)
 
     def refuse(self, wrong: Bools, message: str) -> None:
@@ -153,14 +153,14 @@ class TableBuilder:
         columns = {name: self._column(name) for name in self._words if name not in self._crowded}
         return Table(self.path, self.place, np.concatenate(self._lines), self.header, columns, comma, note)
 
-    def _column(self, name: str) -> Column:
+    def _column(self, name: str) -> WordColumn:
         known, parts = self._words[name], self._codes.get(name, [])
         if sum(len(codes) for _, _, codes in parts) == self._rows:
-            return Column(np.concatenate([codes for _, _, codes in parts]), list(known))
+            return WordColumn(np.concatenate([codes for _, _, codes in parts]), list(known))
         codes = np.full(self._rows, known.setdefault("", len(known)), dtype=np.int32)
         for start, rows, some in parts:
             codes[start + (np.arange(len(some)) if rows is None else rows)] = some
-        return Column(codes, list(known))
+        return WordColumn(codes, list(known))
 
 
 def text_table(path: Path, dialect: Dialect, wanted: Callable[[str], str]) -> Table:

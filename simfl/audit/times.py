@@ -70,7 +70,7 @@ def as_dates(words: Sequence[str]) -> Any:
 
     if not words or not all(re.search(r"\d{1,4}[-/.: ]\d{1,2}[-/.: ]\d", word) for word in words):
         return None
-    found = []
+    parsed = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for options in ({"format": "ISO8601"}, {"format": "mixed"}, {"format": "mixed", "dayfirst": True}):
@@ -82,10 +82,10 @@ def as_dates(words: Sequence[str]) -> Any:
             seconds = stamps.astype(np.int64) / 1e6
             if "dayfirst" not in options and options["format"] == "ISO8601":
                 return seconds
-            found.append(seconds)
-    if len(found) == 2 and (np.argsort(found[0], kind="stable") != np.argsort(found[1], kind="stable")).any():
+            parsed.append(seconds)
+    if len(parsed) == 2 and (np.argsort(parsed[0], kind="stable") != np.argsort(parsed[1], kind="stable")).any():
         raise SimflError(f"'{words[0]}' may be day/month or month/day; write dates as 2026-03-01")
-    return found[0] if found else None
+    return parsed[0] if parsed else None
 
 
 def date(seconds: float) -> str:

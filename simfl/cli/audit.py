@@ -116,7 +116,6 @@ def command(
         return follow_log(participation, log_options, least, action, interval_s)
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
-    from simfl.audit.entries import described
     from simfl.audit.log_ledger import spent
     from simfl.audit.reading import count_unsummed, read
 
@@ -130,9 +129,7 @@ def command(
     report = audit(known.matrix, known.rounds, known.clients, every, unused=known.unused, doubles=known.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     report = replace(report, ledger=_ledger(known, noise, every, colluders, report)) if ledger else report
-    report = replace(report, read=(described(log), *_with_samples(log, participation, log_options)))
-    if log.samples is not None:
-        click.echo("weights are without clients' samples, which multiply them (training.weighting: samples)", err=True)
+    report = replace(report, read=_reading_lines(log, participation, log_options))
     _write(report, figure, html, Path(participation).name or participation)
     print_json(report.to_json()) if as_json else click.echo(text(report))
 
@@ -141,25 +138,28 @@ CHEAP = 10**6
 """Cells of a log of which a second reading is audited, too."""
 
 
-def _with_samples(log: "Log", participation: str, log_options: "LogOptions") -> list[str]:
-    """What the answer would be if a column of samples that changes within a client were the weight."""
+def _reading_lines(log: "Log", participation: str, log_options: "LogOptions") -> tuple[str, ...]:
+    """How the log was read, and what the answer would be if a column of samples that changes were the weight."""
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import exposed_clients, interval, value
+    from simfl.audit.entries import reading_line
     from simfl.audit.log import plain
     from simfl.audit.reading import read
 
+    if log.samples is not None:
+        click.echo("weights are without clients' samples, which multiply them (training.weighting: samples)", err=True)
     if not log.varying:
-        return []
-    said = f"Weights are taken to be equal, though {plain(log.varying)} changes within a client"
+        return (reading_line(log),)
+    line = f"Weights are taken to be equal, though {plain(log.varying)} changes within a client"
     option = f"--columns weight={plain(log.varying)}"
     if log.matrix.shape[0] * log.matrix.shape[1] > CHEAP:
-        return [f"{said}; if updates were weighted by it, the answer is another: give {option}."]
+        return reading_line(log), f"{line}; if updates were weighted by it, the answer is another: give {option}."
     columns = {**log_options.columns, "weight": log.varying}
     weighted = read(participation, options=replace(log_options, columns=columns))
     other = audit(weighted.matrix, weighted.rounds, weighted.clients, 0)
     weak = interval(other.metrics.weak_lower, other.metrics.weak_upper)
     numbers = f"strong {value(other.metrics.strong)}, semi-strong {value(other.metrics.semi_strong)}, weak {weak}"
-    return [f"{said}; weighted by it ({option}) it is {numbers}, {exposed_clients(other)} exposed."]
+    return reading_line(log), f"{line}; weighted by it ({option}) it is {numbers}, {exposed_clients(other)} exposed."
 
 
 def _write(report: "Report", figure: Path | None, html: Path | None, title: str) -> None:

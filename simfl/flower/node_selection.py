@@ -4,8 +4,10 @@ Its participation log has one line for each client in each sum, as ``simfl audit
 """
 
 import csv
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,13 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from simfl.core.errors import SimflError
+from simfl.audit.reading import read
+from simfl.core.errors import SimflError, amount
 from simfl.core.rng import Streams
 from simfl.core.types import CLEAR_FIELDS, View
 from simfl.forecasting.next_round import guarantees, least_values, notions_below
 from simfl.forecasting.policies import scenario_policy
 from simfl.selection.asking import ask, observe, shuffle_clients
 from simfl.selection.base import Policy, nobody
+
+Node = int | str
+"""The id of a node."""
 
 REPORTED = frozenset({"seconds", "samples", *CLEAR_FIELDS})
 """Fields of the :class:`simfl.core.types.View` that come with replies."""
@@ -37,6 +43,8 @@ class NodeSelection:
             the order of their client numbers.
         seed: of the policy's draws.
         log: file to which the clients in each sum are appended.
+        past: a log of an earlier deployment, of any form that ``simfl audit`` reads; its clients are ids of nodes, and
+            its rounds come before those of ``log``.
         floor: least guarantees, e.g. ``semi_strong=3``.
 
     Attributes:
@@ -51,15 +59,16 @@ class NodeSelection:
     def __init__(
         self,
         policy: str,
-        nodes: int | Sequence[int],
+        nodes: int | Sequence[Node],
         seed: int = 0,
         log: Path | str | None = None,
         floor: str | Iterable[str] = (),
+        past: Path | str | None = None,
     ) -> None:
         ids = [] if isinstance(nodes, int) else list(nodes)
         n = self.clients = nodes if isinstance(nodes, int) else len(ids)
-        self.client_of: dict[int, int] = {}
-        self.node_of: dict[int, int] = {}
+        self.client_of: dict[Node, int] = {}
+        self.node_of: dict[int, Node] = {}
         for client, node in enumerate(ids):
             self._assign(node, client)
         self.policy = node_policy(policy, n, seed)
@@ -72,17 +81,36 @@ class NodeSelection:
         self.reports = {name: np.full(n, np.nan) for name in sorted(self.needs | (self.policy.reads & {"last_round"}))}
         self.state = self.policy.start(n)
         self.log = None if log is None else Path(log)
+        if past is not None:
+            self._take_past(past)
         for number, entries in groupby(read_entries(self.log, n) if self.log else [], lambda entry: entry.round):
+            if number < self.round:
+                raise SimflError(f"{self.log}: has round {number}, which the {self.round} rounds of the past hold, too")
             self._count(number, np.sort([self._assign(node, client) for _, client, node in entries]).astype(np.int32))
             self.round = number + 1
 
-    def select(self, connected: Iterable[int]) -> list[int]:
+    def _take_past(self, path: Path | str) -> None:
+        """Counts the rounds of another deployment's log."""
+        past = read(path)
+        if len(past.clients) > self.clients:
+            raise SimflError(f"{path}: has {amount(len(past.clients), 'client')}, and nodes is {self.clients}")
+        free = iter([client for client in range(self.clients) if client not in self.node_of])
+        places = [self.client_of[node] if node in self.client_of else self._assign(node, next(free, -1))
+                  for node in past.clients]  # fmt: skip
+        if -1 in places:
+            raise SimflError(f"{path}: has clients that are none of the nodes")
+        matrix = past.matrix.tocsr()
+        for number, (start, end) in enumerate(pairwise(matrix.indptr.tolist())):
+            self._count(number, np.sort(np.array(places, dtype=np.int32)[matrix.indices[start:end]]))
+        self.round = matrix.shape[0]
+
+    def select(self, connected: Iterable[Node]) -> list[Node]:
         """The ids of the nodes that take part in the round, in whole units; none where there is no available row.
 
         Args:
             connected: the ids of the nodes that are there now. New ones are numbered as long as numbers are left.
         """
-        nodes = sorted(connected)
+        nodes = sorted(connected, key=lambda node: (isinstance(node, str), node))
         unused = [client for client in range(self.clients) if client not in self.node_of]
         for node, client in zip([node for node in nodes if node not in self.client_of], unused):
             self._assign(node, client)
@@ -96,7 +124,7 @@ class NodeSelection:
                 self.units = units
         return self._nodes(self.units.ravel())
 
-    def conclude(self, replies: Mapping[int, Mapping[str, float]]) -> list[int]:
+    def conclude(self, replies: Mapping[Node, Mapping[str, float]]) -> list[Node]:
         """Ends the round: the ids of the nodes whose replies are aggregated, by client; the others' are dropped.
 
         A unit counts only if all of its nodes have replied, and the sum only if the policy admits it and it keeps the
@@ -124,12 +152,12 @@ class NodeSelection:
         self.round += 1
         return nodes
 
-    def _assign(self, node: int, client: int) -> int:
+    def _assign(self, node: Node, client: int) -> int:
         if self.client_of.setdefault(node, client) != client or self.node_of.setdefault(client, node) != node:
             raise SimflError(f"node {node} and client {client}: each node is one client, in the log and in nodes")
         return client
 
-    def _nodes(self, clients: NDArray[np.int32]) -> list[int]:
+    def _nodes(self, clients: NDArray[np.int32]) -> list[Node]:
         return [self.node_of[client] for client in clients.tolist()]
 
     def _count(self, number: int, members: NDArray[np.int32]) -> None:
@@ -196,7 +224,7 @@ class LogEntry(NamedTuple):
 
     round: int
     client: int
-    node: int
+    node: Node
 
 
 def read_entries(path: Path, clients: int) -> list[LogEntry]:
@@ -208,6 +236,9 @@ def read_entries(path: Path, clients: int) -> list[LogEntry]:
     if not path.exists():
         return []
     entries: list[LogEntry] = []
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n":
+            raise SimflError(f"{path}: its last line may be cut; end it if it is whole, or take out its round")
     with path.open(encoding="utf-8", newline="") as file:
         for number, line in enumerate(csv.reader(file), 1):
             if number == 1:
@@ -215,9 +246,10 @@ def read_entries(path: Path, clients: int) -> list[LogEntry]:
                     raise SimflError(f"{path}:1: the header is not {','.join(HEADER)}; name another file as log")
                 continue
             try:
-                entry = LogEntry(*map(int, line))
-            except (TypeError, ValueError):
-                raise SimflError(f"{path}:{number}: not the three whole numbers {','.join(HEADER)}") from None
+                words = [int(word) if re.fullmatch(r"-?\d+", word) else word for word in line]
+                entry = LogEntry(int(words[0]), int(words[1]), *words[2:])
+            except (IndexError, TypeError, ValueError):
+                raise SimflError(f"{path}:{number}: not {','.join(HEADER)}, the first two whole numbers") from None
             if not 0 <= entry.client < clients:
                 raise SimflError(f"{path}:{number}: client {entry.client}; clients are 0 to {clients - 1}")
             if entries and entry.round < entries[-1].round:

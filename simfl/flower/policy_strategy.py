@@ -11,7 +11,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from simfl.core.errors import SimflError
-from simfl.flower.node_selection import NodeSelection
+from simfl.flower.node_selection import Node, NodeSelection
 
 LOOKS = 5
 """How often a strategy may look for nodes in a round; one that looks more often waits for more of them."""
@@ -28,7 +28,7 @@ class PolicyStrategy(Strategy):  # type: ignore[misc]  # Flower is no requiremen
     Args:
         strategy: makes the messages and aggregates the replies; it must take all nodes that it is shown
             (``fraction_train=1``), however few (``min_train_nodes``, ``min_available_nodes``).
-        policy, nodes, seed, log, floor: as for :class:`simfl.flower.node_selection.NodeSelection`.
+        policy, nodes, seed, log, floor, past: as for :class:`simfl.flower.node_selection.NodeSelection`.
         metrics: for fields that the policy reads, where they stand in the MetricRecord of a reply if under another name
             than ``num-examples`` (samples), else their own; ``seconds`` may be missing: then it is the time between
             the two messages.
@@ -44,10 +44,10 @@ class PolicyStrategy(Strategy):  # type: ignore[misc]  # Flower is no requiremen
     def __init__(
         self, strategy: Strategy, policy: str, nodes: int | list[int], *, seed: int = 0,
         log: Path | str | None = None, floor: str | tuple[str, ...] = (), metrics: Mapping[str, str] | None = None,
-        skipped_round_s: float = 10.0,
+        skipped_round_s: float = 10.0, past: Path | str | None = None,
     ) -> None:  # fmt: skip
         self.strategy, self.skipped_round_s = strategy, skipped_round_s
-        self.selection = NodeSelection(policy, nodes, seed, log, floor)
+        self.selection = NodeSelection(policy, nodes, seed, log, floor, past)
         self.metrics = {"samples": "num-examples", **(metrics or {})}
         self.sent_s: dict[int, float] = {}
 
@@ -116,10 +116,10 @@ class PolicyStrategy(Strategy):  # type: ignore[misc]  # Flower is no requiremen
 class SelectedNodes:
     """A grid that shows the selected nodes only."""
 
-    def __init__(self, grid: Grid, nodes: list[int]) -> None:
+    def __init__(self, grid: Grid, nodes: list[Node]) -> None:
         self.grid, self.nodes, self.looks = grid, nodes, 0
 
-    def get_node_ids(self) -> list[int]:
+    def get_node_ids(self) -> list[Node]:
         """The ids of the selected nodes.
 
         Raises:

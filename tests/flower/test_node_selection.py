@@ -1,5 +1,6 @@
 """A policy chooses the nodes of a real server as it chooses clients in a simulation. Flower is not needed here."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -216,8 +217,8 @@ def test_what_cannot_be_is_one_line(arguments, message):
 
 @pytest.mark.parametrize(("text", "message"), [
     ("round,client\n0,1\n", ":1: the header is not round,client,node"),
-    ("round,client,node\n0,1\n", ":2: not the three whole numbers"),
-    ("round,client,node\n0,1,5\n0,x,6\n", ":3: not the three whole numbers"),
+    ("round,client,node\n0,1\n", ":2: not round,client,node"),
+    ("round,client,node\n0,1,5\n0,x,6\n", ":3: not round,client,node"),
     ("round,client,node\n0,9,5\n", ":2: client 9; clients are 0 to 3"),
     ("round,client,node\n1,0,5\n0,0,5\n", ":3: round 0 stands behind round 1"),
     ("round,client,node\n0,0,5\n1,1,5\n", "node 5 and client 1"),
@@ -249,3 +250,35 @@ def test_without_flower_one_line_says_what_to_install(monkeypatch):
         simfl.flower.PolicyStrategy  # noqa: B018
     with pytest.raises(AttributeError):
         simfl.flower.Policy  # noqa: B018
+
+
+def test_a_past_of_any_form_counts_and_nodes_may_have_names(tmp_path):
+    """The same as a server that has run those rounds itself."""
+    rounds = [["pixel", "s9", "moto"], ["pixel", "s9"], ["s9", "moto", "lg"]]
+    past = tmp_path / "past.jsonl"
+    past.write_text("".join(f'{{"server_round": {t}, "cids": {json.dumps(each)}}}\n' for t, each in enumerate(rounds)))
+    nodes = ["lg", "moto", "pixel", "s9"]
+    selection = NodeSelection("random:k=2", nodes, seed=1, log=tmp_path / "log.csv", past=past)
+    assert selection.round == 3 and selection.participation.tolist() == [1, 2, 2, 3]
+    chosen = selection.select(nodes)
+    selection.conclude({node: {} for node in chosen})
+    again = NodeSelection("random:k=2", nodes, seed=1, log=tmp_path / "log.csv", past=past)
+    assert again.round == 4 and again.participation.tolist() == selection.participation.tolist()
+    with pytest.raises(SimflError, match="4 clients, and nodes is 3"):
+        NodeSelection("random:k=2", 3, past=past)
+    with pytest.raises(SimflError, match="semi_strong|strong"):
+        raise SimflError(_stopped(NodeSelection("random:k=1", nodes, floor="strong=2", past=past), nodes))
+
+
+def _stopped(selection, nodes):
+    while not selection.stopped:
+        selection.conclude({node: {} for node in selection.select(nodes)})
+    return selection.stopped
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_a_log_that_was_cut_in_its_last_line_is_not_continued(cut, tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_bytes(b"round,client,node\n0,1,100\n1,3,1032\n"[:-cut])
+    with pytest.raises(SimflError, match="its last line may be cut"):
+        NodeSelection("random:k=2", 4, log=file)
