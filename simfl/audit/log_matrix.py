@@ -3,19 +3,18 @@
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simfl.audit.entries import DIGITS, MORE_DIGITS, in_order, written_otherwise
+from simfl.audit.entries import MORE_DIGITS, in_order, written_otherwise
 from simfl.audit.log import Limits, Log, check_weights, label_word, plain, sparse
 from simfl.audit.log_columns import LogOptions, is_likely
-from simfl.audit.log_table import CHUNK, Table, WordColumn, text_frames
+from simfl.audit.log_table import Table, WordColumn, text_table
 from simfl.core.errors import SimflError
-from simfl.core.storage.text_table import Dialect, is_number, open_text
+from simfl.core.storage.text_table import Dialect, is_number
 from simfl.core.types import Floats
 from simfl.privacy.multiround.weight_reading import LARGEST
 
@@ -67,27 +66,6 @@ def array_matrix(path: Path, options: LogOptions) -> Log:
     return _log(path, matrix, range(values.shape[1]), words if indexed else None, options)
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """The cells of a matrix that are not 0, and what tells whether its first column is a client.
-
-    Attributes:
-        weights, rounds, clients: of each cell, (n,).
-        count: of rows.
-        words: the cells of the first column.
-        binary: all others are 0 or 1.
-        long: words among which some have more digits than tell doubles apart.
-    """
-
-    weights: Floats
-    rounds: Any
-    clients: Any
-    count: int
-    words: list[str]
-    binary: bool
-    long: list[str]
-
-
 def text_matrix(path: Path, dialect: Dialect, options: LogOptions) -> Log:
     """A matrix as text, one row a round, one column a client, with or without a header of names.
 
@@ -96,79 +74,53 @@ def text_matrix(path: Path, dialect: Dialect, options: LogOptions) -> Log:
     """
     header = list(dialect.header)
     has_names = dialect.commented or _has_names(header)
-    cells = _cells(path, dialect, dialect.skipped + int(has_names and not dialect.commented))
-    name = header[0] if has_names else None
-    indexed = int(_is_index(path, name, cells.words, len(header), cells.binary, options))
-    if not indexed and (wrong := [word for word in cells.words if word and not is_number(word)]):
-        raise SimflError(f"{path}: not a matrix of numbers: '{plain(wrong[0])}'")
-    rows_used = cells.clients >= indexed
-    weights, rounds, clients = cells.weights[rows_used], cells.rounds[rows_used], cells.clients[rows_used] - indexed
-    if (impossible := ~((weights >= 0) & (weights <= LARGEST))).any():
-        at = int(np.argmax(impossible))
-        row = np.zeros((1, len(header)))
-        row[0, clients[at]] = weights[at]
-        check_weights(row, path, int(rounds[at]), LARGEST)
-    if (clash := written_otherwise(cells.long, np.array([*map(_float, cells.long)]))).any():
-        clashing = {_float(cells.long[place]) for place in np.flatnonzero(clash)}
-        at = next(place for place, weight in enumerate(weights.tolist()) if weight in clashing)
-        raise SimflError(f"{path}: round {rounds[at]}, client {clients[at]}: {MORE_DIGITS}")
-    width = len(header) - indexed
-    matrix = sparse(weights, rounds, clients, (cells.count, width))
-    names: Sequence[Any] = header[indexed:] if has_names else range(width)
-    notes = (dialect.note,) if dialect.note else ()
-    return _log(path, matrix, names, cells.words if indexed else None, options, notes)
+    first = dialect.skipped + int(has_names and not dialect.commented)
+    names = header if has_names else [str(place) for place in range(len(header))]
+    return table_matrix(text_table(path, dialect, lambda _: "weight", names, first), options, has_names)
 
 
-def _cells(path: Path, dialect: Dialect, first: int) -> _Cells:
-    """
-    Raises:
-        SimflError: there are none, or too many, or no numbers.
-    """
-    parts: list[tuple[Any, Any, Any]] = []
-    words: list[str] = []
-    long: dict[str, None] = {}
-    count, binary = 0, True
-    for labels, values, cells in _rows(path, dialect, first, len(dialect.header)):
-        rounds, clients = np.nonzero(values)
-        parts.append((values[rounds, clients], rounds + count, clients))
-        binary &= bool(np.isin(values[:, 1:], (0, 1)).all())
-        words, count = words + labels, count + len(values)
-        long |= dict.fromkeys(cells)
-        if sum(len(part[0]) for part in parts) > Limits.ENTRIES:
-            raise SimflError(f"{path}: more than the {Limits.ENTRIES} entries that are read")
-    if not count:
-        raise SimflError(f"{path}: the log is empty")
-    weights, rounds, clients = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return _Cells(weights, rounds, clients, count, words, binary, list(long))
-
-
-def table_matrix(table: Table, options: LogOptions) -> Log:
-    """A matrix in a table with names, as Parquet and JSON have it.
+def table_matrix(table: Table, options: LogOptions, has_names: bool = True) -> Log:
+    """A matrix in a table.
 
     Raises:
-        SimflError: it is none.
+        SimflError: it is none, or too large, or it is not clear whether its first column is a client.
     """
-    names = sorted(table.header, key=lambda name: not name.startswith("__index_level_"))
+    path = table.path
+    names: list[Any] = sorted(table.header, key=lambda name: not name.startswith("__index_level_"))
     if not all(name in table.columns for name in names):
-        raise SimflError(f"{table.path}: {NO_PARTICIPATION}")
+        raise SimflError(f"{path}: {NO_PARTICIPATION}")
+    if len(names) * len(table.lines) > Limits.CELLS:
+        raise SimflError(f"{path}: {len(table.lines)} x {len(names)} cells; at most {Limits.CELLS} are read")
     first = table.columns[names[0]]
     words = [first.words[code] for code in first.codes.tolist()]
     values = np.column_stack([_numbers(table, name) for name in names])
-    binary = bool(np.isin(values[:, 1:], (0, 1)).all())
-    name = "index" if names[0].startswith("__index_level_") else names[0]
-    indexed = int(_is_index(table.path, name, words, len(names), binary, options))
+    name = "index" if names[0].startswith("__index_level_") else names[0] if has_names else None
+    indexed = int(_is_index(path, name, words, len(names), bool(np.isin(values[:, 1:], (0, 1)).all()), options))
     values, names = values[:, indexed:], names[indexed:]
-    if np.isnan(values).any():
-        raise SimflError(f"{table.path}: not a matrix of numbers")
-    check_weights(values, table.path, largest=LARGEST)
+    cells = {word: number for name in names for word, number in zip(table.columns[name].words, _values(table, name))}
+    if wrong := [word for word, number in cells.items() if word and number != number and word.lower() != "nan"]:
+        raise SimflError(f"{path}: not a matrix of numbers: '{plain(wrong[0])}'")
+    check_weights(values, path, largest=LARGEST)
+    numbers = np.array(list(cells.values()))
+    if (clash := written_otherwise(list(cells), numbers)).any():
+        place = np.argwhere(np.isin(values, numbers[clash]))[0]
+        raise SimflError(f"{path}: round {place[0]}, client {place[1]}: {MORE_DIGITS}")
     rounds, clients = np.nonzero(values)
+    if len(rounds) > Limits.ENTRIES:
+        raise SimflError(f"{path}: more than the {Limits.ENTRIES} entries that are read")
     matrix = sparse(values[rounds, clients], rounds, clients, values.shape)
-    return _log(table.path, matrix, names, words if indexed else None, options)
+    notes = (table.note,) if table.note else ()
+    return _log(path, matrix, names if has_names else range(len(names)), words if indexed else None, options, notes)
+
+
+def _values(table: Table, name: str) -> list[float]:
+    """The words of a column as numbers, NaN where they are none."""
+    words = table.columns[name].words
+    return [_float(word) if is_number(word) else float("nan") for word in words]
 
 
 def _numbers(table: Table, name: str) -> Floats:
-    column = table.columns[name]
-    return np.array([_float(word) if is_number(word) else np.nan for word in column.words])[column.codes]
+    return np.array(_values(table, name))[table.columns[name].codes]
 
 
 def _float(word: str) -> float:
@@ -188,41 +140,6 @@ def _has_names(header: Sequence[str]) -> bool:
 
 def _is_index_name(name: str) -> bool:
     return bool(INDEX.fullmatch(name.strip().lower())) or is_likely(name, "round")
-
-
-def _rows(path: Path, dialect: Dialect, first: int, width: int) -> Iterator[tuple[list[str], Floats, list[str]]]:
-    """The rows of a matrix, piece after piece: the words of the first column, all values (rows, width), 0 in the first
-    column where it holds no number; and all cells as words where some have more digits than tell doubles apart.
-    """
-    import pandas
-
-    many = _has_many_digits(path, dialect)
-    kinds: Any = "str" if many else {0: "str"} | dict.fromkeys(range(1, width), np.float64)
-    try:
-        for frame in text_frames(path, dialect, first, max(1, CHUNK // width), list(range(width)), kinds):
-            frame = frame.dropna(how="all")
-            words = frame[0].fillna("").astype(str).str.strip().tolist()
-            head = np.array([_float(word) if is_number(word) else np.nan if word == "" else 0.0 for word in words])
-            if not many:
-                yield words, np.column_stack([head, frame.iloc[:, 1:].to_numpy()]), []
-                continue
-            cells = frame.to_numpy(dtype=object)
-            rest = np.array([_float(cell) if isinstance(cell, str) else np.nan for cell in cells[:, 1:].ravel()])
-            yield words, np.column_stack([head, rest.reshape(len(head), -1)]), cells[pandas.notna(cells)].tolist()
-    except ValueError as error:
-        raise SimflError(f"{path}: not a matrix of numbers: {' '.join(str(error).split())[:200]}") from None
-
-
-def _has_many_digits(path: Path, dialect: Dialect) -> bool:
-    """Whether a file holds a number of more digits than tell doubles apart."""
-    mark, before = "," if dialect.separator == ";" else ".", ""
-    with open_text(path, dialect.encoding) as text:
-        while block := text.read(2**20):
-            digits = before + block.replace(mark, "")
-            if re.search(rf"\d{{{DIGITS + 1}}}", digits):
-                return True
-            before = digits[-DIGITS:]
-    return False
 
 
 def _is_index(

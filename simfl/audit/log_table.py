@@ -163,32 +163,37 @@ class TableBuilder:
         return WordColumn(codes, list(known))
 
 
-def text_table(path: Path, dialect: Dialect, wanted: Callable[[str], str]) -> Table:
+def text_table(path: Path, dialect: Dialect, wanted: Callable[[str], str], names: list[str], skipped: int) -> Table:
     """A table of text.
+
+    Args:
+        path, wanted: as for :class:`TableBuilder`.
+        dialect: how it is written.
+        names: of its columns.
+        skipped: lines before its rows.
 
     Raises:
         SimflError: a row has too many cells, or the table is empty or too large.
     """
-    header = list(dialect.header)
-    if len(set(header)) < len(header):
-        raise SimflError(f"{path}:{dialect.skipped + 1}: a column is named twice")
-    builder, first = TableBuilder(path, ":", wanted), dialect.skipped + 1 + (not dialect.commented)
+    if len(set(names)) < len(names):
+        raise SimflError(f"{path}:{skipped}: a column is named twice")
+    builder = TableBuilder(path, ":", wanted)
     try:
-        for chunk in text_frames(path, dialect, first - 1, max(1, CHUNK // len(header)), header):
+        for chunk in _text_frames(path, dialect, names, skipped):
             filled = chunk.notna().any(axis=1).to_numpy()  # the others are blank lines
             chunk = chunk if filled.all() else chunk[filled]
-            words = {name: (None, chunk[name].str.strip().to_numpy(dtype=object)) for name in header}
-            builder.add(chunk.index.to_numpy() + first, words)
+            words = {name: (None, chunk[name].str.strip().to_numpy(dtype=object)) for name in names}
+            builder.add(chunk.index.to_numpy() + skipped + 1, words)
     except ValueError as error:
-        raise SimflError(f"{path}: not a table of {','.join(header)}: {_line(error)}") from None
+        raise SimflError(f"{path}: not a table of {','.join(names[:20])}: {_line(error)}") from None
     return builder.table(dialect.separator == ";", dialect.note)
 
 
-def text_frames(path: Path, dialect: Dialect, skipped: int, rows: int, names: Any, kinds: Any = "str") -> Iterator[Any]:
-    """A table of text as data frames of so many rows, missing values as pandas has them.
+def _text_frames(path: Path, dialect: Dialect, names: list[str], skipped: int) -> Iterator[Any]:
+    """A table of text as data frames of words, missing values as pandas has them.
 
     Raises:
-        ValueError: a row has more cells than there are names, or one is of another kind.
+        ValueError: a row has more cells than there are names.
     """
     import warnings
 
@@ -200,8 +205,7 @@ def text_frames(path: Path, dialect: Dialect, skipped: int, rows: int, names: An
             yield from pandas.read_csv(
                 text, names=names, header=None, skiprows=skipped, index_col=False, skipinitialspace=True,
                 sep=r"\s+" if dialect.separator == " " else dialect.separator, keep_default_na=False,
-                na_values=list(MISSING), skip_blank_lines=False, chunksize=rows, dtype=kinds,
-                decimal="," if dialect.separator == ";" else ".",
+                na_values=list(MISSING), skip_blank_lines=False, chunksize=max(1, CHUNK // len(names)), dtype="str",
             )  # fmt: skip
         except pandas.errors.ParserWarning as error:
             raise ValueError(str(error)) from None

@@ -72,7 +72,8 @@ def _text(path: Path, options: LogOptions) -> Log:
     if len(header) > Limits.COLUMNS:
         raise SimflError(f"{path}: {len(header)} columns are more than the {Limits.COLUMNS} that are read")
     if options.form not in ("matrix", "indexed") and column_roles(path, header, options, dialect.skipped + 1):
-        log = entries(text_table(path, dialect, options.role), options)
+        first = dialect.skipped + (not dialect.commented)
+        log = entries(text_table(path, dialect, options.role, list(header), first), options)
         assert log is not None, "it has a round and a client"
         return log
     try:

@@ -141,7 +141,7 @@ BAD = {
     "again.csv": ("round,client\n1,2\n2,2\n1,2\n", ":4: this client is in this round already"),
     "wide.csv": ("round,client\n1,2,3,4\n", "not a table of round,client"),
     "prose.csv": ("what,is,this\nno,numbers,here\n", ":1: neither the columns round,client"),
-    "ragged.csv": ("1,0,1\n1,0\n1,1,1,1\n", "not a matrix of numbers"),
+    "ragged.csv": ("1,0,1\n1,0\n1,1,1,1\n", "Expected 3 fields in line 3, saw 4"),
     "minus.csv": ("1,0\n1,-1\n", "round 1, client 1: weight -1 is not a finite number of at least 0"),
     "holes.csv": ("1,0\n1,\n", "round 1, client 1: weight nan"),
 }
