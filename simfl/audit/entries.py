@@ -105,7 +105,7 @@ def entries(table: Table, options: LogOptions) -> Log | None:
     table.refuse_words(roles["round"], lambda word: word.startswith(("[", "{")), _NEITHER)
     refuse_divided(table, roles, options)
     table, row_of, clients = rows_of_lists(table, roles["client"])
-    if len(np.unique(row_of)) < len(row_of):
+    if row_of.size and (np.diff(row_of) == 0).any():
         notes.append("each row lists the clients of a round")
         if len(table.lines) > Limits.ENTRIES:
             raise SimflError(f"{table.path}: more than the {Limits.ENTRIES} entries that are read")
@@ -200,7 +200,6 @@ def in_order(column: WordColumn, of_rounds: bool = False) -> tuple[list[Any], In
         column = WordColumn(column.codes, [word.strip().partition(".")[0] for word in column.words])
         used = [word.strip() for word in column.used]
     words, order = list(dict.fromkeys(used)), ""
-    first = {word: place for place, word in enumerate(dict.fromkeys(column.words[c].strip() for c in _first(column)))}
     whole = all(map(WHOLE.fullmatch, words))
     if whole:
         words.sort(key=lambda word: (int(word), word))
@@ -210,18 +209,13 @@ def in_order(column: WordColumn, of_rounds: bool = False) -> tuple[list[Any], In
         words.sort(key=lambda word: (natural(word), word))
         order = "rounds in the order of the numbers in their names" if of_rounds else ""
     else:
-        words.sort(key=lambda word: first[word])
+        codes, places = np.unique(column.codes, return_index=True)
+        words = list(dict.fromkeys(column.words[code].strip() for code in codes[np.argsort(places)].tolist()))
         order = "rounds in order of appearance"
     rank = {word: place for place, word in enumerate(words)}
     place_of = np.array([rank.get(word.strip(), -1) for word in column.words], dtype=np.int64)
     plainly = whole and all(str(int(word)) == word for word in words)
     return [int(word) for word in words] if plainly else words, place_of[column.codes], order
-
-
-def _first(column: WordColumn) -> list[int]:
-    """The codes in order of appearance."""
-    codes, places = np.unique(column.codes, return_index=True)
-    return [int(code) for code in codes[np.argsort(places)]]
 
 
 def reading_line(log: Log) -> str:

@@ -42,7 +42,7 @@ class WordColumn(NamedTuple):
     @property
     def used(self) -> list[str]:
         """The words that stand in some row."""
-        return [self.words[code] for code in np.unique(self.codes).tolist()]
+        return [self.words[code] for code in np.flatnonzero(np.bincount(self.codes, minlength=len(self.words)))]
 
 
 @dataclass(frozen=True)
@@ -125,10 +125,13 @@ class TableBuilder:
             if len(self._words) > Limits.COLUMNS:
                 first = lines[0 if rows is None else rows[0]]
                 raise SimflError(f"{self.path}:{first}: more than the {Limits.COLUMNS} columns that are read")
-            if name in self._crowded:
+            if name in self._crowded or (not self.wanted(name) and len(pandas.unique(words[: 2 * KEPT])) > KEPT):
+                self._crowded.add(name)
+                self._codes.pop(name, None)
                 continue
             codes, seen = pandas.factorize(words)
-            numbers = [known.setdefault(word if isinstance(word, str) else "", len(known)) for word in seen]
+            texts = [word.strip() if isinstance(word, str) else "" for word in seen]
+            numbers = [known.setdefault(word, len(known)) for word in texts]
             if -1 in codes:
                 numbers.append(known.setdefault("", len(known)))  # the last one, as which -1 counts
             self._codes.setdefault(name, []).append((self._rows, rows, np.array(numbers, dtype=np.int32)[codes]))
@@ -182,7 +185,7 @@ def text_table(path: Path, dialect: Dialect, wanted: Callable[[str], str], names
         for chunk in _text_frames(path, dialect, names, skipped):
             filled = chunk.notna().any(axis=1).to_numpy()  # the others are blank lines
             chunk = chunk if filled.all() else chunk[filled]
-            words = {name: (None, chunk[name].str.strip().to_numpy(dtype=object)) for name in names}
+            words = {name: (None, chunk[name].to_numpy(dtype=object)) for name in names}
             builder.add(chunk.index.to_numpy() + skipped + 1, words)
     except ValueError as error:
         raise SimflError(f"{path}: not a table of {','.join(names[:20])}: {_line(error)}") from None

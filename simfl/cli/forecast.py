@@ -86,6 +86,7 @@ def command(
                 "policy": policy, "model": model, "seed": seed, "guarantees": guarantees,
                 "processes": processes}  # fmt: skip
     of = _simulate(past, against, settings, output)
+    click.echo(past.how_read, err=True)
     if output is not None:
         path = Path(participation).resolve()
         _write(of, output, f"{path.parent.name}/{path.name}" if path.is_dir() else path.name)

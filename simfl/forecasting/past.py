@@ -1,7 +1,7 @@
 """The past of a deployment: who was in which sum, and when."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.audit.entries import reading_line
 from simfl.audit.log import Log
 from simfl.audit.log_columns import LogOptions
 from simfl.audit.reading import read, refuse_more_than_sums
@@ -124,6 +125,7 @@ class Past:
         varying: a client's weight varies from round to round.
         doubles: the weights are known to be doubles with all their digits.
         round_bytes: bytes that each round has moved, (J,); None where the log does not say.
+        how_read: in words, how the file was read.
     """
 
     rows: NDArray[np.bool_]
@@ -135,6 +137,7 @@ class Past:
     varying: bool = False
     doubles: bool = False
     round_bytes: NDArray[np.float64] | None = None
+    how_read: str = ""
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -194,7 +197,8 @@ def read_past(path: Path | str, options: LogOptions | None = None, least: int = 
     for role in {"time", "bytes"} & options.columns.keys() if log.entries is None else ():
         raise SimflError(f"{path}: a matrix has no column of {role}{'s' if role == 'time' else ''}")
     round_bytes = bytes_of_rounds(Path(path), log, "bytes" in options.columns)
-    return past_of(log, *round_times(Path(path), log), str(path), round_bytes, least)
+    past = past_of(log, *round_times(Path(path), log), str(path), round_bytes, least)
+    return replace(past, how_read=reading_line(log))
 
 
 def _check_rounds(path: Path) -> None:
