@@ -116,7 +116,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     if len(longer) == 1:
         return longer[0]
     numbers = re.findall(r"\d+", word)
-    alike = [each for each in words if re.findall(r"\d+", each) == numbers]
+    alike = [each for each in words if re.findall(r"\d+", each) == numbers and not word.startswith(f"{each}_")]
     slips = [each for each in alike if len(word) > 1 and _one_slip(word, each)]
     near = get_close_matches(word, slips or [each for each in alike if each[:1] == word[0]], 1, 0 if slips else LIKE)
     return near[0] if near else None

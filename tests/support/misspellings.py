@@ -1,10 +1,9 @@
 """Keys and plugins of simfl as people mistype them, and what a message proposes for a word."""
 
-import random
 import re
 
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.scenario.fields import annotation_at, keys_of, registry_of
+from simfl.scenario.fields import keys_of, registry_of
 
 BASE = """\
 clients: 40
@@ -22,7 +21,7 @@ def homes(annotation=Scenario, path=(), choices=()):
     """Each place with keys: its path, the plugins chosen on the way ((path, name), ...), and its keys."""
     registry = registry_of(annotation)
     for name in registry or (None,):
-        inside = ((*choices, (path, name)) if name else choices)
+        inside = (*choices, (path, name)) if name else choices
         keys = keys_of(annotation, {"name": name} if name else {})
         if keys:
             yield path, inside, keys
@@ -33,19 +32,19 @@ def homes(annotation=Scenario, path=(), choices=()):
 
 
 def misspelt(word, rng):
-    """The word with one slip of the fingers."""
-    i = rng.randrange(len(word))
-    match rng.randrange(5):
+    """The word with one slip of the fingers, drawn by a numpy Generator."""
+    i = rng.integers(len(word))
+    match rng.integers(5):
         case 0:
             slip = word[:i] + word[i + 1 :]
         case 1:
             slip = word[:i] + word[i] + word[i:]
         case 2:
-            slip = word[:i] + rng.choice(LETTERS) + word[i + 1 :]
+            slip = word[:i] + rng.choice(list(LETTERS)) + word[i + 1 :]
         case 3:
             slip = word[:i] + word[i : i + 2][::-1] + word[i + 2 :]
         case _:
-            slip = word[:i] + rng.choice(LETTERS) + word[i:]
+            slip = word[:i] + rng.choice(list(LETTERS)) + word[i:]
     return slip
 
 

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
+from simfl.core.errors import amount
 from simfl.scenario.yaml.places import KeyPath
 
 WORDS = {
-    "clients": "num_clients n_clients nr_clients num_supernodes num_partitions client_num_in_total population num_users "
-    "total_clients total_worker n_parties",
-    "seed": "random_seed data_seed dataseed sample_seed",
+    "clients": "num_clients n_clients nr_clients num_supernodes num_partitions client_num_in_total population "
+    "num_users total_clients total_worker n_parties",
+    "seed": "random_seed data_seed sample_seed",
     "training": "strategy algorithm algorithm_name federated_optimizer fl_algorithm aggregator_name",
     "training.rounds": "num_rounds n_rounds nrounds num_server_rounds comm_round communication_rounds total_rounds "
     "global_rounds global_epochs num_global_epochs central_num_iterations max_iteration max_rounds number_of_rounds",
@@ -33,12 +34,12 @@ WORDS = {
     "training.server_learning_rate": "server_lr global_lr eta_g global_learning_rate server_eta",
     "training.server_optimiser": "server_optimizer server_opt",
     "training.server_optimiser=sgd:momentum": "server_momentum",
-    "training.server_optimiser=sgd:momentum=0.9": "fedavgm fed_avg_m fedmom",
+    "training.server_optimiser=sgd:momentum=0.9": "fedavgm fedmom",
     "training.server_optimiser=adam": "fedadam fedopt",
     "training.server_optimiser=yogi": "fedyogi fedopt",
     "training.server_optimiser=adagrad": "fedadagrad fedopt",
-    "training.aggregate=median": "fedmedian coordinate_median",
-    "training.aggregate=trimmed_mean": "fedtrimmedavg fedtrimmed",
+    "training.aggregate=median training.weighting=equal": "fedmedian coordinate_median",
+    "training.aggregate=trimmed_mean training.weighting=equal": "fedtrimmedavg fedtrimmed",
     "training.deadline_s": "timeout round_timeout time_out time_threshold time_threthold round_deadline",
     "training=fedavg": "fedavgaggregator fedsgd federated_averaging sync synchronous",
     "training=fedbuff": "fedbuffaggregator async asynchronous semi_async",
@@ -58,6 +59,8 @@ WORDS = {
     "selection=power_of_choice": "pow_d poc",
     "learning.data": "dataset data_set dataset_name",
     "learning.data=fashion_mnist": "fmnist fashion",
+    "learning.data=cifar10": "cifar",
+    "learning.data=cifar100": "cifar",
     "learning.data=parquet:path=FILE learning.partition=natural": "femnist celeba shakespeare sent140 reddit "
     "stackoverflow leaf flair",
     "learning.data=parquet:path=FILE": "emnist kmnist qmnist svhn cinic10 imagenet tinyimagenet stl10 imdb agnews sst2",
@@ -72,22 +75,21 @@ WORDS = {
     "learning.partition=iid": "homo homogeneous iidpartitioner",
     "learning.partition=natural": "natural_id by_user by_writer idpartitioner naturalidpartitioner",
     "learning.partition=dirichlet:beta": "alpha dirichlet_alpha partition_alpha dir_alpha",
-    "learning.partition=dirichlet:beta=0.1": "dir lda hetero dirichlet_noniid dirichletpartitioner non_iid "
-    "heterogeneous skewed",
+    "learning.partition=dirichlet:beta=0.1": "dir lda hetero dirichlet_noniid label_dirichlet "
+    "dirichletpartitioner non_iid heterogeneous skewed",
     "learning.partition=shards": "pathological pat class_noniid shard shardpartitioner pathologicalpartitioner non_iid "
     "heterogeneous skewed",
     "learning.partition=label_skew": "class_noniid non_iid heterogeneous skewed",
-    "learning.device": "gpu use_gpu using_gpu use_cuda cuda",
+    "learning.device": "gpu gpu_id device_id use_gpu using_gpu use_cuda cuda",
     "learning.evaluate.every": "eval_gap eval_every eval_interval test_every frequency_of_the_test "
     "evaluation_frequency val_freq rec_freq",
     "devices.availability=always": "idl ideal",
-    "devices.availability=bernoulli:dropout": "dropout_rate client_dropout drop_rate dropout_prob "
-    "dropout_probability",
+    "devices.availability=bernoulli:dropout": "dropout_rate client_dropout drop_rate dropout_prob dropout_probability",
     "devices.availability=trace:path": "device_avail_file availability_trace",
     "devices.failure=bernoulli:probability": "client_drop_rate dropout_rate drop_rate failure_rate crash_rate",
     "devices.profiles": "device_conf_file device_profiles",
     "secagg": "secure_aggregation use_secagg",
-    "compression": "topk randomk sparsify sparsification quantisation quantization compressor",
+    "compression": "compression_ratio topk randomk sparsify sparsification quantisation quantization compressor",
     "compression=quantise": "qsgd",
     "compression=sign": "signsgd",
     "topology=tree": "hierarchical hierfl hierarchicalfl hierarchical_fl",
@@ -97,6 +99,18 @@ WORDS = {
 
 SHARES = "fraction_fit fraction_train fraction_clients fraction join_ratio proportion participation_rate sample_rate"
 """Words for a share of the clients where simfl counts them."""
+
+EXPLAINED = {
+    "noise is a stage, e.g. privacy.stages=[central_gaussian] (simfl list stage)": "epsilon dp use_dp enable_dp noise "
+    "noise_multiplier clip_norm clipping_norm norm_bound sigma differential_privacy",
+    "clients train by SGD; the server's optimiser is training.server_optimiser": "optimizer optimiser optim "
+    "client_optimizer",
+    "simfl compare and simfl sweep repeat runs with --replications": "times repeats num_repeats num_trials",
+    "there is none; a plugin can be yours (simfl list has those there are)": "qfedavg qfedsgd feddyn fednova mifa krum "
+    "multikrum moon fedgen fedprox_vr pfedme apfl fedrep fedper fedala",
+}
+"""What is said of words that no key or plugin here stands for."""
+
 
 class Counterpart(NamedTuple):
     """A key, or a plugin, that does what another tool has another word for.
@@ -120,17 +134,23 @@ def plain(word: str) -> str:
 
 
 @cache
-def _by_word() -> dict[str, list[str]]:
+def _by_word() -> tuple[dict[str, list[str]], dict[str, str]]:
     index: dict[str, list[str]] = {}
     for here, words in WORDS.items():
         for word in words.split():
             index.setdefault(plain(word), []).append(here)
-    return index
+    return index, {plain(word): sentence for sentence, words in EXPLAINED.items() for word in words.split()}
 
 
 def counterparts(word: str) -> list[tuple[Counterpart, ...]]:
     """What another tool's word may stand for; several counterparts in one entry belong together."""
-    return [tuple(_read(part, word) for part in here.split()) for here in _by_word().get(plain(word), ())]
+    return [tuple(_read(part, word) for part in here.split()) for here in _by_word()[0].get(plain(word), ())]
+
+
+def explanation(word: str) -> str:
+    """What is said of a word of another tool that nothing here stands for."""
+    sentence = _by_word()[1].get(plain(word))
+    return f"; {sentence}" if sentence else ""
 
 
 def _read(here: str, word: str) -> Counterpart:
@@ -143,6 +163,9 @@ def _read(here: str, word: str) -> Counterpart:
     return Counterpart(path[:-1], "", path[-1], {})
 
 
-def is_share(word: str, written: object) -> bool:
-    """Whether a word stands for a share of the clients, and a share is written."""
-    return plain(word) in map(plain, SHARES.split()) and isinstance(written, (int, float)) and 0 < written <= 1
+def in_clients(word: str, written: object, clients: object) -> str:
+    """How many clients a share is, where a word stands for one."""
+    numbers = isinstance(written, (int, float)) and isinstance(clients, int) and not isinstance(clients, bool)
+    if not numbers or plain(word) not in map(plain, SHARES.split()) or not 0 < written <= 1:
+        return ""
+    return f" ({written} of {amount(clients, 'client')} is {max(1, round(written * clients))})"

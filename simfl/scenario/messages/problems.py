@@ -8,15 +8,13 @@ from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
-from simfl.core.errors import amount, nearest
+from simfl.core.errors import nearest
 from simfl.core.registration.protocol import required_fields
 from simfl.scenario.extends import EXTENDS
 from simfl.scenario.fields import annotation_at, describe, homes, key_homes, keys_of, options, owner, registry_of
-from simfl.scenario.messages.elsewhere import Counterpart, counterparts, is_share
+from simfl.scenario.messages.elsewhere import Counterpart, counterparts, explanation, in_clients
 from simfl.scenario.messages.suggestions import (
     BOOLEANS,
-    NOISE,
-    NOISE_HINT,
     as_number,
     is_number,
     key_in_unit,
@@ -162,13 +160,14 @@ class _Explained:
     def key_meant(self, path: KeyPath, written: object, known: Iterable[str]) -> str:
         """The nearest key of the same name or meaning: here, elsewhere in what is chosen, or of another plugin."""
         word = str(path[-1])
-        if len(path) == 1 and word in NOISE:
-            return NOISE_HINT
         longer = [key for key in known if key.startswith(f"{word}_")]
         if same_name(word, known) or len(longer) == 1:
             return f"; did you mean {same_name(word, known) or longer[0]!r}?"
-        if meant := self.elsewhere(path, [parts for parts in counterparts(word) if parts[0].key]):
-            return meant + self.share(word, written)
+        meanings = counterparts(word)
+        if meant := self.elsewhere(path, [parts for parts in meanings if parts[0].key] or meanings):
+            return meant + in_clients(word, written, self.at(("clients",), None))
+        if len(path) == 1 and explanation(word):
+            return explanation(word)
         if not get_close_matches(word, list(known), cutoff=MISTYPED):
             if others := self.other_plugins(path, written):
                 return others
@@ -178,7 +177,8 @@ class _Explained:
         reached = self.with_plugin(path, near[0], near[2], near[1], written) if near else ""
         if near and len(path) > 1 and near[0][:1] == path[:1]:
             return reached
-        return self.other_section(path, written) or name_suggestion(word, known) or (reached if len(path) == 1 else "")
+        near_name = self.other_section(path, written) or name_suggestion(word, known)
+        return near_name or (reached if len(path) == 1 else explanation(word))
 
     def other_plugins(self, path: KeyPath, written: object) -> str:
         """Plugins of the same family that have the key."""
@@ -199,7 +199,7 @@ class _Explained:
         """How a word of other tools is written here: at this place, else every way."""
         here = [parts for parts in meanings if self.stands(path, parts[0])]
         texts = (" with ".join(repr(self.counterpart(path, part)) for part in parts) for parts in here or meanings)
-        return f"{MEANT}{' or '.join(texts)}?" if meanings else ""
+        return f"{MEANT}{' or '.join(dict.fromkeys(texts))}?" if meanings else ""
 
     def stands(self, path: KeyPath, part: Counterpart) -> bool:
         """Whether a counterpart may stand where a word of another tool stands now."""
@@ -223,20 +223,13 @@ class _Explained:
 
     def plugin_here(self, path: KeyPath, place: KeyPath, name: str, fields: Mapping[str, object]) -> str:
         """A plugin with the fields that it needs, as it is written where the mistake is."""
-        registry, given = registry_of(annotation_at(self.top, self.document.value, place)), self.at(place, None)
-        if (cls := registry.get(name) if registry else None) is not None:
-            keys = given if isinstance(given, dict) else {}
-            needed = [field for field in required_fields(cls) if field not in keys and field in cls.example]
-            fields = {field: cls.example[field] for field in needed} | fields
+        given = self.at(place, None)
+        for cls in (cls for where, cls in homes(self.top, name) if where == place):
+            known = {*fields, *(given if isinstance(given, dict) else ())}
+            needed = {field: cls.example[field] for field in required_fields(cls) if field in {*cls.example} - known}
+            fields = needed | dict(fields)
         text = self.example(path, place, name, fields)
         return text.removeprefix(dotted_key(place)).lstrip("=: ") if place == path else text
-
-    def share(self, word: str, written: object) -> str:
-        """How many clients a share is."""
-        clients = self.document.value.get("clients")
-        if not is_share(word, written) or not isinstance(clients, int):
-            return ""
-        return f" ({written} of {amount(clients, 'client')} is {max(1, round(written * clients))})"
 
     def with_plugin(self, path: KeyPath, home: KeyPath, word: str, names: list[str], written: object) -> str:
         """How to choose a plugin that has the key, as it is written where the mistake is."""
@@ -251,8 +244,8 @@ class _Explained:
             mine = self.at(path, None)
             values = (f"{key}={'...' if value is mine else value}" for key, value in fields.items())
             return f"{dotted_key(home)}={name}{':' if fields else ''}{','.join(values)}"
-        inside = "".join(f", {key}: {value if isinstance(value, str) else json.dumps(value)}" for key, value in fields.items())
-        return f"{dotted_key(home)}: {f'{{name: {name}{inside}}}' if fields else name}"
+        inside = (f", {key}: {one if isinstance(one, str) else json.dumps(one)}" for key, one in fields.items())
+        return f"{dotted_key(home)}: " + (f"{{name: {name}{''.join(inside)}}}" if fields else name)
 
     def missing(self, path: KeyPath) -> str:
         annotation, value = self.around(path[:-1])
@@ -273,7 +266,8 @@ class _Explained:
 
     def inside(self, path: KeyPath, name: str) -> str:
         """Where in this section, or elsewhere, a plugin of this name may stand."""
-        places = sorted((where[: len(path)] != path, len(where), where) for where in homes(self.top, name) if where != path)
+        others = (where for where, _ in homes(self.top, name) if where != path)
+        places = sorted((where[: len(path)] != path, len(where), where) for where in others)
         return f"{MEANT}{self.plugin_here(path, places[0][2], name, {})!r}?" if places else ""
 
     # -- values --------------------------------------------------------------------------------
@@ -286,7 +280,8 @@ class _Explained:
         known = one.error["ctx"]["known"]
         guess = ""
         if registry and isinstance(name, str):
-            meant = self.elsewhere(one.path, [parts for parts in counterparts(name) if not parts[0].key])
+            plugins = [parts for parts in counterparts(name) if not parts[0].key]
+            meant = self.elsewhere(one.path, plugins) or explanation(name)
             near = name_suggestion(name, registry)
             guess = near if same_name(name, registry) else meant or self.inside(one.path, name) or near
             names = {part.partition(":")[0] for part in re.split("[,;]", name)}

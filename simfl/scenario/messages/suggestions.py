@@ -28,11 +28,6 @@ MOST_KEYS = 20
 TABLES = {".csv": "csv", ".npz": "npz", ".parquet": "parquet"}
 """The data that read a file of this kind."""
 
-NOISE = {"epsilon", "dp", "noise", "noise_multiplier", "clip_norm", "sigma", "differential_privacy"}
-"""Keys that other programs have for what stages of ``privacy`` do here."""
-
-NOISE_HINT = "; noise is a stage, e.g. privacy.stages=[central_gaussian] (simfl list stage)"
-
 _CALL = re.compile(r"([A-Za-z_]\w*)\((.*)\)")
 
 _FIELDLESS = re.compile(r"([A-Za-z_][\w-]*):([^=\s]+)")
