@@ -1,6 +1,7 @@
 """What a message proposes is what was meant, or nothing: mistyped names, and words of other tools."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -92,6 +93,22 @@ def test_a_share_is_said_in_clients(word, share, clients):
 )
 def test_words_of_other_tools_say_what_they_are_here(override, right):
     assert proposals(message([override], override.partition("=")[0])) == right
+
+
+PAGES = sorted((Path(__file__).parents[2] / "docs/how-to/from").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_the_pages_say_of_words_is_what_messages_say(page):
+    rows = re.findall(r"^\| (`.*) \| (`.*) \|$", page.read_text(), re.M)
+    assert len(rows) >= 10 and len(page.read_text().splitlines()) <= 60
+    for theirs, ours in rows:
+        (here, *_) = re.findall(r"`([\w.]+)(?:: (?:\{name: )?(\w+))?", ours)
+        for word, name in re.findall(r"`(\w+)(?:: (\w+))?`", theirs):
+            place = ".".join((counterparts(name) or counterparts(word))[0][0].place) if name else word
+            line = message([f"{place}={name}" if name else f"{word}=0.5"], place)
+            wanted = here[0].rpartition(".")[2] if here[0] != place or not name else here[1]
+            assert any(wanted in one and (not name or here[1] in one) for one in proposals(line)), (word, name, line)
 
 
 def test_a_word_without_its_section_names_the_place_and_no_plugin():

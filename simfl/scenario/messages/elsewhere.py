@@ -15,7 +15,7 @@ WORDS = {
     "clients": "num_clients n_clients nr_clients num_supernodes num_partitions client_num_in_total population "
     "num_users total_clients total_worker n_parties",
     "seed": "random_seed data_seed sample_seed",
-    "training": "strategy algorithm algorithm_name federated_optimizer fl_algorithm aggregator_name",
+    "training": "strategy algorithm aggregator algorithm_name federated_optimizer fl_algorithm aggregator_name",
     "training.rounds": "num_rounds n_rounds nrounds num_server_rounds comm_round communication_rounds total_rounds "
     "global_rounds global_epochs num_global_epochs central_num_iterations max_iteration max_rounds number_of_rounds",
     "training.local_epochs": "epochs epoch num_epochs local_ep local_epoch num_local_epochs local_num_epochs "
@@ -31,7 +31,7 @@ WORDS = {
     "training.client=fedprox:mu": "proximal_mu fedprox_mu prox_mu proxy_mu",
     "training.client=fedprox": "prox",
     "training.weighting": "client_weights_mode weight_by_samples aggregation_weights",
-    "training.server_learning_rate": "server_lr global_lr eta_g global_learning_rate server_eta",
+    "training.server_learning_rate": "eta server_lr global_lr eta_g global_learning_rate server_eta",
     "training.server_optimiser": "server_optimizer server_opt",
     "training.server_optimiser=sgd:momentum": "server_momentum",
     "training.server_optimiser=sgd:momentum=0.9": "fedavgm fedmom",
@@ -44,7 +44,6 @@ WORDS = {
     "training=fedavg": "fedavgaggregator fedsgd federated_averaging sync synchronous",
     "training=fedbuff": "fedbuffaggregator async asynchronous semi_async",
     "training=fedasync": "fedasyncaggregator async_fedavg async asynchronous",
-    "training=fedasync:server_learning_rate": "alpha mixing_weight",
     "training=fedbuff:buffer": "buffer_size async_buffer buffer_k",
     "training=fedbuff:concurrency": "max_concurrency max_in_flight async_concurrency",
     "training=fedbuff:staleness": "staleness_fn staleness_func staleness_function",
@@ -75,6 +74,7 @@ WORDS = {
     "learning.partition=iid": "homo homogeneous iidpartitioner",
     "learning.partition=natural": "natural_id by_user by_writer idpartitioner naturalidpartitioner",
     "learning.partition=dirichlet:beta": "alpha dirichlet_alpha partition_alpha dir_alpha",
+    "training=fedasync:server_learning_rate": "alpha mixing_weight",
     "learning.partition=dirichlet:beta=0.1": "dir lda hetero dirichlet_noniid label_dirichlet "
     "dirichletpartitioner non_iid heterogeneous skewed",
     "learning.partition=shards": "pathological pat class_noniid shard shardpartitioner pathologicalpartitioner non_iid "
@@ -101,8 +101,8 @@ SHARES = "fraction_fit fraction_train fraction_clients fraction join_ratio propo
 """Words for a share of the clients where simfl counts them."""
 
 EXPLAINED = {
-    "noise is a stage, e.g. privacy.stages=[central_gaussian] (simfl list stage)": "epsilon dp use_dp enable_dp noise "
-    "noise_multiplier clip_norm clipping_norm norm_bound sigma differential_privacy",
+    "noise is a stage, e.g. privacy.stages=[central_gaussian] with training.weighting=equal (simfl list stage)": ""
+    "epsilon dp use_dp enable_dp noise noise_multiplier clip_norm clipping_norm norm_bound sigma differential_privacy",
     "clients train by SGD; the server's optimiser is training.server_optimiser": "optimizer optimiser optim "
     "client_optimizer",
     "simfl compare and simfl sweep repeat runs with --replications": "times repeats num_repeats num_trials",
