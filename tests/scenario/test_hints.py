@@ -105,7 +105,9 @@ def test_what_the_pages_say_of_words_is_what_messages_say(page):
     for theirs, ours in rows:
         (here, *_) = re.findall(r"`([\w.]+)(?:: (?:\{name: )?(\w+))?", ours)
         for word, name in re.findall(r"`(\w+)(?:: (\w+))?`", theirs):
-            place = ".".join((counterparts(name) or counterparts(word))[0][0].place) if name else word
+            plugins = [parts[0].place for parts in counterparts(name) if not parts[0].key]
+            keys = [(*parts[0].place, parts[0].key) for parts in counterparts(word)]
+            place = ".".join([*plugins, *keys][0]) if name else word
             line = message([f"{place}={name}" if name else f"{word}=0.5"], place)
             wanted = here[0].rpartition(".")[2] if here[0] != place or not name else here[1]
             assert any(wanted in one and (not name or here[1] in one) for one in proposals(line)), (word, name, line)

@@ -101,8 +101,8 @@ SHARES = "fraction_fit fraction_train fraction_clients fraction join_ratio propo
 """Words for a share of the clients where simfl counts them."""
 
 EXPLAINED = {
-    "noise is a stage, e.g. privacy.stages=[central_gaussian] with training.weighting=equal (simfl list stage)": ""
-    "epsilon dp use_dp enable_dp noise noise_multiplier clip_norm clipping_norm norm_bound sigma differential_privacy",
+    "noise is a stage, e.g. privacy.stages=[central_gaussian] with training.weighting=equal (simfl list stage)": "dp use_dp "
+    "enable_dp epsilon noise noise_multiplier clip_norm clipping_norm norm_bound sigma differential_privacy",
     "clients train by SGD; the server's optimiser is training.server_optimiser": "optimizer optimiser optim "
     "client_optimizer",
     "simfl compare and simfl sweep repeat runs with --replications": "times repeats num_repeats num_trials",
@@ -165,7 +165,8 @@ def _read(here: str, word: str) -> Counterpart:
 
 def in_clients(word: str, written: object, clients: object) -> str:
     """How many clients a share is, where a word stands for one."""
-    numbers = isinstance(written, (int, float)) and isinstance(clients, int) and not isinstance(clients, bool)
-    if not numbers or plain(word) not in map(plain, SHARES.split()) or not 0 < written <= 1:
+    if not isinstance(written, (int, float)) or not isinstance(clients, int) or not 0 < written <= 1:
+        return ""
+    if plain(word) not in map(plain, SHARES.split()):
         return ""
     return f" ({written} of {amount(clients, 'client')} is {max(1, round(written * clients))})"

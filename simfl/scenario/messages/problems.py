@@ -164,10 +164,10 @@ class _Explained:
         if same_name(word, known) or len(longer) == 1:
             return f"; did you mean {same_name(word, known) or longer[0]!r}?"
         meanings = counterparts(word)
-        if meant := self.elsewhere(path, [parts for parts in meanings if parts[0].key] or meanings):
-            return meant + in_clients(word, written, self.at(("clients",), None))
-        if len(path) == 1 and explanation(word):
-            return explanation(word)
+        if hint := self.elsewhere(path, [parts for parts in meanings if parts[0].key] or meanings):
+            return hint + in_clients(word, written, self.at(("clients",), None))
+        if sentence := explanation(word) if len(path) == 1 else "":
+            return sentence
         if not get_close_matches(word, list(known), cutoff=MISTYPED):
             if others := self.other_plugins(path, written):
                 return others
@@ -177,8 +177,8 @@ class _Explained:
         reached = self.with_plugin(path, near[0], near[2], near[1], written) if near else ""
         if near and len(path) > 1 and near[0][:1] == path[:1]:
             return reached
-        near_name = self.other_section(path, written) or name_suggestion(word, known)
-        return near_name or (reached if len(path) == 1 else explanation(word))
+        near_key = self.other_section(path, written) or name_suggestion(word, known)
+        return near_key or (reached if len(path) == 1 else explanation(word))
 
     def other_plugins(self, path: KeyPath, written: object) -> str:
         """Plugins of the same family that have the key."""
@@ -205,8 +205,8 @@ class _Explained:
         """Whether a counterpart may stand where a word of another tool stands now."""
         if not part.key:
             return part.place == path
-        annotation, value = self.around(path[:-1])
-        return part.key in keys_of(annotation, value) and part.plugin in ("", _tag(annotation, value))
+        around = self.around(path[:-1])
+        return part.key in keys_of(*around) and part.plugin in ("", _tag(*around))
 
     def counterpart(self, path: KeyPath, part: Counterpart) -> str:
         place, name, key, fields = part
@@ -223,9 +223,9 @@ class _Explained:
 
     def plugin_here(self, path: KeyPath, place: KeyPath, name: str, fields: Mapping[str, object]) -> str:
         """A plugin with the fields that it needs, as it is written where the mistake is."""
-        given = self.at(place, None)
+        there = self.at(place, None)
         for cls in (cls for where, cls in homes(self.top, name) if where == place):
-            known = {*fields, *(given if isinstance(given, dict) else ())}
+            known = {*fields, *(there if isinstance(there, dict) else ())}
             needed = {field: cls.example[field] for field in required_fields(cls) if field in {*cls.example} - known}
             fields = needed | dict(fields)
         text = self.example(path, place, name, fields)
@@ -241,8 +241,7 @@ class _Explained:
     def example(self, path: KeyPath, home: KeyPath, name: str, fields: Mapping[str, object]) -> str:
         """A plugin with fields as it is written where the mistake is: in a file, or in an override."""
         if self.document.places.of(path).source.startswith("override "):
-            mine = self.at(path, None)
-            values = (f"{key}={'...' if value is mine else value}" for key, value in fields.items())
+            values = (f"{key}={'...' if value is self.at(path, None) else value}" for key, value in fields.items())
             return f"{dotted_key(home)}={name}{':' if fields else ''}{','.join(values)}"
         inside = (f", {key}: {one if isinstance(one, str) else json.dumps(one)}" for key, one in fields.items())
         return f"{dotted_key(home)}: " + (f"{{name: {name}{''.join(inside)}}}" if fields else name)
@@ -266,9 +265,11 @@ class _Explained:
 
     def inside(self, path: KeyPath, name: str) -> str:
         """Where in this section, or elsewhere, a plugin of this name may stand."""
-        others = (where for where, _ in homes(self.top, name) if where != path)
-        places = sorted((where[: len(path)] != path, len(where), where) for where in others)
-        return f"{MEANT}{self.plugin_here(path, places[0][2], name, {})!r}?" if places else ""
+        others = [(where, cls.name) for each in (name, name.lower()) for where, cls in homes(self.top, each)]
+        places = sorted(
+            (where[: len(path)] != path, len(where), where, each) for where, each in others if where != path
+        )
+        return f"{MEANT}{self.plugin_here(path, *places[0][2:], {})!r}?" if places else ""
 
     # -- values --------------------------------------------------------------------------------
 
@@ -281,9 +282,9 @@ class _Explained:
         guess = ""
         if registry and isinstance(name, str):
             plugins = [parts for parts in counterparts(name) if not parts[0].key]
-            meant = self.elsewhere(one.path, plugins) or explanation(name)
+            hint = self.elsewhere(one.path, plugins) or explanation(name)
             near = name_suggestion(name, registry)
-            guess = near if same_name(name, registry) else meant or self.inside(one.path, name) or near
+            guess = near if same_name(name, registry) else hint or self.inside(one.path, name) or near
             names = {part.partition(":")[0] for part in re.split("[,;]", name)}
             guess = rewritten(name, registry) or (SEVERAL if names <= {*registry} else not_one_value(name) or guess)
         message = f"unknown {one.error['ctx']['family']} {shown(name)} (one of {known}){guess}"
