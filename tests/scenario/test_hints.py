@@ -20,7 +20,7 @@ VALUES = {
     "staleness": "polynomial", "k": 4, "clients": 30, "seed": 3, "data": "digits", "model": "mlp", "partition": "iid",
     "beta": 0.5, "device": "cpu", "every": 2, "dropout": 0.1, "probability": 0.1, "path": "trace.csv",
     "profiles": "devices.csv", "secagg": "secagg", "compression": "sign", "selection": "random", "privacy": "none",
-    "training": "fedavg",
+    "training": "fedavg", "down_bytes_per_s": 1e6, "bandwidth_bytes_per_s": 1e6,
 }  # fmt: skip
 """For each key that a hint names, a value that is valid there."""
 

@@ -88,6 +88,7 @@ WORDS = {
     "devices.availability=trace:path": "device_avail_file availability_trace",
     "devices.failure=bernoulli:probability": "client_drop_rate dropout_rate drop_rate failure_rate crash_rate",
     "devices.profiles": "device_conf_file device_profiles",
+    "network.server.down_bytes_per_s": "bandwidth_bytes_per_s",
     "secagg": "secure_aggregation use_secagg",
     "compression": "compression_ratio topk randomk sparsify sparsification quantisation quantization compressor",
     "compression=quantise": "qsgd",
@@ -101,9 +102,9 @@ SHARES = "fraction_fit fraction_train fraction_clients fraction join_ratio propo
 """Words for a share of the clients where simfl counts them."""
 
 EXPLAINED = {
-    "noise is a stage, e.g. privacy.stages=[central_gaussian] with training.weighting=equal (simfl list stage)": "dp use_dp "
-    "enable_dp epsilon noise noise_multiplier clip_norm clipping_norm norm_bound sigma differential_privacy",
-    "clients train by SGD; the server's optimiser is training.server_optimiser": "optimizer optimiser optim "
+    "noise is a stage, e.g. privacy.stages=[central_gaussian] with training.weighting=equal (simfl list stage)": "dp "
+    "use_dp enable_dp epsilon noise noise_multiplier clip_norm clipping_norm norm_bound sigma differential_privacy",
+    "clients train by SGD; the server's optimiser is 'training.server_optimiser'": "optimizer optimiser optim "
     "client_optimizer",
     "simfl compare and simfl sweep repeat runs with --replications": "times repeats num_repeats num_trials",
     "there is none; a plugin can be yours (simfl list has those there are)": "qfedavg qfedsgd feddyn fednova mifa krum "

@@ -30,7 +30,7 @@ from simfl.scenario.messages.suggestions import (
     without_space,
     words_at,
 )
-from simfl.scenario.yaml.places import KeyPath, Problem, dotted_key, shown
+from simfl.scenario.yaml.places import KeyPath, Problem, dotted_key, leads_on, shown
 from simfl.scenario.yaml.reader import Document
 
 MISTYPED = 0.8
@@ -163,8 +163,10 @@ class _Explained:
         longer = [key for key in known if key.startswith(f"{word}_")]
         if same_name(word, known) or len(longer) == 1:
             return f"; did you mean {same_name(word, known) or longer[0]!r}?"
-        meanings = counterparts(word)
-        if hint := self.elsewhere(path, [parts for parts in meanings if parts[0].key] or meanings):
+        meanings = [parts for parts in counterparts(word) if parts[0].key] or counterparts(word)
+        if word in (key_in_use(self.top, self.document.value, word) or ())[-1:]:
+            meanings = [parts for parts in meanings if self.stands(path, parts[0])]
+        if hint := self.elsewhere(path, meanings):
             return hint + in_clients(word, written, self.at(("clients",), None))
         if sentence := explanation(word) if len(path) == 1 else "":
             return sentence
@@ -368,12 +370,6 @@ def translate(error: Any, data: Any, top: Any) -> TranslatedError:
         else:
             union, branch = path, str(step)
     return TranslatedError(path, union, branch, error)
-
-
-def leads_on(data: object, step: object) -> bool:
-    if isinstance(data, dict):
-        return step in data
-    return isinstance(data, list) and isinstance(step, int) and 0 <= step < len(data)
 
 
 def _tag(annotation: object, data: object) -> str | None:

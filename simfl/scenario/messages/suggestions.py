@@ -68,7 +68,8 @@ def same_name(word: str, known: Iterable[str]) -> str | None:
 def like_name(value: object) -> str | None:
     """The key of a mapping that was to be ``name``."""
     keys = [key for key in value if isinstance(key, str)] if isinstance(value, dict) else []
-    return next((key for key in keys if plain(key) in NAME_KEYS or nearest(key, ["name"])), None)
+    words = ((key, key.partition(":")[0]) for key in keys)
+    return next((key for key, word in words if plain(word) in NAME_KEYS or nearest(word, ["name"])), None)
 
 
 def without_space(key: str) -> str:
