@@ -50,8 +50,8 @@ WORDS = {
     "training=gossip": "decentralized decentralised decentralized_fl dfl",
     "selection": "policy sampler sampling sample client_selection selection_strategy sampling_strategy selector",
     "selection.k": "fraction_fit fraction_train fraction_clients fraction frac join_ratio proportion "
-    "participation_rate sample_rate clients_per_round num_clients_per_round client_num_per_round num_clients_per_iteration cohort "
-    "cohort_size num_participants num_sampled_clients min_fit_clients min_train_nodes",
+    "participation_rate sample_rate clients_per_round num_clients_per_round client_num_per_round "
+    "num_clients_per_iteration cohort cohort_size num_participants num_sampled_clients min_fit_clients min_train_nodes",
     "selection=random": "uniform uniform_sampling random_sampling random_selection",
     "selection=all": "full full_participation",
     "selection=bernoulli": "poisson poisson_sampling",
