@@ -78,17 +78,18 @@ def key_meant(option: str) -> str | None:
     """The key of a scenario that an unknown option names: ``--rounds`` is ``training.rounds``."""
     from simfl.scenario import Scenario
     from simfl.scenario.fields import key_homes, keys_of
-    from simfl.scenario.messages.suggestions import ALSO_CALLED, same_name
+    from simfl.scenario.messages.elsewhere import counterparts
+    from simfl.scenario.messages.suggestions import same_name
     from simfl.scenario.yaml.places import dotted_key
 
     word = option.lstrip("-").replace("-", "_")
     if (key := same_name(word, keys_of(Scenario, {}))) is not None:
         return key
-    for name in (word, *ALSO_CALLED.get(word.replace("_", ""), ())):
-        homes = sorted((home for home, _ in key_homes(Scenario, name)), key=len)
-        if homes:
-            return dotted_key((*homes[0], name))
-    return None
+    for part, *_ in counterparts(word):
+        if part.key:
+            return dotted_key((*part.place, part.key))
+    places = sorted((home for home, _ in key_homes(Scenario, word)), key=len)
+    return dotted_key((*places[0], word)) if places else None
 
 
 INTERNAL, USAGE, EXHAUSTED = 1, 2, 6

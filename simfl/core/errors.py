@@ -1,14 +1,15 @@
 """What can go wrong in a user's hands; each becomes one line on stderr and an exit code."""
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from os.path import basename
+from os.path import basename, commonprefix
 
 MAX_KNOWN, MAX_LETTERS = 5000, 200
-LIKE = 0.5
+LIKE = 0.7
 PREFIX = 3
-"""Letters from which on a word that begins like another stands for it."""
+"""Letters from which on a word with which one other begins, or a part of it, stands for it."""
 
 PLUGIN_FILE = "simfl_plugin_"
 """How the names of modules begin that are plugin files."""
@@ -103,12 +104,29 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word most like another; None where none is like it, or there is too much to compare."""
+    """The known word that another one is mistyped or cut short; None where none is, or there is too much to compare.
+
+    Other numbers are no slip, and more than one slip leaves the first letter: ``vgg16`` is no ``vgg11``, ``femnist``
+    no ``mnist``.
+    """
     words = list(known)
-    if longer := [each for each in words if len(word) >= PREFIX and each.startswith(word)]:
-        return min(longer, key=len)
-    near = get_close_matches(word, words, 1, LIKE) if len(words) <= MAX_KNOWN and len(word) <= MAX_LETTERS else []
+    if len(words) > MAX_KNOWN or not word or len(word) > MAX_LETTERS:
+        return None
+    longer = [each for each in words if len(word) >= PREFIX and f"_{word}" in f"_{each}"]
+    if len(longer) == 1:
+        return longer[0]
+    numbers = re.findall(r"\d+", word)
+    alike = [each for each in words if re.findall(r"\d+", each) == numbers and not word.startswith(f"{each}_")]
+    slips = [each for each in alike if len(word) > 1 and _one_slip(word, each)]
+    near = get_close_matches(word, slips or [each for each in alike if each[:1] == word[0]], 1, 0 if slips else LIKE)
     return near[0] if near else None
+
+
+def _one_slip(word: str, other: str) -> bool:
+    """Whether one letter is missing, too many or another, or two are exchanged."""
+    same = len(commonprefix((word, other)))
+    one, two = word[same:], other[same:]
+    return one[1:] in (two, two[1:]) or one == two[1:] or (one[:2], one[2:]) == (two[1::-1], two[2:])
 
 
 def amount(number: float, noun: str) -> str:

@@ -67,12 +67,12 @@ def keys_of(annotation: object, value: object) -> dict[str, Any]:
     return chooser | _key_types(cls)
 
 
-def homes(annotation: object, name: str, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """The places below one of this type at which a plugin of some name may stand."""
+def homes(annotation: object, name: str, path: KeyPath = ()) -> Iterator[tuple[KeyPath, type[Plugin]]]:
+    """The places below one of this type at which a plugin of some name may stand, and the plugin."""
     for option in options(annotation):
         if isinstance(option, Registry):
             if name in option:
-                yield path
+                yield path, option[name]
             classes: list[type] = list(option.values())
         else:
             classes = [option] if isinstance(option, type) and is_dataclass(option) else []

@@ -313,7 +313,7 @@ def test_a_mistyped_command_is_named():
     ("word", "known", "near"),
     [
         ("resnet18", ["resnet8", "resnet18_gn", "resnet18_bn"], "resnet18_gn"),
-        ("resnet9", ["resnet8", "resnet18_gn"], "resnet8"),
+        ("resnet9", ["resnet8", "resnet18_gn"], None),
         ("k", ["kind", "T"], None),
         ("half", ["partition", "half_partition"], "half_partition"),
     ],

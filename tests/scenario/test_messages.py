@@ -167,7 +167,7 @@ TRAINING = "{name: fedavg, rounds: 60, batch_size: 20}"
         ("rounds: 60", "rounds: 60, lr: 0.1", "training.lr: unknown key 'lr' of training 'fedavg'; did you mean 'learning_rate'?"),
         ("rounds: 60", "num_rounds: 60", "training.num_rounds: unknown key 'num_rounds' of training 'fedavg'; did you mean 'rounds'?"),
         ("clients: 40", "clients: 40\nlr: 1", "lr: unknown key 'lr'; did you mean 'training.learning_rate'?"),
-        (TRAINING, "fedprox", "; did you mean 'training.client: fedprox'?"),
+        (TRAINING, "fedprox", "; did you mean 'training.client: {name: fedprox, mu: 0.1}'?"),
         (TRAINING, "{name: scaffold, rounds: 3}", "; did you mean 'training.client: scaffold'?"),
         ("learning: none", "learning: {data: FashionMNIST, model: mlp}", "; did you mean 'fashion_mnist'?"),
         ("learning: none", "learning: {data: digits, model: LeNet-5}", "; did you mean 'lenet5'?"),

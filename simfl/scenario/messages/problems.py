@@ -2,20 +2,19 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
 from simfl.core.errors import nearest
+from simfl.core.registration.protocol import required_fields
 from simfl.scenario.extends import EXTENDS
 from simfl.scenario.fields import annotation_at, describe, homes, key_homes, keys_of, options, owner, registry_of
+from simfl.scenario.messages.elsewhere import Counterpart, counterparts, explanation, in_clients
 from simfl.scenario.messages.suggestions import (
-    ALSO_CALLED,
     BOOLEANS,
-    NOISE,
-    NOISE_HINT,
     as_number,
     is_number,
     key_in_unit,
@@ -31,7 +30,7 @@ from simfl.scenario.messages.suggestions import (
     without_space,
     words_at,
 )
-from simfl.scenario.yaml.places import KeyPath, Problem, dotted_key, shown
+from simfl.scenario.yaml.places import KeyPath, Problem, dotted_key, leads_on, shown
 from simfl.scenario.yaml.reader import Document
 
 MISTYPED = 0.8
@@ -161,11 +160,16 @@ class _Explained:
     def key_meant(self, path: KeyPath, written: object, known: Iterable[str]) -> str:
         """The nearest key of the same name or meaning: here, elsewhere in what is chosen, or of another plugin."""
         word = str(path[-1])
-        if len(path) == 1 and word in NOISE:
-            return NOISE_HINT
         longer = [key for key in known if key.startswith(f"{word}_")]
         if same_name(word, known) or len(longer) == 1:
             return f"; did you mean {same_name(word, known) or longer[0]!r}?"
+        meanings = [parts for parts in counterparts(word) if parts[0].key] or counterparts(word)
+        if word in (key_in_use(self.top, self.document.value, word) or ())[-1:]:
+            meanings = [parts for parts in meanings if self.stands(path, parts[0])]
+        if hint := self.elsewhere(path, meanings):
+            return hint + in_clients(word, written, self.at(("clients",), None))
+        if sentence := explanation(word) if len(path) == 1 else "":
+            return sentence
         if not get_close_matches(word, list(known), cutoff=MISTYPED):
             if others := self.other_plugins(path, written):
                 return others
@@ -175,7 +179,8 @@ class _Explained:
         reached = self.with_plugin(path, near[0], near[2], near[1], written) if near else ""
         if near and len(path) > 1 and near[0][:1] == path[:1]:
             return reached
-        return self.other_section(path, written) or name_suggestion(word, known) or (reached if len(path) == 1 else "")
+        near_key = self.other_section(path, written) or name_suggestion(word, known)
+        return near_key or (reached if len(path) == 1 else explanation(word))
 
     def other_plugins(self, path: KeyPath, written: object) -> str:
         """Plugins of the same family that have the key."""
@@ -190,26 +195,58 @@ class _Explained:
         if not places or len(path) > 1 or same_name(word, top) or get_close_matches(word, top, cutoff=MISTYPED):
             return ""
         names = [name for where, name in places if where == places[0][0]]
-        this, other = self.with_plugin(path, places[0][0], word, names, written), self.also_called(path, written)
-        return other.replace("?", f" or {this.removeprefix(MEANT)}", 1) or this
+        return self.with_plugin(path, places[0][0], word, names, written)
 
-    def also_called(self, path: KeyPath, written: object) -> str:
-        """For a word that other programs have for another key, the plugin that has that key."""
-        for key in ALSO_CALLED.get(str(path[-1]), ()):
-            if near := plugins_in_reach(self.top, self.document.value, (key,)):
-                return self.with_plugin(path, near[0], near[2], near[1][:1], written)
-        return ""
+    def elsewhere(self, path: KeyPath, meanings: list[tuple[Counterpart, ...]]) -> str:
+        """How a word of other tools is written here: at this place, else every way."""
+        here = [parts for parts in meanings if self.stands(path, parts[0])]
+        texts = (" with ".join(repr(self.counterpart(path, part)) for part in parts) for parts in here or meanings)
+        return f"{MEANT}{' or '.join(dict.fromkeys(texts))}?" if meanings else ""
+
+    def stands(self, path: KeyPath, part: Counterpart) -> bool:
+        """Whether a counterpart may stand where a word of another tool stands now."""
+        if not part.key:
+            return part.place == path
+        around = self.around(path[:-1])
+        return part.key in keys_of(*around) and part.plugin in ("", _tag(*around))
+
+    def counterpart(self, path: KeyPath, part: Counterpart) -> str:
+        place, name, key, fields = part
+        if not key:
+            return self.plugin_here(path, place, name, fields)
+        if self.stands(path, part):
+            return key
+        value = self.at(place, None)
+        known = keys_of(annotation_at(self.top, self.document.value, place), value)
+        if not name and (value is None or key in known) or self.stands((*place, ""), part):
+            return dotted_key((*place, key))
+        names = [name] if name else [each for where, each in key_homes(self.top, key) if where == place]
+        return self.example(path, place, names[0], {key: self.at(path, None)}) if names else dotted_key((*place, key))
+
+    def plugin_here(self, path: KeyPath, place: KeyPath, name: str, fields: Mapping[str, object]) -> str:
+        """A plugin with the fields that it needs, as it is written where the mistake is."""
+        there = self.at(place, None)
+        for cls in (cls for where, cls in homes(self.top, name) if where == place):
+            known = {*fields, *(there if isinstance(there, dict) else ())}
+            needed = {field: cls.example[field] for field in required_fields(cls) if field in {*cls.example} - known}
+            fields = needed | dict(fields)
+        text = self.example(path, place, name, fields)
+        return text.removeprefix(dotted_key(place)).lstrip("=: ") if place == path else text
 
     def with_plugin(self, path: KeyPath, home: KeyPath, word: str, names: list[str], written: object) -> str:
         """How to choose a plugin that has the key, as it is written where the mistake is."""
         if isinstance(written, (dict, list)) or written is None:
             return f"; it is a key of {', '.join(names)}"
-        if self.document.places.of(path).source.startswith("override "):
-            example = f"{dotted_key(home)}={names[0]}:{word}=..."
-        else:
-            example = f"{dotted_key(home)}: {{name: {names[0]}, {word}: {json.dumps(written)}}}"
         others = f" (or with {', '.join(names[1:])})" if len(names) > 1 else ""
-        return f"{MEANT}{example!r}?{others}"
+        return f"{MEANT}{self.example(path, home, names[0], {word: written})!r}?{others}"
+
+    def example(self, path: KeyPath, home: KeyPath, name: str, fields: Mapping[str, object]) -> str:
+        """A plugin with fields as it is written where the mistake is: in a file, or in an override."""
+        if self.document.places.of(path).source.startswith("override "):
+            values = (f"{key}={'...' if value is self.at(path, None) else value}" for key, value in fields.items())
+            return f"{dotted_key(home)}={name}{':' if fields else ''}{','.join(values)}"
+        inside = (f", {key}: {one if isinstance(one, str) else json.dumps(one)}" for key, one in fields.items())
+        return f"{dotted_key(home)}: " + (f"{{name: {name}{''.join(inside)}}}" if fields else name)
 
     def missing(self, path: KeyPath) -> str:
         annotation, value = self.around(path[:-1])
@@ -230,10 +267,11 @@ class _Explained:
 
     def inside(self, path: KeyPath, name: str) -> str:
         """Where in this section, or elsewhere, a plugin of this name may stand."""
-        names = (name, *ALSO_CALLED.get(name.lower().replace("_", ""), ()))
-        places = [(where, each) for each in names for where in homes(self.top, each) if where != path]
-        places.sort(key=lambda place: (place[0][: len(path)] != path, len(place[0])))
-        return f"; did you mean {f'{dotted_key(places[0][0])}: {places[0][1]}'!r}?" if places else ""
+        others = [(where, cls.name) for each in (name, name.lower()) for where, cls in homes(self.top, each)]
+        places = sorted(
+            (where[: len(path)] != path, len(where), where, each) for where, each in others if where != path
+        )
+        return f"{MEANT}{self.plugin_here(path, *places[0][2:], {})!r}?" if places else ""
 
     # -- values --------------------------------------------------------------------------------
 
@@ -245,11 +283,10 @@ class _Explained:
         known = one.error["ctx"]["known"]
         guess = ""
         if registry and isinstance(name, str):
-            guess = (
-                name_suggestion(name, registry)
-                if same_name(name, registry)
-                else self.inside(one.path, name) or name_suggestion(name, registry)
-            )
+            plugins = [parts for parts in counterparts(name) if not parts[0].key]
+            hint = self.elsewhere(one.path, plugins) or explanation(name)
+            near = name_suggestion(name, registry)
+            guess = near if same_name(name, registry) else hint or self.inside(one.path, name) or near
             names = {part.partition(":")[0] for part in re.split("[,;]", name)}
             guess = rewritten(name, registry) or (SEVERAL if names <= {*registry} else not_one_value(name) or guess)
         message = f"unknown {one.error['ctx']['family']} {shown(name)} (one of {known}){guess}"
@@ -333,12 +370,6 @@ def translate(error: Any, data: Any, top: Any) -> TranslatedError:
         else:
             union, branch = path, str(step)
     return TranslatedError(path, union, branch, error)
-
-
-def leads_on(data: object, step: object) -> bool:
-    if isinstance(data, dict):
-        return step in data
-    return isinstance(data, list) and isinstance(step, int) and 0 <= step < len(data)
 
 
 def _tag(annotation: object, data: object) -> str | None:

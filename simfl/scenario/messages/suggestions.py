@@ -12,52 +12,14 @@ from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import required_fields
 from simfl.core.registration.registry import Registry
 from simfl.scenario.fields import keys_of, options, registry_of
+from simfl.scenario.messages.elsewhere import plain
 from simfl.scenario.yaml.places import KeyPath, shown
-
-ALSO_CALLED = {
-    "lr": ("learning_rate",),
-    "eta": ("learning_rate",),
-    "alpha": ("beta",),
-    "epochs": ("local_epochs",),
-    "batch": ("batch_size",),
-    "wd": ("weight_decay",),
-    "nrounds": ("rounds",),
-    "numrounds": ("rounds",),
-    "nclients": ("clients",),
-    "numclients": ("clients",),
-    "randomseed": ("seed",),
-    "dataset": ("data",),
-    "type": ("name",),
-    "fractionfit": ("k",),
-    "minfitclients": ("k",),
-    "numparticipants": ("k",),
-    "clientsperround": ("k",),
-    "fraction": ("k",),
-    "cohort": ("k",),
-    "policy": ("selection",),
-    "sampler": ("selection",),
-    "optimizer": ("server_optimiser",),
-    "optimiser": ("server_optimiser",),
-    "topology": ("network",),
-    "fmnist": ("fashion_mnist",),
-    "strategy": ("training",),
-    "algorithm": ("training",),
-    "fedadam": ("adam",),
-    "fedadagrad": ("adagrad",),
-    "fedyogi": ("yogi",),
-    "topk": ("compression",),
-    "randomk": ("compression",),
-    "sparsify": ("compression",),
-    "quantisation": ("compression",),
-    "quantization": ("compression",),
-    "qsgd": ("quantise",),
-    "signsgd": ("sign",),
-    "bandwidthbytespers": ("down_bytes_per_s",),
-}
-"""What other programs and papers call a key."""
 
 BOOLEANS = {"yes": "true", "on": "true", "no": "false", "off": "false", "1": "true", "0": "false"}
 """What other languages call true and false."""
+
+NAME_KEYS = {"name", "type", "kind", "class"}
+"""What other programs call the key that chooses a plugin."""
 
 DEEPEST = 4
 
@@ -65,11 +27,6 @@ MOST_KEYS = 20
 
 TABLES = {".csv": "csv", ".npz": "npz", ".parquet": "parquet"}
 """The data that read a file of this kind."""
-
-NOISE = {"epsilon", "dp", "noise", "noise_multiplier", "clip_norm", "sigma", "differential_privacy"}
-"""Keys that other programs have for what stages of ``privacy`` do here."""
-
-NOISE_HINT = "; noise is a stage, e.g. privacy.stages=[central_gaussian] (simfl list stage)"
 
 _CALL = re.compile(r"([A-Za-z_]\w*)\((.*)\)")
 
@@ -98,28 +55,21 @@ _BITS = re.compile(r"^([kMG])b(|/s)$")
 
 def name_suggestion(word: str, known: Iterable[str]) -> str:
     """``"; did you mean 'x'?"`` with the most similar known name, or nothing."""
-    near = _nearest(word, known)
+    known = list(known)
+    near = same_name(word, known) or nearest(word, known)
     return f"; did you mean {near!r}?" if near else ""
 
 
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    known = list(known)
-    if same := same_name(word, known):
-        return same
-    return nearest(word, known)
-
-
 def same_name(word: str, known: Iterable[str]) -> str | None:
-    """The known name that a word is but for case and punctuation, or what it is called elsewhere."""
-    plainly = {re.sub(r"[^a-z0-9]", "", name.lower()): name for name in known}
-    word = re.sub(r"[^a-z0-9]", "", word.lower())
-    return plainly.get(word) or next((name for name in known if name in ALSO_CALLED.get(word, ())), None)
+    """The known name that a word is but for case and punctuation."""
+    return {plain(name): name for name in known}.get(plain(word))
 
 
 def like_name(value: object) -> str | None:
     """The key of a mapping that was to be ``name``."""
     keys = [key for key in value if isinstance(key, str)] if isinstance(value, dict) else []
-    return next((key for key in keys if same_name(key, ("name",)) or nearest(key, ["name"])), None)
+    words = ((key, key.partition(":")[0]) for key in keys)
+    return next((key for key, word in words if plain(word) in NAME_KEYS or nearest(word, ["name"])), None)
 
 
 def without_space(key: str) -> str:

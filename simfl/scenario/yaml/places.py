@@ -138,3 +138,10 @@ def shown(value: object) -> str:
     if isinstance(value, str) and len(value) > SHOWN_CHARACTERS:
         return ascii(value[:SHOWN_CHARACTERS]) + "..."
     return ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
+
+
+def leads_on(data: object, step: object) -> bool:
+    """Whether data have something at a key or an index."""
+    if isinstance(data, dict):
+        return step in data
+    return isinstance(data, list) and isinstance(step, int) and 0 <= step < len(data)

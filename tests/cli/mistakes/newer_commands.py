@@ -15,7 +15,7 @@ GUARDED = (
 
 MISTAKES = [
     # overrides and lists
-    given("alpha=0.1", "alpha", "'learning.partition=dirichlet:beta=...' or 'secagg=oblivious:alpha=...'"),
+    given("alpha=0.1", "alpha", "'learning.partition=dirichlet:beta=...' or 'training=fedasync:"),
     typed("validate fl.yaml selection = random", "selection = random", "without spaces", "selection=random"),
     typed("show fl.yaml selection = random", "selection = random", "without spaces", "selection=random"),
     typed("sweep fl.yaml selection = random,weighted", "selection = random,weighted", "without spaces"),
