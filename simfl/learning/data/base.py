@@ -31,6 +31,7 @@ class Dataset:
         label_names: one name a class.
         columns: what the ``natural`` partition may split by: name -> value of each training sample, shape (n,).
         test_columns: the same of the test samples, shape (m,); some or none of ``columns``.
+        notes: what was read and what was not, in words, where files leave something to say.
     """
 
     x_train: Samples
@@ -40,6 +41,7 @@ class Dataset:
     label_names: tuple[str, ...]
     columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     test_columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import data_places, data_root, load_cached
 from simfl.core.storage.disk import cache_root
 from simfl.learning.data.base import DATA, Data, Dataset, Outline
-from simfl.learning.data.image_arrays import image_arrays
+from simfl.learning.data.image_arrays import channels_last, image_arrays
 from simfl.learning.data.mnist import Download, Root
 from simfl.learning.data.npz import npz_outline, read_npz
 
@@ -108,6 +108,7 @@ class Cifar10(Data):
 
     def _arrays(self, arrays: dict[str, np.ndarray], what: Path) -> dict[str, np.ndarray]:
         parts = {part: arrays[part] for part in ("x_train", "y_train", "x_test", "y_test")}
+        parts |= {part: channels_last(parts[part], None, what) for part in ("x_train", "x_test")}
         return image_arrays(**parts, classes=self.classes, what=what)
 
 
