@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import ConfigDict, Field
 
-from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
 from simfl.learning.data.image_arrays import REGRESSION, broken
 from simfl.learning.data.table import encode
@@ -129,9 +128,8 @@ def _clean(frame: Any, file: object, plan: Plan, notes: list[str]) -> Any:
             numbers = _as_numbers(column, frame[name], f"{file}: column '{name}'", name)
             column = column if name == plan.label else numbers
         elif name not in (plan.client, plan.label) and INDEX.fullmatch(name) and counts_up(column):
-            raise broken(
-                file, f"column '{name}' numbers the rows; write drop: [{name}], or rename it if it is a feature"
-            )
+            why = f"column '{name}' numbers the rows"
+            raise broken(file, f"{why}; write drop: [{name}], or rename it if it is a feature")
         frame[name] = column
     if wanted.rows == "drop" and (gaps := frame.isna()).any(axis=None):
         rows = gaps.any(axis=1)
@@ -225,9 +223,7 @@ def _owners(column: Any, file: object) -> Any:
         ScenarioError: a row has none, or decimals are.
     """
     if column.isna().any():
-        raise ScenarioError(
-            "", f"{file}: column '{column.name}', row {int(column.isna().idxmax()) + 1} names no client"
-        )
+        raise broken(file, f"column '{column.name}', row {int(column.isna().idxmax()) + 1} names no client")
     if column.dtype.kind == "f" and (column != column.round()).any():
         raise broken(file, f"column '{column.name}' holds {column.dtype}, neither whole numbers nor texts")
     return column.to_numpy(dtype=np.int64) if column.dtype.kind in "iuf" else column.astype(str).to_numpy(dtype=str)
@@ -256,7 +252,6 @@ def named_columns(frame: Any, nameless: Sequence[int], drop: Sequence[str], path
         names = counts_up(column) or (place == 0 and column.dtype.kind != "f" and column.is_unique)
         if not (column.isna().all() or names):
             raise broken(path, f"column {place + 1} has no name; name it, or write drop: ['{frame.columns[place]}']")
-        notes.append(
-            f"{path}: column {place + 1} has no name and {'names the rows' if names else 'is empty'}: left out"
-        )
+        why = "names the rows" if names else "is empty"
+        notes.append(f"{path}: column {place + 1} has no name and {why}: left out")
     return frame.drop(columns=frame.columns[places]), notes

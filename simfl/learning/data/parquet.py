@@ -51,6 +51,8 @@ class Roles(NamedTuple):
     features: tuple[str, ...]
     names: tuple[str, ...] = ()
     """Of the labels, where the file says so (Hugging Face's ClassLabel)."""
+    pictures: bool = False
+    """Whether the samples are files of pictures."""
 
 
 @DATA("parquet")
@@ -98,7 +100,7 @@ class Parquet:
         roles = [self._roles(path) for path in paths]
         if roles[0].sample is None:
             return self._table(paths, roles[0], streams)
-        keys = [f"parquet v2 {each} {self.tokens}" for each in roles]
+        keys = [f"parquet v2 {each} {self.tokens} {self.categories}" for each in roles]
         parts = [
             load_cached(key, [path], partial(read_samples, path, each))
             for key, path, each in zip(keys, paths, roles, strict=True)
@@ -107,7 +109,12 @@ class Parquet:
             (whole,) = parts
             cuts = cut_by_client(whole.get(CLIENT), len(whole["y"]), self.test_fraction, streams("split"))
             parts = [whole | {name: whole[name][cut] for name in ("x", "y", CLIENT) if name in whole} for cut in cuts]
-        return assemble(parts[0], parts[1], self.tokens, roles[0].client, (paths[0], paths[-1]), self.channels)
+        channels = self.channels
+        if roles[0].pictures:
+            if channels:
+                raise broken(paths[0], f"column '{roles[0].sample}' holds pictures; leave channels: {channels} out")
+            channels = "last" if parts[0]["x"].ndim == 4 else None
+        return assemble(parts[0], parts[1], self.tokens, roles[0].client, (paths[0], paths[-1]), channels)
 
     def _table(self, paths: list[Path], roles: Roles, streams: Streams) -> Dataset:
         """Features of all columns but those of label and client."""
@@ -151,7 +158,8 @@ def roles_of(path: Path, label: str | None, sample: str | None, client: str | No
     sample = sample or _sample(path, {name: types[name] for name in features})
     if sample is not None and not _holds_samples(types[sample]):
         raise broken(path, f"column '{sample}' holds {types[sample]}; samples are pictures, lists of numbers or texts")
-    return Roles(label, sample, client, features, _class_names(schema, label))
+    pictures = sample is not None and is_binary(types[sample])
+    return Roles(label, sample, client, features, _class_names(schema, label), pictures)
 
 
 def read_samples(path: Path, roles: Roles) -> Arrays:

@@ -55,7 +55,8 @@ def first_null(column: Any) -> int:
 
 
 def read_sample_column(column: Any, what: str) -> NDArray[np.generic]:
-    """Pictures (n, height, width[, 3]) of 8 bits, or grey ones of 16 or 32; lists of numbers (n, ...) as they are, or texts of one length (n,).
+    """Pictures (n, height, width[, 3]) of 8 bits, or grey ones of 16 or 32; lists of numbers (n, ...) as they are; or
+    texts of one length (n,).
 
     Raises:
         ScenarioError: a sample is missing, damaged, of another shape than the first, or there are too many numbers.
