@@ -4,7 +4,7 @@ A relative path leads from the folder of the scenario's file or, if there is not
 (:func:`simfl.core.storage.data_folder.data_root`); an absolute one is left as it is. Reading may reach anywhere,
 writing never follows a scenario. When a scenario is written into another folder (``Scenario.to_yaml(folder)``), its
 relative paths are rewritten so that they lead to the same files from there. In the digest a file stands by the SHA-256
-of its content: the same data give the same digest wherever they lie, and changed data never pass for a run that was
+of its content, a folder by that of its files: the same data give the same digest wherever they lie, and changed data never pass for a run that was
 made before. The folder in which a known data set lies does not count at all.
 """
 
@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from hashlib import file_digest
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
@@ -93,11 +93,15 @@ def seen_from(name: str, home: Path, folder: Path) -> str:
 
 
 def content(path: Path) -> str:
-    """``sha256:`` and the digest of a file.
+    """``sha256:`` and the digest of a file; of a folder, that of the names and digests of the files in it.
 
     Raises:
         OSError: it cannot be read.
     """
+    if path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.is_file())
+        inside = "\n".join(f"{file.relative_to(path).as_posix()} {content(file)}" for file in files)
+        return f"sha256:{sha256(inside.encode('utf-8', 'surrogateescape')).hexdigest()}"
     if not path.is_file():  # a pipe or a device has no end
         raise FileNotFoundError(f"{path} is not a file")
     with open(path, "rb") as file:

@@ -117,6 +117,7 @@ DATA = Registry[Data](
         "mnist",
         "npz",
         "parquet",
+        "pt",
         "python",
         "synthetic",
         adult_complete="adult",
@@ -124,6 +125,8 @@ DATA = Registry[Data](
         cifar100="cifar",
         fashion_mnist="mnist",
         kddcup99="kddcup",
+        leaf="per_client",
+        pfllib="per_client",
         privacyfl_digits="digits",
     ),
 )

@@ -33,8 +33,8 @@ from simfl.learning.objects.samples import read_samples
 
 IndexLists = tuple[NDArray[np.int64], ...]
 NEEDED = (
-    "a list of arrays of positions, one a client, a mapping of clients to them, or a function (labels, clients, rng) that "
-    "gives one, is needed"
+    "a list of arrays of positions, one a client, a mapping of clients to them, or a function (labels, clients, rng) "
+    "that gives one, is needed"
 )
 
 

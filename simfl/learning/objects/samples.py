@@ -127,7 +127,7 @@ def _halves(source: Any) -> tuple[Any, Any]:
     if isinstance(source, Mapping) and not {"data", "target"} <= source.keys():
         if "train" in source:
             return source["train"], source.get("test")
-        if _of_clients(source) is None:
+        if {"test", "val", "valid", "validation"} & source.keys() or _of_clients(source) is None:
             known = ", ".join(map(str, source)) or "none"
             needed = "'train', and 'test' if there are test data, or a data set a client"
             raise ValueError(f"a mapping needs a key {needed} (it has {known})")
