@@ -4,8 +4,8 @@ A relative path leads from the folder of the scenario's file or, if there is not
 (:func:`simfl.core.storage.data_folder.data_root`); an absolute one is left as it is. Reading may reach anywhere,
 writing never follows a scenario. When a scenario is written into another folder (``Scenario.to_yaml(folder)``), its
 relative paths are rewritten so that they lead to the same files from there. In the digest a file stands by the SHA-256
-of its content, a folder by that of its files: the same data give the same digest wherever they lie, and changed data never pass for a run that was
-made before. The folder in which a known data set lies does not count at all.
+of its content, and a folder by those of its files: the same data give the same digest wherever they lie, and changed
+data never pass for a run that was made before. The folder in which a known data set lies does not count at all.
 """
 
 import os

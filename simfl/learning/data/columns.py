@@ -99,7 +99,7 @@ def table_data(frames: Sequence[Any], files: Sequence[object], plan: Plan, cut: 
     notes: list[str] = []
     tables = [_clean(frame, file, plan, notes) for frame, file in zip(frames, files, strict=True)]
     _check_label(tables, files[0], plan)
-    ids = [_owners(table.pop(plan.client), file) if plan.client else None for table, file in zip(tables, files)]
+    ids: list[Any] = [_owners(t.pop(plan.client), file) if plan.client else None for t, file in zip(tables, files)]
     if len(tables) == 1:
         cuts = cut(ids[0], len(tables[0]))
         tables, ids = [tables[0].iloc[each] for each in cuts], [ids[0] if ids[0] is None else ids[0][c] for c in cuts]
@@ -112,7 +112,7 @@ def table_data(frames: Sequence[Any], files: Sequence[object], plan: Plan, cut: 
     shown += [f"clients: {plan.client} ({np.unique(np.concatenate(ids)).size:,} values)"] if plan.client else []
     shown += [f"left out by drop: {', '.join(plan.drop)}"] if plan.drop else []
     words = "; ".join([f"label: {plan.label} ({data.classes:,} classes)", *shown])
-    return with_clients(data, *ids, plan.client, (f"columns: {words}", *notes))
+    return with_clients(data, ids[0], ids[1], plan.client, (f"columns: {words}", *notes))
 
 
 def _clean(frame: Any, file: object, plan: Plan, notes: list[str]) -> Any:

@@ -1,7 +1,7 @@
 """From stored arrays to samples: checks, scaling, and whose each sample is."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ def channel_axis(shape: tuple[int, ...], channels: str | None, what: object) -> 
     return possible[0]
 
 
-def channels_last(images: NDArray[np.generic], channels: str | None, what: object) -> NDArray[np.generic]:
+def channels_last(images: NDArray[Any], channels: str | None, what: object) -> NDArray[Any]:
     """Images (n, height, width[, channels]) of those that may have their channels in front.
 
     Raises:
@@ -91,9 +91,10 @@ def class_labels(labels: NDArray[np.generic], what: object) -> NDArray[np.generi
     if labels.ndim == 2:
         raise broken(what, f"is {labels.dtype} of shape {labels.shape}; one label a sample is needed, (n,) or (n, 1)")
     if labels.dtype.kind == "f":
-        if labels.size and (wrong := ~(labels == np.round(labels))).any():
+        values = labels.astype(np.float64)
+        if (wrong := ~np.isfinite(values) | (values != np.round(values))).any():
             raise broken(what, f"label {labels[wrong][0]} in row {int(wrong.argmax()) + 1} is no class; {REGRESSION}")
-        return labels.astype(np.int64)
+        return values.astype(np.int64)
     return labels.astype(np.uint8) if labels.dtype.kind == "b" else labels
 
 
