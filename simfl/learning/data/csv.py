@@ -101,7 +101,8 @@ class Csv:
     def _read(self, path: Path) -> tuple[Any, list[str]]:
         """A table, and what is to be said of how it was read."""
         dialect = self._header(path)
-        nameless = [place for place, name in enumerate(dialect.header) if not name] if self.header else []
+        names = enumerate(dialect.header if self.header else ())
+        nameless = [place for place, name in names if not name or name.startswith("Unnamed: ")]  # as pandas calls them
         frame = read_table(path, dialect, self.header, self.decimal)
         named_rows = type(frame.index).__name__ != "RangeIndex"
         notes = [f"{path}: {dialect.note}"] if dialect.note else []

@@ -106,7 +106,7 @@ def _users(files: Iterable[Path], shape: tuple[int, ...]) -> dict[str, Holding]:
         try:
             content = json.loads(file.read_bytes())
             users, samples = content["users"], content["user_data"]
-            counts = content.get("num_samples", [len(samples[user]["y"]) for user in users])
+            counts = content.get("num_samples", [len(each["y"]) for each in samples.values()])
             if sorted(users) != sorted(samples) or len(counts) != len(users):
                 raise broken(file, "users, user_data and num_samples do not name the same users")
             for user, count in zip(users, counts, strict=True):

@@ -185,7 +185,8 @@ def _is_array(value: object) -> bool:
     kinds += [torch.Tensor] if torch is not None else []
     kinds += [pandas.DataFrame, pandas.Series] if pandas is not None else []
     if isinstance(value, list):  # of numbers or texts, or of rows of them; a list of data sets is none
-        return bool(value) and not isinstance(value[0], tuple) and all(
+        alike = len({len(np.shape(_array(each))) if _is_array(each) else 0 for each in value[:2]}) == 1
+        return bool(value) and alike and not isinstance(value[0], tuple) and all(
             isinstance(each, (int, float, str, np.generic)) or _is_array(each) for each in value[:1]
         )  # fmt: skip
     return isinstance(value, tuple(kinds))
