@@ -231,7 +231,12 @@ def _decode(path: Path, tokens: bool, channels: str | None) -> Arrays:
     return ready_arrays(read_npz(path), path, tokens, channels)
 
 
-def ready_arrays(arrays: Arrays, what: object, tokens: bool = False, channels: str | None = None) -> Arrays:
+NAMED = "name them in an array label_names"
+
+
+def ready_arrays(
+    arrays: Arrays, what: object, tokens: bool = False, channels: str | None = None, named: str = NAMED
+) -> Arrays:
     """Checks and scales the arrays of a data set: the four, perhaps ``label_names``, ``client`` and ``client_test``.
 
     Args:
@@ -239,6 +244,7 @@ def ready_arrays(arrays: Arrays, what: object, tokens: bool = False, channels: s
         what: where, for messages.
         tokens: samples are tokens.
         channels: where images have their axis of channels, if somebody says so.
+        named: how to say that many different labels are classes.
 
     Raises:
         ScenarioError: they are no data set, or do not fit together.
@@ -248,6 +254,9 @@ def ready_arrays(arrays: Arrays, what: object, tokens: bool = False, channels: s
     for name, ids in owners.items():
         check_ids(ids, len(arrays["x_train" if name == "client" else "x_test"]), f"{what}: {name}")
     labels = {name: class_labels(arrays[name], f"{what}: {name}") for name in ("y_train", "y_test")}
+    if not tokens and "label_names" not in arrays:
+        count = len(np.unique(labels["y_train"]))
+        check_classes(count, f"{what}: y_train", len(labels["y_train"]) + len(labels["y_test"]), named)
     return _ready_samples(arrays | labels, what, tokens, channels) | owners
 
 
@@ -260,9 +269,6 @@ def _ready_samples(arrays: Arrays, what: object, tokens: bool, channels: str | N
     most = max(int(y_train.max()), int(x_train.max(initial=0))) if tokens else int(y_train.max())
     classes = len(arrays["label_names"]) if "label_names" in arrays else most + 1
     check_classes(classes, what)
-    if not tokens and "label_names" not in arrays:
-        rows = len(y_train) + len(y_test)
-        check_classes(len(np.unique(y_train)), f"{what}: y_train", rows, "name them in an array label_names")
     names = arrays.get("label_names", np.arange(classes)).astype(str)
     for name in ("x_train", "x_test"):
         if arrays[name].dtype.kind not in "fiub" or not np.isfinite(arrays[name]).all():

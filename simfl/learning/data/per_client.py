@@ -52,6 +52,9 @@ class Leaf:
         Field(max_length=3, description="of a sample that is written as one list: [height, width] or with channels"),
     ] = ()
     channels: Layout = None
+    classes: Annotated[
+        int | None, Field(ge=2, le=100_000, description="number of classes; null = the largest label and 1")
+    ] = None
     test_fraction: TestFraction = 0.2
 
     example = {"path": "leaf"}
@@ -70,10 +73,12 @@ class Leaf:
             f"leaf v1 {self.shape} {[len(part) for part in files]}", everything, lambda: self._decode(files)
         )
         tokens = "label_names" in arrays
-        if tokens and (self.shape or self.channels):
-            raise broken(everything[0], "samples are texts; leave shape and channels out")
+        if tokens and (self.shape or self.channels or self.classes):
+            raise broken(everything[0], "samples are texts; leave shape, channels and classes out")
         arrays = with_test(arrays, self.test_fraction, streams)
-        data = dataset_of(ready_arrays(arrays, everything[0], tokens, self.channels))
+        if self.classes is not None and not tokens:
+            arrays["label_names"] = np.arange(self.classes).astype(str)
+        data = dataset_of(ready_arrays(arrays, everything[0], tokens, self.channels, "write classes, their number"))
         return replace(data, notes=(_note(data, "LEAF", len(everything)),))
 
     def _files(self, setting: ScenarioView) -> list[list[Path]]:
