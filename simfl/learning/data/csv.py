@@ -17,9 +17,9 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath
 from simfl.core.storage.text_table import MISSING, Dialect, dialect_of, is_number, open_bytes
 from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.columns import Categories, MissingField, Plan, named_columns, table_data
 from simfl.learning.data.image_arrays import broken, cut_by_client
 from simfl.learning.data.limits import MAX_COLUMNS, check_text
+from simfl.learning.data.table_columns import Categories, ColumnRoles, MissingField, named_columns, table_data
 
 UNREADABLE = (OSError, ValueError, EOFError, LZMAError, zlib.error, csv.Error)
 """What damaged files raise; pandas' parser errors are ValueErrors."""
@@ -76,8 +76,8 @@ class Csv:
         return replace(data, notes=(*(note for each in notes for note in each), *data.notes))
 
     @property
-    def _plan(self) -> Plan:
-        return Plan(self.label, self.client, self.drop, self.categories, self.missing)
+    def _plan(self) -> ColumnRoles:
+        return ColumnRoles(self.label, self.client, self.drop, self.categories, self.missing)
 
     def _paths(self, setting: ScenarioView) -> list[Path]:
         """The file, and that of the test rows where there is one."""

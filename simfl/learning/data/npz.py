@@ -157,13 +157,13 @@ def _members(path: Path) -> tuple[dict[str, str], list[str]]:
     """
     try:
         with zipfile.ZipFile(path) as file:
-            stored = {name.removesuffix(".npy"): name for name in file.namelist()}
+            places = {name.removesuffix(".npy"): name for name in file.namelist()}
     except UNREADABLE as error:
         raise _unreadable(path, error) from error
-    names = next((names for names in NAMES if all(name in stored for name in names)), NEEDED)
+    names = next((names for names in NAMES if all(name in places for name in names)), NEEDED)
     called = dict(zip(NEEDED, names, strict=True)) | {name: name for name in OPTIONAL}
-    members = {name: stored[place] for name, place in called.items() if place in stored}
-    return members, [name for name, member in stored.items() if member not in members.values()]
+    members = {name: places[place] for name, place in called.items() if place in places}
+    return members, [name for name, member in places.items() if member not in members.values()]
 
 
 def npz_notes(path: Path, tokens: bool, channels: str | None) -> list[str]:

@@ -22,7 +22,6 @@ from simfl.core.storage.data_folder import DataPath, load_cached
 from simfl.core.types import Arrays
 from simfl.learning.capacity import refuse_too_large
 from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.columns import Categories, MissingField, Plan, table_data
 from simfl.learning.data.csv import named_files
 from simfl.learning.data.image_arrays import Layout, broken, cut_by_client
 from simfl.learning.data.limits import check_classes
@@ -36,6 +35,7 @@ from simfl.learning.data.parquet_samples import (
     read_sample_column,
 )
 from simfl.learning.data.table import MAX_CHARACTERS
+from simfl.learning.data.table_columns import Categories, ColumnRoles, MissingField, table_data
 
 LABELS = ("label", "labels", "y", "character", "fine_label", "target")
 SAMPLES = ("image", "img", "x", "pixels", "text")
@@ -121,7 +121,7 @@ class Parquet:
         if self.channels or self.tokens:
             key = "channels" if self.channels else "tokens"
             raise broken(paths[0], f"a table of columns has no samples of one column; leave {key} out")
-        plan = Plan(roles.label, roles.client, (), self.categories, self.missing)
+        plan = ColumnRoles(roles.label, roles.client, (), self.categories, self.missing)
         frames = [read_frame(path, roles) for path in paths]
 
         def cut(ids: NDArray[np.generic] | None, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

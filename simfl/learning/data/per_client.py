@@ -95,7 +95,7 @@ class Leaf:
         return parts
 
     def _decode(self, files: Sequence[Sequence[Path]]) -> Arrays:
-        arrays = pooled([_users(part, self.shape) for part in files], files[0][0])
+        arrays = pool([_users(part, self.shape) for part in files], files[0][0])
         return _as_tokens(arrays, files[0][0]) if arrays["x_train"].dtype.kind == "U" else arrays
 
 
@@ -177,9 +177,7 @@ class PflLib:
 
         def decode() -> Arrays:
             parts = [{int(file.stem): _client_file(file) for file in part} for part in files]
-            return ready_arrays(
-                pooled(parts, folder) | _class_names(folder, len(files[0])), folder, False, self.channels
-            )
+            return ready_arrays(pool(parts, folder) | _class_names(folder, len(files[0])), folder, False, self.channels)
 
         everything = [file for part in files for file in part]
         described = [each for each in (folder / "config.json",) if each.is_file()]
@@ -237,7 +235,7 @@ def _class_names(folder: Path, clients: int) -> Arrays:
     return {"label_names": np.arange(classes).astype(str)} if 0 < classes <= 100_000 else {}
 
 
-def pooled(parts: Sequence[Mapping[Any, Holding]], what: object) -> Arrays:
+def pool(parts: Sequence[Mapping[Any, Holding]], what: object) -> Arrays:
     """The samples of all clients as arrays x_train, y_train, client and, of a second part, x_test, y_test, client_test.
 
     Raises:
@@ -274,5 +272,5 @@ def with_test(arrays: Arrays, test_fraction: float, streams: Streams) -> Arrays:
 
 
 def _note(data: Dataset, kind: str, files: int) -> str:
-    clients, tested = (np.unique(columns["client"]).size for columns in (data.columns, data.test_columns))
-    return f"{kind}: {files:,} files; clients: client ({clients:,} in the training part, {tested:,} in the test part)"
+    training, test = (np.unique(columns["client"]).size for columns in (data.columns, data.test_columns))
+    return f"{kind}: {files:,} files; clients: client ({training:,} in the training part, {test:,} in the test part)"

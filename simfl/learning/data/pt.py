@@ -77,7 +77,7 @@ def read_tensors(path: Path) -> tuple[Arrays, list[str]]:
         raise broken(path, f"holds objects that are not read without executing the file; {why}") from None
     except Exception as error:  # damaged files raise many things
         raise broken(path, f"is no file of torch.save ({' '.join(str(error).split())[:100]})") from None
-    named = _named(content, path)
+    named = _by_name(content, path)
     arrays = {name: _array(value, f"{path}: {name}") for name, value in named.items()}
     others = [str(key) for key in content if not any(content[key] is each for each in named.values())] if isinstance(
         content, Mapping
@@ -85,7 +85,7 @@ def read_tensors(path: Path) -> tuple[Arrays, list[str]]:
     return arrays, [f"{path}: not read: {', '.join(others)}"] if others else []
 
 
-def _named(content: Any, path: Path) -> dict[str, Any]:
+def _by_name(content: Any, path: Path) -> dict[str, Any]:
     if isinstance(content, (tuple, list)) and len(content) in (2, 4):
         return dict(zip(NEEDED, content))
     if isinstance(content, Mapping):
@@ -93,10 +93,10 @@ def _named(content: Any, path: Path) -> dict[str, Any]:
             if all(name in content for name in names):
                 pairs = zip(NEEDED, names, strict=True)
                 return {name: content[key] for name, key in (*pairs, *zip(OPTIONAL, OPTIONAL)) if key in content}
-        found = [[key for key in keys if key in content] for keys in (SAMPLES, LABELS)]
-        if all(len(keys) == 1 for keys in found):
-            named = {"x_train": content[found[0][0]], "y_train": content[found[1][0]]}
-            return named | {key: content[key] for key in ("client", "label_names") if key in content}
+        samples, labels = ([name for name in names if name in content] for names in (SAMPLES, LABELS))
+        if len(samples) == len(labels) == 1:
+            pair = {"x_train": content[samples[0]], "y_train": content[labels[0]]}
+            return pair | {name: content[name] for name in ("client", "label_names") if name in content}
     known = ", ".join(map(str, content)) if isinstance(content, Mapping) else type(content).__name__
     needed = f"(x, y), a mapping with x and y, or with {', '.join(NEEDED)}"
     raise broken(path, f"holds {known}; needed are tensors {needed}")

@@ -65,7 +65,7 @@ class PythonData(PythonObject):
             if isinstance(arrays, DetailedData):
                 test_columns = {key: values[test] for key, values in columns.items()}
             x, y, columns = x[train], y[train], {key: values[train] for key, values in columns.items()}
-        x, x_test = (self._placed(part, arrays) for part in (x, x_test))
+        x, x_test = (self._channels_first(part, arrays) for part in (x, x_test))
         if not self.scale:
             x, x_test = (np.ascontiguousarray(part, dtype=np.float32) for part in (x, x_test))
         elif x.ndim == 2:
@@ -90,7 +90,7 @@ class PythonData(PythonObject):
             raise ScenarioError("test_fraction", f"of {count:,} samples {self.test_fraction:g} leaves none for {short}")
         return train, test
 
-    def _placed(self, x: NDArray[np.number], arrays: GivenData) -> NDArray[np.number]:
+    def _channels_first(self, x: NDArray[np.number], arrays: GivenData) -> NDArray[np.number]:
         """Images with their channels in front, also where only ``channels`` says which they are."""
         if isinstance(arrays, DetailedData) and arrays.unclear:
             return np.moveaxis(channels_last(x, self.channels, self.object), 3, 1)

@@ -148,7 +148,7 @@ def _of_clients(source: Any) -> dict[Any, Any] | None:
     return None if not sets or any(_is_array(each) or isinstance(each, plain) for each in sets.values()) else sets
 
 
-def _joined(sets: Mapping[Any, Any]) -> Part:
+def _join(sets: Mapping[Any, Any]) -> Part:
     """One part of all clients' data sets, which stand in its column ``client`` by their numbers or names.
 
     Raises:
@@ -200,7 +200,7 @@ def _part(source: Any) -> Part:
     if _is_pair(source):
         return _pair(*source)
     if isinstance(source, (list, tuple, dict)) and (sets := _of_clients(source)) is not None:
-        return _joined(sets)
+        return _join(sets)
     if isinstance(source, Mapping) and {"data", "target"} <= source.keys():
         names = source.get("target_names")
         return _pair(source["data"], source["target"], names=None if names is None else tuple(map(str, names)))
@@ -256,12 +256,12 @@ def _pair(x: object, y: object, client: object = None, names: tuple[str, ...] | 
     Raises:
         ValueError: samples and labels do not fit together.
     """
-    samples, labels = _samples(given := _array(x)), _array(y)
+    samples, labels = _samples(original := _array(x)), _array(y)
     columns = {} if client is None else {"client": _array(client)}
     for what, each in (("labels", labels), *columns.items()):
         if each.shape != (len(samples),):
             raise ValueError(f"{len(samples)} samples, but {what} of shape {list(each.shape)}")
-    return Part(samples, labels, names, columns, _unclear(given))
+    return Part(samples, labels, names, columns, _unclear(original))
 
 
 def _array(value: Any) -> NDArray[Any]:

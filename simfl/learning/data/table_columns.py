@@ -49,7 +49,7 @@ Categories = Annotated[
 ]
 
 
-class Plan(NamedTuple):
+class ColumnRoles(NamedTuple):
     """What the scenario says of a table's columns."""
 
     label: str
@@ -82,7 +82,7 @@ Cut = Callable[[Any, int], tuple[Any, Any]]
 """Positions of the training and the test part, given the clients (or None) and the number of rows."""
 
 
-def table_data(frames: Sequence[Any], files: Sequence[object], plan: Plan, cut: Cut) -> Dataset:
+def table_data(frames: Sequence[Any], files: Sequence[object], plan: ColumnRoles, cut: Cut) -> Dataset:
     """A data set of one table, of which a part is kept for the test, or of a training and a test table.
 
     Args:
@@ -115,7 +115,7 @@ def table_data(frames: Sequence[Any], files: Sequence[object], plan: Plan, cut: 
     return with_clients(data, ids[0], ids[1], plan.client, (f"columns: {words}", *notes))
 
 
-def _clean(frame: Any, file: object, plan: Plan, notes: list[str]) -> Any:
+def _clean(frame: Any, file: object, plan: ColumnRoles, notes: list[str]) -> Any:
     """The table without what is dropped, numbers as numbers, names as texts, missing values as such."""
     plan.check(file, list(frame.columns))
     frame = frame.drop(columns=list(plan.drop))
@@ -164,12 +164,12 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _as_numbers(column: Any, given: Any, what: str, name: str) -> Any:
+def _as_numbers(column: Any, original: Any, what: str, name: str) -> Any:
     """A column of texts; as numbers where only what is missing was none, or where it holds decimal objects.
 
     Args:
         column: without what is missing.
-        given: with it.
+        original: with it.
         what: the column, for messages.
         name: of the column.
 
@@ -185,7 +185,7 @@ def _as_numbers(column: Any, given: Any, what: str, name: str) -> Any:
     if not (numbers | marked).any():
         return column
     if numbers.all():
-        converts = len(texts) < given.notna().sum() or isinstance(column.dropna().iloc[0], Decimal)
+        converts = len(texts) < original.notna().sum() or isinstance(column.dropna().iloc[0], Decimal)
         return pandas.to_numeric(column.astype("string").str.strip()).astype(np.float64) if converts else column
     strange = texts.isin(distinct[~numbers])
     row, text, count = strange.idxmax() + 1, texts[strange].iloc[0][:40], int(strange.sum())
@@ -196,7 +196,7 @@ def _as_numbers(column: Any, given: Any, what: str, name: str) -> Any:
     raise broken(what, f"row {row} holds '{text}'{known}{more}; write {keys}, or categories: [{name}] if all are names")
 
 
-def _check_label(tables: Sequence[Any], file: object, plan: Plan) -> None:
+def _check_label(tables: Sequence[Any], file: object, plan: ColumnRoles) -> None:
     """Refuses labels that are a measurement.
 
     Raises:
