@@ -16,7 +16,7 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from simfl.core.storage.data_folder import DATA_FOLDER, DATA_PATH, data_root
+from simfl.core.storage.data_folder import DATA_FOLDER, DATA_PATH, DATA_TREE, data_root
 from simfl.scenario.resolution import replace_plugins, walk
 from simfl.scenario.yaml.places import KeyPath
 
@@ -29,7 +29,7 @@ def path_fields(cls: type) -> dict[str, str]:
 
 
 def _mark(annotation: Any) -> str:
-    for mark in (DATA_PATH, DATA_FOLDER):
+    for mark in (DATA_PATH, DATA_TREE, DATA_FOLDER):
         if get_origin(annotation) is Annotated and mark in annotation.__metadata__:
             return mark
     return next(
@@ -38,12 +38,24 @@ def _mark(annotation: Any) -> str:
 
 
 def names(scenario: object) -> Iterator[tuple[KeyPath, str]]:
-    """Every data file that the scenario names, with the key that names it; no folders."""
+    """Every data file (or folder of some) that the scenario names, with the key that names it; no other folders."""
+    return ((path, name) for path, name, _ in _marked(scenario))
+
+
+def absent(scenario: Any) -> Iterator[tuple[KeyPath, str]]:
+    """Those of them that are not there."""
+    for path, name, mark in _marked(scenario):
+        place = scenario.file(name)
+        if not (os.path.isfile(place) or (mark == DATA_TREE and os.path.isdir(place))):
+            yield path, name
+
+
+def _marked(scenario: object) -> Iterator[tuple[KeyPath, str, str]]:
     for path, plugin in walk(scenario):
         cls: type = type(plugin)
         for field, mark in path_fields(cls).items():
-            if mark == DATA_PATH:
-                yield from _names(getattr(plugin, field), (*path, field))
+            if mark != DATA_FOLDER:
+                yield from ((*each, mark) for each in _names(getattr(plugin, field), (*path, field)))
 
 
 def _names(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:

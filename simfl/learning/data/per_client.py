@@ -14,7 +14,7 @@ from pydantic import Field
 from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.data_folder import DataPath, load_cached
+from simfl.core.storage.data_folder import DataTree, load_cached
 from simfl.core.types import Arrays
 from simfl.learning.capacity import refuse_too_large
 from simfl.learning.data.base import DATA, Dataset
@@ -43,9 +43,9 @@ class Leaf:
     texts of one length whose labels are the next character. Clients are the users, for the partition ``natural``.
     """
 
-    path: Annotated[DataPath, Field(description="the file, or the folder of the files")]
+    path: Annotated[DataTree, Field(description="the file, or the folder of the files")]
     test_path: Annotated[
-        DataPath | None, Field(description="the same of the test part; null = the folder test, else test_fraction")
+        DataTree | None, Field(description="the same of the test part; null = the folder test, else test_fraction")
     ] = None
     shape: Annotated[
         tuple[Annotated[int, Field(ge=1, le=10_000)], ...],
@@ -162,7 +162,7 @@ class PflLib:
     What is pickled in them is read without executing it. Clients are the files' numbers, for the partition ``natural``.
     """
 
-    path: Annotated[DataPath, Field(description="the folder in which train and test lie")]
+    path: Annotated[DataTree, Field(description="the folder in which train and test lie")]
     channels: Layout = None
 
     example = {"path": "MNIST"}
