@@ -39,18 +39,18 @@ def _mark(annotation: Any) -> str:
 
 def names(scenario: object) -> Iterator[tuple[KeyPath, str]]:
     """Every data file (or folder of some) that the scenario names, with the key that names it; no other folders."""
-    return ((path, name) for path, name, _ in _marked(scenario))
+    return ((path, name) for path, name, _ in _fields(scenario))
 
 
 def absent(scenario: Any) -> Iterator[tuple[KeyPath, str]]:
     """Those of them that are not there."""
-    for path, name, mark in _marked(scenario):
+    for path, name, mark in _fields(scenario):
         place = scenario.file(name)
         if not (os.path.isfile(place) or (mark == DATA_TREE and os.path.isdir(place))):
             yield path, name
 
 
-def _marked(scenario: object) -> Iterator[tuple[KeyPath, str, str]]:
+def _fields(scenario: object) -> Iterator[tuple[KeyPath, str, str]]:
     for path, plugin in walk(scenario):
         cls: type = type(plugin)
         for field, mark in path_fields(cls).items():

@@ -125,9 +125,9 @@ def test_columns_in_any_order_and_as_parquet_are_the_same_table(tmp_path):
 
 
 def test_a_wide_table_is_read(tmp_path):
-    wide = pandas.DataFrame(RNG.normal(size=(6, 30_000)).round(3)).add_prefix("gene").assign(y=[0, 1] * 3)
-    wide.to_csv(tmp_path / "a.csv", index=False)  # lines of 200 kB
-    assert load(tmp_path, name="csv", path="a.csv", label="y").shape == (30_000,)
+    wide = pandas.DataFrame(RNG.normal(size=(6, 16_000)).round(6)).add_prefix("gene").assign(y=[0, 1] * 3)
+    wide.to_csv(tmp_path / "a.csv", index=False)  # lines of 140 kB and more
+    assert load(tmp_path, name="csv", path="a.csv", label="y").shape == (16_000,)
 
 
 STOPS = [
@@ -418,7 +418,7 @@ def test_what_is_pickled_is_never_executed(tmp_path, capsys):
         read = read_pickle(io.BytesIO(pickle.dumps(values, protocol)), "a")
         assert read["b"] == [2.5, "t"] and all(np.array_equal(read[name], values[name]) for name in "ac")
     content = pickle.dumps(values)
-    for place in range(len(content)):
+    for place in range(0, len(content), 5):
         damaged = bytes([*content[:place], RNG.integers(256), *content[place + 1 :]])
         try:
             read_pickle(io.BytesIO(damaged), "a")

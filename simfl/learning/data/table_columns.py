@@ -107,12 +107,17 @@ def table_data(frames: Sequence[Any], files: Sequence[object], plan: ColumnRoles
     data = encode(tables[0], tables[1], plan.label, (files[0], files[-1]), mean)
     texts = {name: np.unique(values).size for name, values in data.columns.items()}
     numbers = [str(name) for name in tables[0].columns if name not in texts and name != plan.label]
-    shown = [f"numbers: {', '.join(numbers)}"] if numbers else []
-    shown += [f"one-hot: {', '.join(f'{name} ({count:,} values)' for name, count in texts.items())}"] if texts else []
+    shown = [f"numbers: {_list(numbers)}"] if numbers else []
+    shown += [f"one-hot: {_list([f'{name} ({count:,} values)' for name, count in texts.items()])}"] if texts else []
     shown += [f"clients: {plan.client} ({np.unique(np.concatenate(ids)).size:,} values)"] if plan.client else []
     shown += [f"left out by drop: {', '.join(plan.drop)}"] if plan.drop else []
     words = "; ".join([f"label: {plan.label} ({data.classes:,} classes)", *shown])
     return with_clients(data, ids[0], ids[1], plan.client, (f"columns: {words}", *notes))
+
+
+def _list(names: Sequence[str]) -> str:
+    """Names in words, the first twenty of many."""
+    return ", ".join(names[:20]) + (f" and {len(names) - 20:,} more" if len(names) > 20 else "")
 
 
 def _clean(frame: Any, file: object, plan: ColumnRoles, notes: list[str]) -> Any:
@@ -121,16 +126,18 @@ def _clean(frame: Any, file: object, plan: ColumnRoles, notes: list[str]) -> Any
     frame = frame.drop(columns=list(plan.drop))
     wanted = plan.missing or Missing(rows="refuse")
     for name in frame.columns:
-        column = _without(frame[name], wanted.values)
+        original = frame[name]
+        column = _without(original, wanted.values)
         if name in plan.categories:
             column = column.convert_dtypes().astype("string").astype(object)
         elif name != plan.client and not is_number(column):
-            numbers = _as_numbers(column, frame[name], f"{file}: column '{name}'", name)
+            numbers = _as_numbers(column, original, f"{file}: column '{name}'", name)
             column = column if name == plan.label else numbers
         elif name not in (plan.client, plan.label) and INDEX.fullmatch(name) and counts_up(column):
             why = f"column '{name}' numbers the rows"
             raise broken(file, f"{why}; write drop: [{name}], or rename it if it is a feature")
-        frame[name] = column
+        if column is not original:  # assigning thousands of columns is slow
+            frame[name] = column
     if wanted.rows == "drop" and (gaps := frame.isna()).any(axis=None):
         rows = gaps.any(axis=1)
         where = ", ".join(f"{name} ({count:,})" for name, count in gaps.sum().items() if count)
