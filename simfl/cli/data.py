@@ -60,6 +60,8 @@ def _show(facts: JsonObject, as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return
+    for note in facts.pop("notes", []):
+        click.echo(note)
     for name, value in facts.items():
         shown = "  ".join(f"{key} {number:.6g}" for key, number in value.items()) if isinstance(value, dict) else value
         click.echo(f"{name:28} {shown}")
@@ -112,6 +114,8 @@ def _written(out: Path, counts: Any, names: Any, split: Any) -> Iterator[Path]:
 
 
 def _facts(data: Any, split: Any, counts: Any) -> JsonObject:
+    import numpy as np
+
     sizes = split.sizes
     return {
         "training_samples": len(data.y_train),
@@ -124,4 +128,7 @@ def _facts(data: Any, split: Any, counts: Any) -> JsonObject:
         "samples_per_client_mean": float(sizes.mean()),
         "samples_per_client_max": int(sizes.max()),
         "labels_per_client_mean": float((counts > 0).sum(axis=1).mean()),
+        "unused_training_samples": len(data.y_train) - int(np.unique(split.indices).size),
+        "columns": sorted(data.columns),
+        "notes": list(data.notes),
     }

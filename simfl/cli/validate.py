@@ -191,7 +191,8 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
     if deep:
         from simfl.runs.run import build
 
-        attempt(lambda: build(scenario))
+        if (parts := attempt(lambda: build(scenario))) is not None:
+            preflight.cautions += parts.learner.notes
         return preflight
     if not type(scenario.training).__module__.startswith("simfl."):  # simfl's own rules name servers that are there
         from simfl.agents.server_choice import server_of

@@ -109,6 +109,11 @@ class Learner(ABC):
         """Of the samples; None = there are none."""
         return None
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was read of data files and what was not, in words."""
+        return ()
+
     def largest_norm(self) -> float:
         """The largest Euclidean norm of a training sample, of whichever client; 0 without any."""
         return inf

@@ -156,6 +156,10 @@ class SupervisedLearner(Learner):
         counts = self.partition.label_counts(self.data.y_train, self.data.classes)
         return Labels(self.data.label_names, counts)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(self.data.notes)
+
     def largest_norm(self) -> float:
         rows = self.data.x_train.reshape(len(self.data.x_train), -1)
         pieces = (rows[first : first + PIECE].astype(np.float64) for first in range(0, len(rows), PIECE))

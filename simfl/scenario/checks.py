@@ -51,8 +51,7 @@ def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
         *resolution.check_all(scenario),
         *(
             (path, f"{shown(name)} is no file beside the scenario or in {data_places()}")
-            for path, name in data_files.names(scenario)
-            if not os.path.isfile(scenario.file(name))
+            for path, name in data_files.absent(scenario)
         ),
         *_plugins_not_named(scenario),
         *_agents_unheard(scenario),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import is_plugin
-from simfl.core.storage.data_folder import DATA_PATH
+from simfl.core.storage.data_folder import DATA_FOLDER
 from simfl.core.version import RESULTS
 from simfl.scenario import data_files, resolution
 from simfl.scenario.plugin_files import is_plugin_file
@@ -31,7 +31,7 @@ PLAIN = (type(None), bool, int, float, complex, str, bytes)
 def digest_of(scenario: "Scenario") -> str:
     """The digest of a scenario, see :attr:`simfl.scenario.model.Scenario.digest`."""
     known = {name: scenario.origins[dotted_key(path)] for path, name in data_files.names(scenario)}
-    named = data_files.rename_files(scenario, lambda name, mark: known[name] if mark == DATA_PATH else "")
+    named = data_files.rename_files(scenario, lambda name, mark: "" if mark == DATA_FOLDER else known[name])
     data = named.plain()
     data["code"] = codes(foreign_plugins(scenario))
     data["results"] = RESULTS

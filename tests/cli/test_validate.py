@@ -158,7 +158,7 @@ def test_a_backend_that_does_not_fit_is_found_deep(folder):
 def test_what_is_examined_and_what_is_built_agree_on_shape_and_classes(folder):
     from simfl.core.rng import Streams
 
-    np.savez("colour.npz", x_train=np.zeros((6, 4, 5, 3)), x_test=np.ones((2, 4, 5, 3)),
+    np.savez("colour.npz", x_train=np.zeros((6, 6, 5, 3)), x_test=np.ones((2, 6, 5, 3)),
              y_train=np.arange(6) % 3, y_test=np.array([0, 1]), label_names=np.array(["a", "b", "c", "d"]))  # fmt: skip
     np.savez("flat.npz", x_train=np.zeros((6, 4)), x_test=np.ones((2, 4)), y_train=np.arange(6) % 3, y_test=[0, 1])
     for text in ("digits", "{name: synthetic, shape: [3, 5], classes: 7}", "{name: npz, path: small.npz}",

@@ -158,7 +158,7 @@ def test_npz_features_and_images(tmp_path):
         ({"y_test": None}, "has no array y_test"),
         ({"y_test": np.arange(8)}, "not from 0 to 3"),
         ({"y_test": np.arange(7) % 4}, "8 samples but labels of shape"),
-        ({"y_train": np.arange(20) / 2}, "not a list of whole numbers"),
+        ({"y_train": np.arange(20) / 2}, "y_train: label 0.5 in row 2 is no class; .*regression"),
         ({"x_test": np.zeros((8, 4))}, "do not fit together"),
         ({"x_train": np.full((20, 3), np.nan)}, "no finite numbers"),
         ({"x_train": np.zeros((20, 3, 3)), "x_test": np.zeros((8, 3, 4))}, "images of shapes"),

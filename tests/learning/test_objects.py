@@ -380,7 +380,7 @@ def test_hugging_face():
         ({"test": (X, Y)}, "needs a key 'train'"),
         (torch.utils.data.DataLoader(Squares()), "hand in its data set (loader.dataset)"),
         (lambda: 1 / 0, "raises ZeroDivisionError: division by zero"),
-        ([(X, Y), (X, Y), (X, Y)], "is needed (got list)"),
+        ([(X, Y), 3], "is needed (got list)"),
         (b"x", "is needed (got bytes)"),
     ],
 )

@@ -20,7 +20,7 @@ from simfl.core.storage.disk import cache_root, open_regular, sha256
 
 MAX_BYTES = 64 * 2**20
 
-DATA_PATH, DATA_FOLDER = "simfl: data file", "simfl: data folder"
+DATA_PATH, DATA_TREE, DATA_FOLDER = "simfl: data file", "simfl: data file or files", "simfl: data folder"
 """Mark the types of plugin fields that name a file or folder of the user."""
 
 DataPath = Annotated[str, Field(min_length=1, max_length=4096), DATA_PATH]
@@ -28,6 +28,9 @@ DataPath = Annotated[str, Field(min_length=1, max_length=4096), DATA_PATH]
 
 Open it as ``scenario.file(self.path)``. The content counts in the scenario's digest, not the path.
 """
+
+DataTree = Annotated[str, Field(min_length=1, max_length=4096), DATA_TREE]
+"""The same of a field that may also name a folder of data files, all of which count."""
 
 DataFolder = Annotated[str, Field(min_length=1, max_length=4096), DATA_FOLDER]
 """The type of a plugin field that says in which folder a known data set lies: no part of the digest."""

@@ -134,7 +134,10 @@ def _fitness(lines: list[str], mark: str) -> tuple[float, ...]:
     """How well a mark separates the first lines: into several cells, as many in each and all of them numbers but for
     the header's; rather no blank; into as many cells as possible.
     """
-    rows = [split(line, mark) for line in lines]
+    try:
+        rows = [split(line, mark) for line in lines]
+    except csv.Error:  # a cell as long as a line of many cells between other marks
+        return False, False, False, False, 0, 0
     even = len({len(row) for row in rows}) == 1
     numbers = all(is_number(cell) or cell in MISSING for row in rows[1:] or rows for cell in row)
     return len(rows[0]) > 1, even and numbers, mark != " ", even, len(rows[0]), -MARKS.find(mark)

@@ -1,6 +1,6 @@
 """UCI Adult: does a person of the 1994 census earn more than 50,000 dollars a year? As a table, or complete rows."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -8,10 +8,11 @@ import numpy as np
 from pydantic import Field
 
 from simfl.core.errors import MissingError
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import data_places, data_root, load_cached
-from simfl.learning.data.base import DATA, Dataset
+from simfl.learning.data.base import DATA, Dataset, SubsetField, subset
 from simfl.learning.data.csv import read_csv
 from simfl.learning.data.image_arrays import broken, unit_rows
 from simfl.learning.data.mnist import Root
@@ -29,15 +30,19 @@ class Adult:
     """32,561 + 16,281 people, 14 columns, income above 50K or not. Reference: Becker and Kohavi 1996 (UCI)."""
 
     root: Root = None
+    samples: SubsetField = field(default=None, metadata=SINCE_LATER)
 
     def outline(self, setting: ScenarioView) -> None:
         adult_paths(self.root, setting)
 
-    by_seed = False
+    @property
+    def by_seed(self) -> bool:
+        """Which samples there are, where some are drawn."""
+        return self.samples is not None
 
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         paths = adult_paths(self.root, setting)
-        return encode(*read_adult(paths), "income", paths)
+        return subset(encode(*read_adult(paths), "income", paths), self.samples, streams)
 
 
 def adult_paths(root: str | None, setting: ScenarioView) -> tuple[Path, Path]:

@@ -2,12 +2,14 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Annotated, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
@@ -31,6 +33,7 @@ class Dataset:
         label_names: one name a class.
         columns: what the ``natural`` partition may split by: name -> value of each training sample, shape (n,).
         test_columns: the same of the test samples, shape (m,); some or none of ``columns``.
+        notes: what was read and what was not, in words, where files leave something to say.
     """
 
     x_train: Samples
@@ -40,6 +43,7 @@ class Dataset:
     label_names: tuple[str, ...]
     columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     test_columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,6 +58,28 @@ class Dataset:
     def tokens(self) -> bool:
         """Whether samples are tokens, not numbers."""
         return self.x_train.dtype.kind == "i"
+
+
+SubsetField = Annotated[
+    int | None, Field(ge=1, description="so many of the training samples, drawn by the seed; null = all")
+]
+
+
+def subset(data: Dataset, samples: int | None, streams: Streams) -> Dataset:
+    """The data with so many of the training samples, drawn; scaled as all of them are, with the whole test part.
+
+    Raises:
+        ScenarioError: there are fewer.
+    """
+    if samples is None:
+        return data
+    if samples > (count := len(data.y_train)):
+        raise ScenarioError("samples", f"{samples:,} of {count:,} training samples; the nearest valid value is {count}")
+    chosen = np.sort(streams("samples").permutation(count)[:samples])
+    columns = {name: values[chosen] for name, values in data.columns.items()}
+    note = f"{samples:,} of {count:,} training samples, drawn by the seed (samples); the test part is whole"
+    x, y = data.x_train[chosen], data.y_train[chosen]
+    return replace(data, x_train=x, y_train=y, columns=columns, notes=(*data.notes, note))
 
 
 class Outline(NamedTuple):
@@ -115,6 +141,7 @@ DATA = Registry[Data](
         "mnist",
         "npz",
         "parquet",
+        "pt",
         "python",
         "synthetic",
         adult_complete="adult",
@@ -122,6 +149,8 @@ DATA = Registry[Data](
         cifar100="cifar",
         fashion_mnist="mnist",
         kddcup99="kddcup",
+        leaf="per_client",
+        pfllib="per_client",
         privacyfl_digits="digits",
     ),
 )

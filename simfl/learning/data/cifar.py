@@ -1,18 +1,19 @@
 """CIFAR-10 and CIFAR-100, from an .npz file or torchvision's copy of the official archives."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from simfl.core.errors import MissingError
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import data_places, data_root, load_cached
 from simfl.core.storage.disk import cache_root
-from simfl.learning.data.base import DATA, Data, Dataset, Outline
-from simfl.learning.data.image_arrays import image_arrays
+from simfl.learning.data.base import DATA, Data, Dataset, Outline, SubsetField, subset
+from simfl.learning.data.image_arrays import channels_last, image_arrays
 from simfl.learning.data.mnist import Download, Root
 from simfl.learning.data.npz import npz_outline, read_npz
 
@@ -24,6 +25,7 @@ class Cifar10(Data):
 
     root: Root = None
     download: Download = False
+    samples: SubsetField = field(default=None, metadata=SINCE_LATER)
 
     torchvision_name: ClassVar[str] = "CIFAR10"
     archive: ClassVar[str] = "cifar-10-batches-py"
@@ -37,7 +39,10 @@ class Cifar10(Data):
             self._archive(root)
         return Outline((3, 32, 32), self.classes)
 
-    by_seed = False
+    @property
+    def by_seed(self) -> bool:  # type: ignore[override]
+        """Which samples there are, where some are drawn."""
+        return self.samples is not None
 
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         root = setting.file(self.root) if self.root else data_root()
@@ -51,7 +56,8 @@ class Cifar10(Data):
             )
         arrays = load_cached(f"{self.name} v1", sources, decode)
         names = tuple(str(name) for name in arrays.pop("label_names"))
-        return Dataset(arrays["x_train"], arrays["y_train"], arrays["x_test"], arrays["y_test"], names)
+        data = Dataset(arrays["x_train"], arrays["y_train"], arrays["x_test"], arrays["y_test"], names)
+        return subset(data, self.samples, streams)
 
     def _npz(self, root: Path) -> Path | None:
         name = f"{self.name}.npz"
@@ -108,6 +114,7 @@ class Cifar10(Data):
 
     def _arrays(self, arrays: dict[str, np.ndarray], what: Path) -> dict[str, np.ndarray]:
         parts = {part: arrays[part] for part in ("x_train", "y_train", "x_test", "y_test")}
+        parts |= {part: channels_last(parts[part], None, what) for part in ("x_train", "x_test")}
         return image_arrays(**parts, classes=self.classes, what=what)
 
 

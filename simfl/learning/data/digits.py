@@ -1,7 +1,7 @@
 """scikit-learn's copy of the UCI handwritten digits: 1,797 images of 8 x 8 pixels."""
 
 import gzip
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.learning.data.base import DATA, Dataset, Outline
+from simfl.learning.data.base import DATA, Dataset, Outline, SubsetField, subset
 
 SAMPLES = 1797
 
@@ -49,6 +50,7 @@ class Digits:
     """1,797 handwritten digits of 8 x 8 pixels, built in; mean 0, variance 1. Reference: Alpaydin & Kaynak 1998."""
 
     test_fraction: Annotated[float, Field(gt=0, lt=1, description="share of the samples kept for the test")] = 0.2
+    samples: SubsetField = field(default=None, metadata=SINCE_LATER)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if 0 < round(SAMPLES * self.test_fraction) < SAMPLES:
@@ -68,7 +70,8 @@ class Digits:
         cut = round(len(labels) * self.test_fraction)
         test, train = order[:cut], order[cut:]
         images = ((images - images[train].mean()) / images[train].std()).astype(np.float32)
-        return Dataset(images[train], labels[train], images[test], labels[test], tuple("0123456789"))
+        data = Dataset(images[train], labels[train], images[test], labels[test], tuple("0123456789"))
+        return subset(data, self.samples, streams)
 
 
 TEST = 300

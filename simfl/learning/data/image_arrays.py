@@ -1,12 +1,26 @@
 """From stored arrays to samples: checks, scaling, and whose each sample is."""
 
 from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from simfl.core.errors import ScenarioError
 from simfl.core.types import Integers, Vectors
+
+CHANNELS = (1, 2, 3, 4)
+"""How many channels an image may have where nobody says which axis they are."""
+
+Layout = Annotated[
+    Literal["first", "last"] | None,
+    Field(
+        description="where images have their axis of channels; null = where its length is 1 to 4, if only one end is"
+    ),
+]
+
+REGRESSION = "numbers to predict are regression, and simfl learns classes: cut them into classes first"
 
 
 def broken(what: object, why: str) -> ScenarioError:
@@ -27,6 +41,61 @@ def check_labels(labels: NDArray[np.generic], classes: int, samples: int, what: 
     if samples and not (0 <= labels.min() and labels.max() < classes):
         raise broken(what, f"labels reach from {labels.min()} to {labels.max()}, not from 0 to {classes - 1}")
     return labels.astype(np.int64)
+
+
+def channel_axis(shape: tuple[int, ...], channels: str | None, what: object) -> int:
+    """The axis of channels, 1 or 3, of images of a shape (n, a, b, c).
+
+    Raises:
+        ScenarioError: both ends may be it, or none, and nobody says which.
+    """
+    if channels is not None:
+        return 1 if channels == "first" else 3
+    possible = [axis for axis in (1, 3) if shape[axis] in CHANNELS]
+    if len(possible) != 1:
+        where = "first or last" if possible else f"nowhere ({CHANNELS[0]} to {CHANNELS[-1]} are usual)"
+        why = f"samples of shape {tuple(shape[1:])} may have their channels {where}"
+        raise ScenarioError("", f"{what}: {why}; write channels: first or channels: last")
+    return possible[0]
+
+
+def channels_last(images: NDArray[Any], channels: str | None, what: object) -> NDArray[Any]:
+    """Images (n, height, width[, channels]) of those that may have their channels in front.
+
+    Raises:
+        ScenarioError: it is not clear where they are.
+    """
+    first = images.ndim == 4 and channel_axis(images.shape, channels, what) == 1
+    return np.moveaxis(images, 1, 3) if first else images
+
+
+def check_channels(samples: NDArray[np.generic], channels: str | None, what: object) -> None:
+    """Refuses a place of channels for samples without an axis of them.
+
+    Raises:
+        ScenarioError: they have none.
+    """
+    if channels is not None and samples.ndim != 4:
+        why = f"samples of shape {samples.shape[1:]} have no axis of channels"
+        raise ScenarioError("", f"{what}: {why}; leave channels: {channels} out")
+
+
+def class_labels(labels: NDArray[np.generic], what: object) -> NDArray[np.generic]:
+    """Labels (n,) of those in one column or as whole decimals.
+
+    Raises:
+        ScenarioError: there are several a sample, or decimals.
+    """
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.ndim == 2:
+        raise broken(what, f"is {labels.dtype} of shape {labels.shape}; one label a sample is needed, (n,) or (n, 1)")
+    if labels.dtype.kind == "f":
+        values = labels.astype(np.float64)
+        if (wrong := ~np.isfinite(values) | (values != np.round(values))).any():
+            raise broken(what, f"label {labels[wrong][0]} in row {int(wrong.argmax()) + 1} is no class; {REGRESSION}")
+        return values.astype(np.int64)
+    return labels.astype(np.uint8) if labels.dtype.kind == "b" else labels
 
 
 def image_arrays(

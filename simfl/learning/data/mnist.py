@@ -3,7 +3,7 @@
 import gzip
 import struct
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.errors import MissingError
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataFolder, data_places, data_root, load_cached
 from simfl.core.storage.disk import cache_root
 from simfl.core.types import Arrays
-from simfl.learning.data.base import DATA, Data, Dataset, Outline
+from simfl.learning.data.base import DATA, Data, Dataset, Outline, SubsetField, subset
 from simfl.learning.data.image_arrays import broken, image_arrays
 from simfl.learning.data.limits import check_values
 
@@ -40,11 +41,15 @@ class Mnist(Data):
 
     root: Root = None
     download: Download = False
+    samples: SubsetField = field(default=None, metadata=SINCE_LATER)
 
     torchvision_name: ClassVar[str] = "MNIST"
     label_names: ClassVar[tuple[str, ...]] = tuple("0123456789")
 
-    by_seed = False
+    @property
+    def by_seed(self) -> bool:  # type: ignore[override]
+        """Which samples there are, where some are drawn."""
+        return self.samples is not None
 
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         files = self._files(setting, get=True)
@@ -55,7 +60,7 @@ class Mnist(Data):
 
         arrays = load_cached(f"{self.name} v1", list(files.values()), decode)
         x_train, y_train, x_test, y_test = (arrays[part] for part in PARTS)
-        return Dataset(x_train, y_train, x_test, y_test, self.label_names)
+        return subset(Dataset(x_train, y_train, x_test, y_test, self.label_names), self.samples, streams)
 
     def outline(self, setting: ScenarioView) -> Outline:
         if not (files := self._files(setting, get=False)):

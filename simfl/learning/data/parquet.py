@@ -5,7 +5,7 @@ pyarrow is imported only when one is read.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -15,13 +15,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.errors import MissingError, ScenarioError
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath, load_cached
 from simfl.core.types import Arrays
 from simfl.learning.capacity import refuse_too_large
 from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.image_arrays import broken, cut_by_client
+from simfl.learning.data.csv import named_files
+from simfl.learning.data.image_arrays import Layout, broken, cut_by_client
 from simfl.learning.data.limits import check_classes
 from simfl.learning.data.parquet_samples import (
     CLIENT,
@@ -31,9 +33,9 @@ from simfl.learning.data.parquet_samples import (
     is_list,
     is_text,
     read_sample_column,
-    with_clients,
 )
-from simfl.learning.data.table import MAX_CHARACTERS, encode
+from simfl.learning.data.table import MAX_CHARACTERS
+from simfl.learning.data.table_columns import Categories, ColumnRoles, MissingField, table_data
 
 LABELS = ("label", "labels", "y", "character", "fine_label", "target")
 SAMPLES = ("image", "img", "x", "pixels", "text")
@@ -49,6 +51,8 @@ class Roles(NamedTuple):
     features: tuple[str, ...]
     names: tuple[str, ...] = ()
     """Of the labels, where the file says so (Hugging Face's ClassLabel)."""
+    pictures: bool = False
+    """Whether the samples are files of pictures."""
 
 
 @DATA("parquet")
@@ -77,6 +81,9 @@ class Parquet:
     test_path: Annotated[DataPath | None, Field(description="file with the test rows; null = test_fraction")] = None
     test_fraction: Annotated[float, Field(gt=0, lt=1, description="share of each client's rows for the test")] = 0.2
     drop: Annotated[tuple[str, ...], Field(description="columns to leave out")] = ()
+    channels: Layout = field(default=None, metadata=SINCE_LATER)
+    categories: Categories = field(default=(), metadata=SINCE_LATER)
+    missing: MissingField = field(default=None, metadata=SINCE_LATER)
 
     example = {"path": "export.parquet"}
 
@@ -93,7 +100,7 @@ class Parquet:
         roles = [self._roles(path) for path in paths]
         if roles[0].sample is None:
             return self._table(paths, roles[0], streams)
-        keys = [f"parquet v1 {each} {self.tokens}" for each in roles]
+        keys = [f"parquet v2 {each} {self.tokens} {self.categories}" for each in roles]
         parts = [
             load_cached(key, [path], partial(read_samples, path, each))
             for key, path, each in zip(keys, paths, roles, strict=True)
@@ -102,28 +109,29 @@ class Parquet:
             (whole,) = parts
             cuts = cut_by_client(whole.get(CLIENT), len(whole["y"]), self.test_fraction, streams("split"))
             parts = [whole | {name: whole[name][cut] for name in ("x", "y", CLIENT) if name in whole} for cut in cuts]
-        return assemble(parts[0], parts[1], self.tokens, roles[0].client, (paths[0], paths[-1]))
+        channels = self.channels
+        if roles[0].pictures:
+            if channels:
+                raise broken(paths[0], f"column '{roles[0].sample}' holds pictures; leave channels: {channels} out")
+            channels = "last" if parts[0]["x"].ndim == 4 else None
+        return assemble(parts[0], parts[1], self.tokens, roles[0].client, (paths[0], paths[-1]), channels)
 
     def _table(self, paths: list[Path], roles: Roles, streams: Streams) -> Dataset:
         """Features of all columns but those of label and client."""
+        if self.channels or self.tokens:
+            key = "channels" if self.channels else "tokens"
+            raise broken(paths[0], f"a table of columns has no samples of one column; leave {key} out")
+        plan = ColumnRoles(roles.label, roles.client, (), self.categories, self.missing)
         frames = [read_frame(path, roles) for path in paths]
-        owners = [frame.pop(CLIENT).to_numpy() if roles.client else None for frame in frames]
-        if len(frames) == 1:
-            cuts = cut_by_client(owners[0], len(frames[0]), self.test_fraction, streams("split"))
-            frames = [frames[0].iloc[cut] for cut in cuts]
-            owners = [owners[0][cut] if owners[0] is not None else None for cut in cuts]
-        data = encode(frames[0], frames[1], roles.label, (paths[0], paths[-1]))
-        return with_clients(data, owners[0], owners[1], roles.client)
+
+        def cut(ids: NDArray[np.generic] | None, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+            return cut_by_client(ids, rows, self.test_fraction, streams("split"))
+
+        return table_data(frames, paths, plan, cut)
 
     def _paths(self, setting: ScenarioView) -> list[Path]:
         """The file, and that of the test rows where there is one."""
-        paths = []
-        for name, key in ((self.path, "path"), (self.test_path, "test_path")):
-            if name is not None:
-                paths.append(Path(setting.file(name)))
-                if not paths[-1].is_file():
-                    raise MissingError(f"learning.data.{key}: {paths[-1]} not found")
-        return paths
+        return named_files(setting, self.path, self.test_path)
 
     def _roles(self, path: Path) -> Roles:
         return roles_of(path, self.label, self.sample, self.client, self.drop)
@@ -150,7 +158,8 @@ def roles_of(path: Path, label: str | None, sample: str | None, client: str | No
     sample = sample or _sample(path, {name: types[name] for name in features})
     if sample is not None and not _holds_samples(types[sample]):
         raise broken(path, f"column '{sample}' holds {types[sample]}; samples are pictures, lists of numbers or texts")
-    return Roles(label, sample, client, features, _class_names(schema, label))
+    pictures = sample is not None and is_binary(types[sample])
+    return Roles(label, sample, client, features, _class_names(schema, label), pictures)
 
 
 def read_samples(path: Path, roles: Roles) -> Arrays:
@@ -177,17 +186,13 @@ def read_samples(path: Path, roles: Roles) -> Arrays:
 
 
 def read_frame(path: Path, roles: Roles) -> Any:
-    """The features and the label as a pandas data frame; the clients as its column ``client``, if known.
+    """The features, the label and, if known, the clients as a pandas data frame.
 
     Raises:
-        ScenarioError: clients are neither whole numbers nor texts, or the table is too large.
+        ScenarioError: it is no such file, or too large.
     """
-    table = _read(path, [*roles.features, roles.label])
-    frame = table.to_pandas()
-    if roles.client:
-        column = _read(path, [roles.client]).column(roles.client)
-        frame[CLIENT] = _values(column, f"{path}: column '{roles.client}'")
-    return frame.reset_index(drop=True)
+    columns = [*roles.features, roles.label, *([roles.client] if roles.client else [])]
+    return _read(path, columns).to_pandas().reset_index(drop=True)
 
 
 def _open(path: Path) -> Any:

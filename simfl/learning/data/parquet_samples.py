@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from simfl.core.types import Arrays
 from simfl.learning.data.base import Dataset
-from simfl.learning.data.image_arrays import broken, check_tokens, image_arrays, standardise
+from simfl.learning.data.image_arrays import (
+    broken,
+    channels_last,
+    check_channels,
+    check_tokens,
+    image_arrays,
+    standardise,
+)
 from simfl.learning.data.limits import check_values
 
 CLIENT = "client"
@@ -48,7 +55,8 @@ def first_null(column: Any) -> int:
 
 
 def read_sample_column(column: Any, what: str) -> NDArray[np.generic]:
-    """Pictures uint8 (n, height, width[, 3]), lists of numbers (n, ...) as they are, or texts of one length (n,).
+    """Pictures (n, height, width[, 3]) of 8 bits, or grey ones of 16 or 32; lists of numbers (n, ...) as they are; or
+    texts of one length (n,).
 
     Raises:
         ScenarioError: a sample is missing, damaged, of another shape than the first, or there are too many numbers.
@@ -68,28 +76,34 @@ def read_sample_column(column: Any, what: str) -> NDArray[np.generic]:
     return _texts(column.to_pylist(), what)
 
 
-def _pictures(column: Any, what: str) -> NDArray[np.uint8]:
-    """Decoded PNG or JPEG files; grey where the first one is."""
+def _pictures(column: Any, what: str) -> NDArray[np.generic]:
+    """Decoded PNG, JPEG or TIFF files; grey where the first one is, and of as many bits."""
     if column.null_count:
         raise broken(what, f"row {first_null(column)} has no bytes (a path alone is no picture)")
     files = column.to_pylist()
     first = _picture(files[0], "", what, 1)
-    mode = "L" if first.ndim == 2 else "RGB"
-    check_values(len(files) * first.size, len(files) * first.size, what)
-    pictures = np.empty((len(files), *first.shape), dtype=np.uint8)
+    mode = "" if first.dtype != np.uint8 else "L" if first.ndim == 2 else "RGB"
+    check_values(len(files) * first.size, len(files) * first.nbytes, what)
+    pictures = np.empty((len(files), *first.shape), dtype=first.dtype)
     for row, file in enumerate(files, start=1):
         picture = _picture(file, mode, what, row)
-        if picture.shape != first.shape:
+        if picture.shape[:2] != first.shape[:2]:
             raise broken(what, f"row {row}: a picture of {picture.shape[:2]} pixels, the first has {first.shape[:2]}")
+        if picture.dtype != first.dtype or picture.ndim != first.ndim:
+            raise broken(what, f"row {row}: a picture of {picture.dtype} values, the first has {first.dtype}")
         pictures[row - 1] = picture
     return pictures
 
 
-def _picture(file: bytes, mode: str, what: str, row: int) -> NDArray[np.uint8]:
+def _picture(file: bytes, mode: str, what: str, row: int) -> NDArray[np.generic]:
+    """A picture's values: of 8 bits in a mode of Pillow's, but grey ones of 16 or 32 bits as they are."""
     from PIL import Image
 
     try:
         with Image.open(io.BytesIO(file)) as image:
+            if image.mode in ("I", "F") or image.mode.startswith("I;16"):
+                deep = np.asarray(image)
+                return deep.astype(deep.dtype.newbyteorder("="))
             mode = mode or ("L" if image.mode in ("1", "L", "LA") else "RGB")
             return np.asarray(image.convert(mode), dtype=np.uint8)
     except (OSError, ValueError, SyntaxError, EOFError, Image.DecompressionBombError) as error:
@@ -127,12 +141,22 @@ def _texts(texts: Sequence[str], what: str) -> NDArray[np.str_]:
     return np.array(texts, dtype=f"U{length}")
 
 
-def assemble(train: Arrays, test: Arrays, tokens: bool, client: str | None, files: tuple[Path, Path]) -> Dataset:
+def assemble(
+    train: Arrays,
+    test: Arrays,
+    tokens: bool,
+    client: str | None,
+    files: tuple[Path, Path],
+    channels: str | None = None,
+) -> Dataset:
     """The data set of both parts, see :func:`simfl.learning.data.parquet.read_samples`, scaled by the first.
+
+    ``channels`` says where images have theirs, if somebody says so.
 
     Raises:
         ScenarioError: the parts do not fit together.
     """
+    check_channels(train["x"], channels, files[0])
     parts, labels = (train, test), train["labels"]
     y_train, y_test = (_codes(part["y"], labels, file) for part, file in zip(parts, files, strict=True))
     x_train, x_test = (part["x"] for part in parts)
@@ -148,6 +172,7 @@ def assemble(train: Arrays, test: Arrays, tokens: bool, client: str | None, file
         check_tokens((x_train, x_test), len(labels), files[0])
         x_train, x_test = (x.astype(np.int64) for x in (x_train, x_test))
     elif x_train.ndim > 2:
+        x_train, x_test = (channels_last(x, channels, file) for x, file in zip((x_train, x_test), files, strict=True))
         scaled = image_arrays(x_train, y_train, x_test, y_test, len(labels), files[0])
         x_train, x_test = scaled["x_train"], scaled["x_test"]
     else:
@@ -157,9 +182,14 @@ def assemble(train: Arrays, test: Arrays, tokens: bool, client: str | None, file
 
 
 def with_clients(
-    data: Dataset, owners: NDArray[np.generic] | None, test_owners: NDArray[np.generic] | None, name: str | None
+    data: Dataset,
+    owners: NDArray[np.generic] | None,
+    test_owners: NDArray[np.generic] | None,
+    name: str | None,
+    notes: Sequence[str] = (),
 ) -> Dataset:
-    """The data with the clients of both parts as the columns ``client`` and ``name``."""
+    """The data with the clients of both parts as the columns ``client`` and ``name``, and with notes."""
+    data = replace(data, notes=(*data.notes, *notes))
     if owners is None or test_owners is None or name is None:
         return data
     columns, test = ({name: ids, CLIENT: ids} for ids in (owners, test_owners))

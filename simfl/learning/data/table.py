@@ -14,7 +14,7 @@ MAX_CHARACTERS = 1000
 """Of a text: all texts of a column take as much room as the longest."""
 
 
-def encode(train: Any, test: Any, label: str, files: tuple[object, object]) -> Dataset:
+def encode(train: Any, test: Any, label: str, files: tuple[object, object], mean: bool = False) -> Dataset:
     """A data set from two pandas data frames with the same columns.
 
     A text column becomes one column of 0 and 1 for each value that the training part has (a missing value is a value
@@ -26,6 +26,7 @@ def encode(train: Any, test: Any, label: str, files: tuple[object, object]) -> D
         test: test rows.
         label: the column to predict.
         files: the files of both parts, for messages. Cut from one file, a rare label may be in the test part only.
+        mean: missing numbers have the mean of the training part.
 
     Raises:
         ScenarioError: no such label column, a missing or infinite number, a test label that the training part (another
@@ -37,8 +38,15 @@ def encode(train: Any, test: Any, label: str, files: tuple[object, object]) -> D
     columns = [column for column in train.columns if column != label]
     if not columns:
         raise broken(files[0], "has no column besides the label")
+    for column in columns:
+        if _is_number(train[column]) != _is_number(test[column]) and not any(
+            p[column].isna().all() for p in (train, test)
+        ):
+            kinds = " and ".join("numbers" if _is_number(part[column]) else "texts" for part in (train, test))
+            why = f"column '{column}' holds {kinds} in the training and the test part"
+            raise broken(files[1], f"{why}; write categories: [{column}] if all are names")
     texts = {c: _texts(c, train, test, files) for c in columns if not (_is_number(train[c]) and _is_number(test[c]))}
-    x_train, x_test = _features(train, test, columns, texts, files)
+    x_train, x_test = _features(train, test, columns, texts, files, mean)
     groups, test_groups = ({str(column): text[part] for column, text in texts.items()} for part in (0, 1))
     return Dataset(x_train, y_train, x_test, y_test, names, groups, test_groups)
 
@@ -65,7 +73,12 @@ def _labels(
 
 
 def _features(
-    train: Any, test: Any, columns: Sequence[Any], texts: dict[Any, list[np.ndarray]], files: tuple[object, object]
+    train: Any,
+    test: Any,
+    columns: Sequence[Any],
+    texts: dict[Any, list[np.ndarray]],
+    files: tuple[object, object],
+    mean: bool,
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The features of both parts: those columns whose ``texts`` are given one-hot, the others scaled."""
     known_texts = {column: np.unique(text[0]) for column, text in texts.items()}
@@ -85,8 +98,9 @@ def _features(
                 x[known, start + code[known]] = 1
             start += len(known_texts[column])
         else:
-            pair = standardise(_numbers(train[column], files[0]), _numbers(test[column], files[1]))
-            x_train[:, [start]], x_test[:, [start]] = pair
+            filler = float(train[column].mean()) if mean else None
+            pair = (_numbers(part[column], file, filler) for part, file in zip((train, test), files, strict=True))
+            x_train[:, [start]], x_test[:, [start]] = standardise(*pair)
             start += 1
     return x_train, x_test
 
@@ -102,11 +116,12 @@ def _is_number(column: Any) -> bool:
     return column.dtype.kind in "iufb"
 
 
-def _numbers(column: Any, file: object) -> np.ndarray:
-    values = column.to_numpy(dtype=np.float64)
+def _numbers(column: Any, file: object, filler: float | None) -> np.ndarray:
+    values = (column if filler is None else column.fillna(filler)).to_numpy(dtype=np.float64)
     if not np.isfinite(values).all():
         wrong = column.isna() | np.isinf(values)
-        raise broken(file, f"column '{column.name}', row {_first(wrong)}: no finite number")
+        keys = "; write missing: {rows: drop} or {rows: mean}" if column.isna().any() and filler is None else ""
+        raise broken(file, f"column '{column.name}', row {_first(wrong)}: no finite number{keys}")
     return values[:, None]
 
 

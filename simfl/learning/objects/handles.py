@@ -32,17 +32,26 @@ from simfl.learning.objects.networks import read_model
 from simfl.learning.objects.samples import read_samples
 
 IndexLists = tuple[NDArray[np.int64], ...]
-NEEDED = "a list of arrays of positions, one a client, or a function (labels, clients, rng) that gives one, is needed"
+NEEDED = (
+    "a list of arrays of positions, one a client, a mapping of clients to them, or a function (labels, clients, rng) "
+    "that gives one, is needed"
+)
 
 
 def read_partition(value: Any) -> IndexLists | Callable[..., object]:
     """The parts as int64 arrays, copied; a function as it is.
+
+    Clients of a mapping stand by their numbers where these are 0, 1, 2, ..., else in its order.
 
     Raises:
         ValueError: it is neither.
     """
     if callable(value):
         return value
+    if isinstance(value, Mapping):
+        texts = {str(client): part for client, part in value.items()}
+        numbers = [str(number) for number in range(len(value))]
+        value = [texts[number] for number in numbers] if set(numbers) == set(texts) else list(value.values())
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
         raise ValueError(f"{NEEDED} (got {type(value).__name__})")
     return tuple(_positions(part, client) for client, part in enumerate(value))

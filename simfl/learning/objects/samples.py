@@ -1,8 +1,9 @@
 """A user's data set, in any of the usual forms, as arrays.
 
 A part of a data set is a pair ``(X, y)`` of arrays or tensors (or ``(X, y, client)``), a bunch of scikit-learn, a torch
-or torchvision data set, or one of Hugging Face. A whole one is a part, of which some samples are then taken for the
-test, or a pair ``(train, test)`` of parts or a mapping with the keys ``train`` and ``test``.
+or torchvision data set, or one of Hugging Face; or a list of those, one a client, or a mapping of clients to them. A
+whole one is a part, of which some samples are then taken for the test, or a tuple ``(train, test)`` of parts or a
+mapping with the keys ``train`` and ``test``. A list is never a training and a test part, not even one of two.
 """
 
 import inspect
@@ -15,16 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.learning.data.image_arrays import check_labels
+from simfl.learning.data.image_arrays import CHANNELS, REGRESSION, check_labels
 from simfl.learning.data.limits import MAX_CLASSES, check_values
 from simfl.learning.objects.global_seeds import seed_generators
 
-CHANNELS = (1, 3, 4)
-"""By which an image's axis of channels is told from height and width."""
-
 NEEDED = (
-    "a pair (X, y) of arrays or tensors, a torch, torchvision or Hugging Face data set, or two of them as (train, test)"
-    " is needed"
+    "a pair (X, y) of arrays or tensors, a torch, torchvision or Hugging Face data set, two of them as (train, test)"
+    " or a list of them, one a client, is needed"
 )
 
 
@@ -37,12 +35,16 @@ class Part:
         y: labels, shape (n,), whole numbers or texts.
         names: of the classes, where they are known.
         columns: further values of each sample, shape (n,) each.
+        unclear: images may have their channels first or last, and are as they were given.
+        of_clients: it was put together from parts, one a client.
     """
 
     x: NDArray[np.number]
     y: NDArray[np.generic]
     names: tuple[str, ...] | None = None
     columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    unclear: bool = False
+    of_clients: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,21 @@ class GivenData:
     columns: Mapping[str, NDArray[np.generic]]
 
 
+@dataclass(frozen=True)
+class DetailedData(GivenData):
+    """Such a data set about which there is more to say: a class of its own, so that fingerprints of others stay.
+
+    Attributes:
+        test_columns: the same of the test part.
+        by_client: each client keeps its share of samples for the test.
+        unclear: its images may have their channels first or last.
+    """
+
+    test_columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
+    by_client: bool = False
+    unclear: bool = False
+
+
 def read_samples(source: Any) -> GivenData:
     """A data set, or what a function without arguments returns, as arrays. Nothing is scaled.
 
@@ -81,7 +98,11 @@ def read_samples(source: Any) -> GivenData:
         shapes = " and ".join(str(list(part.x.shape[1:])) for part in parts)
         raise ValueError(f"training and test samples have different shapes, {shapes}")
     others = (parts[1].x, labels[1]) if len(parts) == 2 else None
-    return GivenData(parts[0].x, labels[0], others, names, parts[0].columns)
+    unclear, clients = any(part.unclear for part in parts), parts[0].of_clients
+    plain = parts[0].x, labels[0], others, names, parts[0].columns
+    if not unclear and not clients:
+        return GivenData(*plain)
+    return DetailedData(*plain, parts[-1].columns if clients and len(parts) == 2 else {}, clients, unclear)
 
 
 def _call(function: Callable[[], object]) -> object:
@@ -104,13 +125,53 @@ def _halves(source: Any) -> tuple[Any, Any]:
         ValueError: there is no training part.
     """
     if isinstance(source, Mapping) and not {"data", "target"} <= source.keys():
-        if "train" not in source:
+        if "train" in source:
+            return source["train"], source.get("test")
+        if {"test", "val", "valid", "validation"} & source.keys() or _of_clients(source) is None:
             known = ", ".join(map(str, source)) or "none"
-            raise ValueError(f"a mapping needs a key 'train', and 'test' if there are test data (it has {known})")
-        return source["train"], source.get("test")
-    if isinstance(source, (tuple, list)) and len(source) == 2 and not _is_pair(source):
+            needed = "'train', and 'test' if there are test data, or a data set a client"
+            raise ValueError(f"a mapping needs a key {needed} (it has {known})")
+        return source, None
+    if isinstance(source, tuple) and len(source) == 2 and not _is_pair(source):
         return source[0], source[1]
     return source, None
+
+
+def _of_clients(source: Any) -> dict[Any, Any] | None:
+    """The data set of each client, where there is a list or mapping of them."""
+    if isinstance(source, Mapping):
+        sets = dict(source) if not {"data", "target"} <= source.keys() else {}
+    else:
+        listed = isinstance(source, (list, tuple)) and not _is_pair(source)
+        sets = dict(enumerate(source)) if listed else {}
+    plain = (str, bytes, int, float, type(None))
+    return None if not sets or any(_is_array(each) or isinstance(each, plain) for each in sets.values()) else sets
+
+
+def _join(sets: Mapping[Any, Any]) -> Part:
+    """One part of all clients' data sets, which stand in its column ``client`` by their numbers or names.
+
+    Raises:
+        ValueError: they do not fit together.
+    """
+    parts = {}
+    for client, source in sets.items():
+        try:
+            parts[client] = _part(source)
+        except ValueError as error:
+            raise ValueError(f"data set of client {client}: {error}") from None
+    (first, one), *others = parts.items()
+    for client, part in others:
+        if part.x.shape[1:] != one.x.shape[1:] or part.y.dtype.kind != one.y.dtype.kind or part.names != one.names:
+            kinds = (f"{p.y.dtype} labels, samples of shape {list(p.x.shape[1:])}" for p in (one, part))
+            raise ValueError(f"data sets of clients {first} and {client} do not fit: {'; '.join(kinds)}")
+    if any("client" in part.columns for part in parts.values()):
+        raise ValueError("data sets of clients name clients themselves; leave one of the two out")
+    numbered = all(isinstance(client, (int, np.integer)) for client in parts)
+    ids = np.array(list(parts) if numbered else list(map(str, parts)))
+    columns = {"client": np.repeat(ids, [len(part.y) for part in parts.values()])}
+    x, y = (np.concatenate(arrays) for arrays in zip(*((part.x, part.y) for part in parts.values()), strict=True))
+    return Part(x, y, one.names, columns, any(part.unclear for part in parts.values()), True)
 
 
 def _is_pair(source: Any) -> bool:
@@ -124,7 +185,8 @@ def _is_array(value: object) -> bool:
     kinds += [torch.Tensor] if torch is not None else []
     kinds += [pandas.DataFrame, pandas.Series] if pandas is not None else []
     if isinstance(value, list):  # of numbers or texts, or of rows of them; a list of data sets is none
-        return bool(value) and not isinstance(value[0], tuple) and all(
+        alike = len({len(np.shape(_array(each))) if _is_array(each) else 0 for each in value[:2]}) == 1
+        return bool(value) and alike and not isinstance(value[0], tuple) and all(
             isinstance(each, (int, float, str, np.generic)) or _is_array(each) for each in value[:1]
         )  # fmt: skip
     return isinstance(value, tuple(kinds))
@@ -137,12 +199,14 @@ def _part(source: Any) -> Part:
     """
     if _is_pair(source):
         return _pair(*source)
+    if isinstance(source, (list, tuple, dict)) and (sets := _of_clients(source)) is not None:
+        return _join(sets)
     if isinstance(source, Mapping) and {"data", "target"} <= source.keys():
         names = source.get("target_names")
         return _pair(source["data"], source["target"], names=None if names is None else tuple(map(str, names)))
     if any(cls.__module__ == "datasets.arrow_dataset" and cls.__name__ == "Dataset" for cls in type(source).__mro__):
         x, y, label_names, columns = _columns_of(source)
-        return Part(_samples(x), _array(y), label_names, columns)
+        return Part(_samples(x), _array(y), label_names, columns, _unclear(x))
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.utils.data.DataLoader):
         raise ValueError("a DataLoader was given; hand in its data set (loader.dataset)")
@@ -192,12 +256,12 @@ def _pair(x: object, y: object, client: object = None, names: tuple[str, ...] | 
     Raises:
         ValueError: samples and labels do not fit together.
     """
-    samples, labels = _samples(_array(x)), _array(y)
+    samples, labels = _samples(original := _array(x)), _array(y)
     columns = {} if client is None else {"client": _array(client)}
     for what, each in (("labels", labels), *columns.items()):
         if each.shape != (len(samples),):
             raise ValueError(f"{len(samples)} samples, but {what} of shape {list(each.shape)}")
-    return Part(samples, labels, names, columns)
+    return Part(samples, labels, names, columns, _unclear(original))
 
 
 def _array(value: Any) -> NDArray[Any]:
@@ -227,6 +291,11 @@ def _samples(x: NDArray[Any]) -> NDArray[np.number]:
     return x
 
 
+def _unclear(x: NDArray[Any]) -> bool:
+    """Whether samples as they were given are images that may have their channels first or last."""
+    return x.ndim == 4 and (x.shape[1] in CHANNELS) == (x.shape[3] in CHANNELS)
+
+
 def _classes(parts: list[Part]) -> tuple[list[NDArray[np.int64]], tuple[str, ...]]:
     """The labels of each part as numbers of classes, and the classes' names.
 
@@ -239,7 +308,8 @@ def _classes(parts: list[Part]) -> tuple[list[NDArray[np.int64]], tuple[str, ...
         names = tuple(np.unique(both).tolist())
         return [np.searchsorted(np.asarray(names), part.y.astype(str)).astype(np.int64) for part in parts], names
     if both.dtype.kind not in "iu":
-        raise ValueError(f"labels are {both.dtype}, not whole numbers or texts")
+        more = f"; {REGRESSION}" if both.dtype.kind == "f" else ""
+        raise ValueError(f"labels are {both.dtype}, not whole numbers or texts{more}")
     if both.min() < 0:
         raise ValueError(f"labels reach from {both.min()}; whole numbers from 0 are needed")
     count = max(int(both.max()) + 1, len(names or ()))

@@ -21,7 +21,7 @@ class Natural:
     largest value, and of equally large ones the one that is sorted first.
     """
 
-    column: Annotated[str, Field(min_length=1, description="column to split by; npz and parquet call it client")] = (
+    column: Annotated[str, Field(min_length=1, description="column to split by; client = whom the data name")] = (
         "client"
     )
     subset: Annotated[bool, Field(description="fewer clients than values: one value each, the others unused")] = False
@@ -38,7 +38,8 @@ class Natural:
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         if self.column not in data.columns:
             known = ", ".join(data.columns) or "none"
-            raise ScenarioError("column", f"no column '{self.column}' to split by; there are: {known}")
+            hint = "" if data.columns else "; in csv and parquet learning.data.client names the column of the clients"
+            raise ScenarioError("column", f"no column '{self.column}' to split by; there are: {known}{hint}")
         values, code = np.unique(data.columns[self.column], return_inverse=True)
         if clients > len(values):
             raise ScenarioError(

@@ -20,8 +20,9 @@ from simfl.learning.partitions.base import PARTITIONS, Split, SplittingPartition
 class PythonPartition(PythonObject):
     """Your own partition, handed in from Python or named as module:attribute.
 
-    A list with an array of positions of training samples for each client, or a function (labels, clients, rng) that
-    returns one; rng is a numpy generator that depends on the scenario's seed only.
+    A list with an array of positions of training samples for each client, a mapping of clients to such arrays (FedLab's
+    data_indices), or a function (labels, clients, rng) that returns one; rng is a numpy generator that depends on the
+    scenario's seed only.
     """
 
     key = "learning.partition"
