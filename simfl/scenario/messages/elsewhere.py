@@ -61,7 +61,7 @@ WORDS = {
     "learning.data=cifar10": "cifar",
     "learning.data=cifar100": "cifar",
     "learning.data=parquet:path=FILE learning.partition=natural": "femnist celeba shakespeare sent140 reddit "
-    "stackoverflow leaf flair",
+    "stackoverflow flair",
     "learning.data=parquet:path=FILE": "emnist kmnist qmnist svhn cinic10 imagenet tinyimagenet stl10 imdb agnews sst2",
     "learning.model": "model_name model_type net architecture backbone",
     "learning.model=logistic": "lr mclr linear logistic_regression logreg",
