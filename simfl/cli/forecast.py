@@ -96,6 +96,7 @@ def command(
 
 def _simulate(past: "Past", against: tuple[str, ...], settings: dict[str, Any], output: Path | None) -> "Forecast":
     """Simulates all futures, with a bar that says how much time is left."""
+    from simfl.core.storage.disk import make_folder
     from simfl.forecasting.forecast_result import forecast
 
     folder = None
@@ -105,7 +106,7 @@ def _simulate(past: "Past", against: tuple[str, ...], settings: dict[str, Any], 
         if (output / "summary.json").exists():
             raise SimflError(f"{output}: holds results of a run; name another folder")
         folder = output / "parts"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, output)
     futures = settings["futures"]
     length = futures * (1 + len(against))
 

@@ -1,22 +1,29 @@
 """A process that simulates parts of a forecast, ``python -m simfl.forecasting.part_process``; its input says which."""
 
+import errno
 import json
 import pickle
 import sys
 from base64 import b64decode
 from pathlib import Path
 
+from simfl.core.errors import ExhaustedError, SimflError
 from simfl.forecasting.parts import PartStore, PartTask, simulate_part
 
 
 def main() -> None:
-    """Simulates the tasks one by one, and prints each that is ready."""
-    folder, key, tasks = json.loads(sys.stdin.readline())
-    place = PartStore(Path(folder), key)
-    plan = pickle.loads(b64decode(sys.stdin.readline()))  # noqa: S301  (from the process that has started this one)
-    for task in (PartTask(*numbers) for numbers in tasks):
-        place.store(task, simulate_part(plan, task))
-        print(*task, flush=True)
+    """Simulates the tasks one by one, and prints each that is ready; a failure is a line and an exit code."""
+    try:
+        folder, key, tasks = json.loads(sys.stdin.readline())
+        place = PartStore(Path(folder), key)
+        plan = pickle.loads(b64decode(sys.stdin.readline()))  # noqa: S301  (from the process that has started this one)
+        for task in (PartTask(*numbers) for numbers in tasks):
+            place.store(task, simulate_part(plan, task))
+            print(*task, flush=True)
+    except (SimflError, OSError, MemoryError) as error:
+        full = isinstance(error, MemoryError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.ENOMEM)
+        print(error or "out of memory", file=sys.stderr)
+        sys.exit(ExhaustedError.exit_code if full else SimflError.exit_code)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from simfl.core.errors import ScenarioError, SimflError, amount
-from simfl.core.storage.disk import naming, open_own, write_atomically
+from simfl.core.storage.disk import naming, open_own, read_regular, write_atomically
 from simfl.core.types import JobRequest
 from simfl.remote.wall_clock import ClockSource, WallClock
 from simfl.results.file_names import JOB_TIMES
@@ -89,7 +89,7 @@ class JobTimes:
 
     def _append(self, line: bytes) -> None:
         if not self._open:  # of a run that goes on; a line that a kill has torn is left behind
-            before = self.path.read_bytes() if self.path.is_file() else b""
+            before = read_regular(self.path) if self.path.is_file() else b""
             write_atomically(self.path, before[: before.rfind(b"\n") + 1] or HEADER)
             self._open = True
         with naming(self.path), open_own(self.path, "ab") as file:

@@ -82,7 +82,8 @@ def test_a_planted_cache_does_not_run(place, whose, unchecked):
         source = folder / helper / ("__init__.py" if whose == "package" else "nets.py")
         (folder / "world.yaml").write_text(WORLD.replace("MODULE", f"{helper}.nets"))
     planted_pyc(source, mark, unchecked)
-    plain = subprocess.run([sys.executable, "-c", f"import {helper if whose != 'module' else name}{'.nets' if 'package' in whose else ''}"], cwd=folder, check=False)  # fmt: skip
+    whole = {"module": name, "helper": helper, "package": f"{helper}.nets", "module in a package": f"{helper}.nets"}
+    plain = subprocess.run([sys.executable, "-c", f"import {whole[whose]}"], cwd=folder, check=False)
     assert plain.returncode == 0 and mark.exists()  # Python itself believes it
     mark.unlink()
     assert scenario(folder).learning.model.fingerprint and not mark.exists()

@@ -90,7 +90,7 @@ def module_file(name: str, folder: Path) -> Path | None:
 
 
 def module_sources(name: str, folder: Path) -> Sources:
-    """The module of ``module:attribute`` and its helpers by their names, as they are now; nothing where it is not there.
+    """The module of ``module:attribute`` and its helpers by their names, as they are now; nothing without one.
 
     Raises:
         ValueError: a file cannot be read, is longer than 1 MiB, or is no Python source; one line.
@@ -191,15 +191,13 @@ def importable(sources: Sources) -> Iterator[None]:
     for source in sources.values():
         _refuse_other(source)
     finder = _Finder(sources)
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]  # it has what is used of a finder
+    sys.meta_path.insert(0, finder)
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)  # type: ignore[arg-type]
-        sys.meta_path[:] = [
-            each for each in sys.meta_path if not (isinstance(each, _Finder) and each.sources == sources)
-        ]
-        sys.meta_path.append(finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(finder)
+        if not any(isinstance(each, _Finder) and each.sources == sources for each in sys.meta_path):
+            sys.meta_path.append(finder)
 
 
 def _refuse_other(source: ModuleSource) -> None:
