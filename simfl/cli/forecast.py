@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from simfl.forecasting.past import Past
 
 
+TEXTS = ("policy", "client")
+"""Columns of the tables whose words are the log's."""
+
+
 @click.command("forecast")
 @click.argument("participation")
 @as_json
@@ -141,10 +145,12 @@ def _say_minutes(plan: "FuturePlan", policy: int, futures: int, processes: int) 
 def _write(of: "Forecast", folder: Path, title: str) -> None:
     from simfl.core.storage.disk import write_atomically
     from simfl.forecasting.forecast_page import page
+    from simfl.results.tables import without_formulas
 
     tables = {"clients": of.clients(), "rounds": of.rounds(), "differences": of.differences()}
     for name, table in tables.items():
-        write_atomically(folder / f"{name}.csv", table.to_csv(index=False, lineterminator="\n").encode())
+        safe = table.assign(**{key: table[key].map(without_formulas) for key in TEXTS if key in table})
+        write_atomically(folder / f"{name}.csv", safe.to_csv(index=False, lineterminator="\n").encode())
     write_atomically(folder / "forecast.html", page(of, title).encode())
     click.echo(f"Page: {folder / 'forecast.html'}", err=True)
 

@@ -100,7 +100,7 @@ def read_job_times(path: Path) -> tuple[list[JobTime], int]:
     """The rows of a log (or of the run's folder that holds it) whose clients reported durations, and how many did not.
 
     Columns may be in any order, and others may be there; ``requested_s``, ``handed_s``, ``received_s``, ``job`` and
-    ``version`` may be missing.
+    ``version`` may be missing, and so may both sizes, which are 0 then.
 
     Raises:
         SimflError: it cannot be read, or is no such log; the message names file, line and column.
@@ -112,8 +112,9 @@ def read_job_times(path: Path) -> tuple[list[JobTime], int]:
         rows = csv_rows(file, "")
     except ScenarioError as error:
         raise SimflError(f"{path}: {error.message}") from None
-    needed = ("client", "samples", "down_bytes", "up_bytes", "download_s", "work_s", "upload_s")
     header = rows[0][1] if rows else []
+    sizes = tuple(name for name in ("down_bytes", "up_bytes") if {"down_bytes", "up_bytes"} & {*header})
+    needed = ("client", "samples", *sizes, "download_s", "work_s", "upload_s")
     if missing := [name for name in needed if name not in header]:
         raise SimflError(f"{file}:1: is no log of jobs: it has no column {', '.join(missing)}")
     places = {name: header.index(name) for name in JobTime._fields if name in header}

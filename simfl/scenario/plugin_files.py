@@ -15,7 +15,7 @@ file in ``plugins`` in the cache folder; without a cache nothing is remembered.
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,7 +23,7 @@ from importlib.util import module_from_spec
 from pathlib import Path
 
 from simfl.core.errors import PLUGIN_FILE as PREFIX
-from simfl.core.registration.family_index import broken, undone
+from simfl.core.registration.family_index import broken, plugin_file_paths, undone
 from simfl.core.registration.packages import raised_at
 from simfl.core.registration.source_code import LARGEST_BYTES, spec_of
 from simfl.core.storage.disk import cache_root, open_regular
@@ -175,16 +175,9 @@ def load_all(document: Document, folder: Path, further: Iterable[Path], trust: T
 
 def _failure(error: BaseException, where: str, path: Path) -> str:
     said = raised_at(error, where).replace(where, str(path))
-    older = [file for file in _files() if Path(file) == Path(where)]
-    if older and "is registered already" in said:
+    if where in plugin_file_paths() and "is registered already" in said:
         said += "; the file has changed since it was loaded: start Python anew"
     return f"does not load: {said}"
-
-
-def _files() -> Iterator[str]:
-    for name, module in list(sys.modules.items()):
-        if name.startswith(PREFIX):
-            yield str(module.__file__)
 
 
 def executed_digests() -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""What lies in a results folder where a file should be: pipes, devices, sockets, folders, links; nobody waits for it."""
+"""What lies in a results folder where a file should be: a pipe, a device, a socket, a folder, a link."""
 
 import json
 import os
