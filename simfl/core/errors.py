@@ -85,10 +85,11 @@ NO_MEMORY = ("failed to map segment", "allocate memory", "not enough memory", "o
 def is_exhausted(error: BaseException | None) -> bool:
     """Whether there was not enough memory or disk for what was at work, or for a library that was to be loaded."""
     while error is not None:
+        said = error.strerror or error if isinstance(error, OSError) else error
         kinds = isinstance(error, RuntimeError | ImportError | OSError)
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in FULL):
             return True
-        if kinds and any(words in str(error).lower() for words in NO_MEMORY):
+        if kinds and any(words in str(said).lower() for words in NO_MEMORY):
             return True
         error = error.__cause__ or error.__context__
     return False

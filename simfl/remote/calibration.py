@@ -328,7 +328,7 @@ def calibrate_shared(
     for _ in range(MOST_STEPS):
         before, fits = lines, calibrate(_without(rows, waits, server)).clients
         lines = np.array([fit.columns[name].value for fit in fits for name in LINE[1:]])
-        if settled := len(before) > 0 and bool(np.abs(lines / before - 1).max() < CLOSE):
+        if settled := len(before) > 0 and bool(np.isclose(lines, before, CLOSE, 0).all()):
             break
         waits = np.array([each.waits_s for each in _messages(rows, fits, server)])
     fitted = calibrate(_without(rows, waits, server), confidence, silent)
