@@ -1,13 +1,12 @@
 """A process that simulates parts of a forecast, ``python -m simfl.forecasting.part_process``; its input says which."""
 
-import errno
 import json
 import pickle
 import sys
 from base64 import b64decode
 from pathlib import Path
 
-from simfl.core.errors import ExhaustedError, SimflError
+from simfl.core.errors import ExhaustedError, SimflError, is_exhausted
 from simfl.forecasting.parts import PartStore, PartTask, simulate_part
 
 
@@ -21,9 +20,8 @@ def main() -> None:
             place.store(task, simulate_part(plan, task))
             print(*task, flush=True)
     except (SimflError, OSError, MemoryError) as error:
-        full = isinstance(error, MemoryError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.ENOMEM)
-        print(error or "out of memory", file=sys.stderr)
-        sys.exit(ExhaustedError.exit_code if full else SimflError.exit_code)
+        print(str(error) or "out of memory", file=sys.stderr)
+        sys.exit((ExhaustedError if is_exhausted(error) else SimflError).exit_code)
 
 
 if __name__ == "__main__":

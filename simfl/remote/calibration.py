@@ -160,8 +160,7 @@ def _fit(client: int, rows: list[JobTime], confidence: float) -> ClientFit:
     down, up = (table["down_bytes"], table["download_s"]), (table["up_bytes"], table["upload_s"])
     no_bytes = not any(sizes.any() for sizes, _ in (down, up))
     one_size = not no_bytes and all(len(set(sizes.tolist())) == 1 for sizes, _ in (down, up))
-    fit_line = _no_bytes if no_bytes else _one_size if one_size else _line
-    line = fit_line(down, up, confidence)
+    line = (_no_bytes if no_bytes else _one_size if one_size else _line)(down, up, confidence)
     worked = (table["samples"] > 0) & (table["work_s"] > 0)
     samples, work_s = table["samples"][worked], table["work_s"][worked]
     if not len(samples):

@@ -159,7 +159,14 @@ def test_no_name_of_a_log_is_a_formula_in_a_table(tmp_path, name):
 
 
 def test_numbers_are_no_formulas():
-    assert [without_formulas(cell) for cell in (-5, "-5", "+1e3", "", "a=b", None)] == [-5, "-5", "+1e3", "", "a=b", None]
+    assert [without_formulas(cell) for cell in (-5, "-5", "+1e3", "", "a=b", None)] == [
+        -5,
+        "-5",
+        "+1e3",
+        "",
+        "a=b",
+        None,
+    ]
 
 
 # -- a figure of a plugin file, and errors in a terminal ---------------------------------------------------------

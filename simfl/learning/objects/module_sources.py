@@ -105,14 +105,14 @@ def module_sources(name: str, folder: Path) -> Sources:
     if file.suffix != ".py":
         raise ValueError(f"module '{module}' is compiled code ({file}); its source is needed")
     root = file.parents[module.count(".") + (file.name == "__init__.py")]
-    found: dict[str, ModuleSource] = {}
+    sources: dict[str, ModuleSource] = {}
     wanted = [*_with_packages(module)]
     while wanted:
         each = wanted.pop()
-        if each not in found and (path := _file(root, each)) is not None:
-            found[each] = ModuleSource(each, path.resolve(), _read(path, each))
-            wanted += _imports(found[each])
-    return found
+        if each not in sources and (path := _file(root, each)) is not None:
+            sources[each] = ModuleSource(each, path.resolve(), _read(path, each))
+            wanted += _imports(sources[each])
+    return sources
 
 
 def _is_installed(file: Path) -> bool:
