@@ -12,7 +12,7 @@ from pathlib import Path
 
 from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
-from simfl.core.storage.disk import file_lock
+from simfl.core.storage.disk import file_lock, open_regular
 from simfl.report.axes import varying, words
 from simfl.report.live.watched_folder import RoundsTail, scenario_of
 from simfl.report.study_reader import index_of
@@ -232,7 +232,7 @@ def lock_files(path: Path) -> Iterator[Path]:
 
 def _lock_is_taken(lock: Path) -> bool:
     try:
-        with open(lock, "rb") as file:
+        with open_regular(lock) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -4,9 +4,9 @@ Each command is a module of this package, imported when it is asked for; what is
 imported inside the command that needs it, so that help and checks start at once.
 """
 
-import errno
 import os
 import signal
+import sys
 import tempfile
 import threading
 import traceback
@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import click
 
-from simfl.core.errors import SimflError, nearest, printable
+from simfl.core.errors import SimflError, is_exhausted, nearest, printable
 from simfl.core.version import VERSION
 
 __all__ = ["main", "simfl"]
@@ -92,8 +92,9 @@ def key_meant(option: str) -> str | None:
     return dotted_key((*places[0], word)) if places else None
 
 
+UNLIKE_POSIX = "simfl runs on Linux and macOS, whose locks it uses; on Windows run it in WSL"
+
 INTERNAL, USAGE, EXHAUSTED = 1, 2, 6
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EMFILE}
 
 
 class Terminated(KeyboardInterrupt):
@@ -120,11 +121,15 @@ def failures(context: click.Context, debug: bool = False) -> Iterator[None]:
         _end(context, "terminated" if stopped else "interrupted", 143 if stopped else 130)
     except MemoryError:
         _end(context, "out of memory", EXHAUSTED)
+    except (ImportError, RuntimeError) as error:
+        if is_exhausted(error):
+            _end(context, "out of memory", EXHAUSTED)
+        _internal(context, error, debug)
     except OSError as error:
         if error.errno is None:
             _internal(context, error, debug)
         about = f"{error.filename}: " if error.filename else ""
-        _end(context, about + (error.strerror or str(error)), EXHAUSTED if error.errno in FULL else USAGE)
+        _end(context, about + (error.strerror or str(error)), EXHAUSTED if is_exhausted(error) else USAGE)
     except SystemExit as error:  # a plugin does not end the command
         from simfl.core.registration.family_index import plugin_failure
 
@@ -242,6 +247,10 @@ def simfl(context: click.Context, debug: bool) -> None:
 
 def main() -> None:
     """The console command."""
+    try:
+        import_module("fcntl")
+    except ImportError:
+        sys.exit(UNLIKE_POSIX)
     if "_SIMFL_COMPLETE" in os.environ:
         import_module("simfl.cli.completing")
     simfl(prog_name="simfl")

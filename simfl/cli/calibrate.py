@@ -36,7 +36,7 @@ def command(
     """Fit a device profile, with intervals, to each client of LOG: job_times.csv, or the folder of a served run.
 
     It says what the log could not tell apart: latency and bandwidth where every message has one size, speed and a fixed
-    time of each job where every job has one number of samples.
+    time of each job where every job has one number of samples. Of a log without bytes it fits times only.
     """
     from simfl.core.storage.disk import write_atomically
     from simfl.network.shared_edges import ServerLink
@@ -53,6 +53,9 @@ def command(
     rows, silent = read_job_times(log)
     if not rows:
         raise SimflError(f"{log}: no job has durations of download, work and upload")
+    for option, limit, name in (("down", down_bytes_per_s, "down_bytes"), ("up", up_bytes_per_s, "up_bytes")):
+        if limit is not None and not any(getattr(row, name) for row in rows):
+            raise SimflError(f"--server-{option}: {log} has no sizes in {name}, by which messages wait; leave it out")
     server = ServerLink(up_bytes_per_s=up_bytes_per_s, down_bytes_per_s=down_bytes_per_s)
     calibration = calibrate_shared(rows, server, confidence, silent)
     if out is not None:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from simfl.forecasting.past import Past
 
 
+TEXTS = ("policy", "client")
+"""Columns of the tables whose words are the log's."""
+
+
 @click.command("forecast")
 @click.argument("participation")
 @as_json
@@ -95,6 +99,7 @@ def command(
 
 def _simulate(past: "Past", against: tuple[str, ...], settings: dict[str, Any], output: Path | None) -> "Forecast":
     """Simulates all futures, with a bar that says how much time is left."""
+    from simfl.core.storage.disk import make_folder
     from simfl.forecasting.forecast_result import forecast
 
     folder = None
@@ -104,7 +109,7 @@ def _simulate(past: "Past", against: tuple[str, ...], settings: dict[str, Any], 
         if (output / "summary.json").exists():
             raise SimflError(f"{output}: holds results of a run; name another folder")
         folder = output / "parts"
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder, output)
     futures = settings["futures"]
     length = futures * (1 + len(against))
 
@@ -139,10 +144,12 @@ def _say_minutes(plan: "FuturePlan", policy: int, futures: int, processes: int) 
 def _write(of: "Forecast", folder: Path, title: str) -> None:
     from simfl.core.storage.disk import write_atomically
     from simfl.forecasting.forecast_page import page
+    from simfl.results.tables import without_formulas
 
     tables = {"clients": of.clients(), "rounds": of.rounds(), "differences": of.differences()}
     for name, table in tables.items():
-        write_atomically(folder / f"{name}.csv", table.to_csv(index=False, lineterminator="\n").encode())
+        safe = table.assign(**{key: table[key].map(without_formulas) for key in TEXTS if key in table})
+        write_atomically(folder / f"{name}.csv", safe.to_csv(index=False, lineterminator="\n").encode())
     write_atomically(folder / "forecast.html", page(of, title).encode())
     click.echo(f"Page: {folder / 'forecast.html'}", err=True)
 

@@ -1,5 +1,6 @@
 """What can go wrong in a user's hands; each becomes one line on stderr and an exit code."""
 
+import errno
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -75,6 +76,24 @@ class ExhaustedError(SimflError):
     """There was not enough memory or disk: a process was killed that had work to do (exit 6)."""
 
     exit_code = 6
+
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM, errno.EMFILE}
+NO_MEMORY = ("failed to map segment", "allocate memory", "not enough memory", "out of memory", "can't start new thread")
+"""What libraries say of it that raise other errors."""
+
+
+def is_exhausted(error: BaseException | None) -> bool:
+    """Whether there was not enough memory or disk for what was at work, or for a library that was to be loaded."""
+    while error is not None:
+        said = error.strerror or error if isinstance(error, OSError) else error
+        kinds = isinstance(error, RuntimeError | ImportError | OSError)
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in FULL):
+            return True
+        if kinds and any(words in str(said).lower() for words in NO_MEMORY):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 class CrashError(SimflError):

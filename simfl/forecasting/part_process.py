@@ -6,17 +6,22 @@ import sys
 from base64 import b64decode
 from pathlib import Path
 
+from simfl.core.errors import ExhaustedError, SimflError, is_exhausted
 from simfl.forecasting.parts import PartStore, PartTask, simulate_part
 
 
 def main() -> None:
-    """Simulates the tasks one by one, and prints each that is ready."""
-    folder, key, tasks = json.loads(sys.stdin.readline())
-    place = PartStore(Path(folder), key)
-    plan = pickle.loads(b64decode(sys.stdin.readline()))  # noqa: S301  (from the process that has started this one)
-    for task in (PartTask(*numbers) for numbers in tasks):
-        place.store(task, simulate_part(plan, task))
-        print(*task, flush=True)
+    """Simulates the tasks one by one, and prints each that is ready; a failure is a line and an exit code."""
+    try:
+        folder, key, tasks = json.loads(sys.stdin.readline())
+        place = PartStore(Path(folder), key)
+        plan = pickle.loads(b64decode(sys.stdin.readline()))  # noqa: S301  (from the process that has started this one)
+        for task in (PartTask(*numbers) for numbers in tasks):
+            place.store(task, simulate_part(plan, task))
+            print(*task, flush=True)
+    except (SimflError, OSError, MemoryError) as error:
+        print(str(error) or "out of memory", file=sys.stderr)
+        sys.exit((ExhaustedError if is_exhausted(error) else SimflError).exit_code)
 
 
 if __name__ == "__main__":

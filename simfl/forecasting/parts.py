@@ -2,32 +2,33 @@
 
 import json
 import pickle
-import zlib
 from base64 import b64encode
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
+from signal import SIGKILL
 from subprocess import PIPE, Popen
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
 from simfl.core.children import start_python
-from simfl.core.errors import SimflError
+from simfl.core.errors import ExhaustedError, IntegrityError, SimflError
 from simfl.core.processor import one_thread
 from simfl.core.storage.disk import write_atomically
 from simfl.core.version import RESULTS, VERSION
 from simfl.forecasting.futures import FuturePlan, Outcome, simulate
+from simfl.results.sealed_files import read_sealed_bytes, seal_bytes
 
 PART = 10
 """Futures that are simulated and stored together."""
 
-PARTS = 1
+PARTS = 2
 """Of the programs that make a part from a plan: to be raised where they would make another one."""
 
 
@@ -101,17 +102,28 @@ def _simulate(
                     assert key.data.stdout is not None
                     if line := key.data.stdout.readline():
                         task = PartTask(*map(int, line.split()))
-                        ready = place.load(task)
-                        assert ready is not None
+                        if (ready := place.load(task)) is None:
+                            raise IntegrityError(f"{place.folder}: a part has changed since it was written")
                         yield task, ready
                     else:
                         selector.unregister(key.fileobj)
-                        if key.data.wait():
-                            raise SimflError("a process that simulates futures has failed; its message stands above")
+                        _refuse_failure(key.data.wait())
     finally:
         for worker in workers:
             worker.kill()
             worker.wait()
+
+
+def _refuse_failure(code: int) -> None:
+    """
+    Raises:
+        SimflError: a process has ended with this exit code, not 0.
+        ExhaustedError: so that there was not enough memory or disk.
+    """
+    if code in (ExhaustedError.exit_code, -SIGKILL):
+        raise ExhaustedError("a process that simulates futures has failed: not enough memory or disk")
+    if code:
+        raise SimflError("a process that simulates futures has failed; its message stands above")
 
 
 def _start(place: "PartStore", packed: str, tasks: list[PartTask]) -> "Popen[str]":
@@ -119,8 +131,9 @@ def _start(place: "PartStore", packed: str, tasks: list[PartTask]) -> "Popen[str
     text = f"{json.dumps([str(place.folder), place.key, tasks])}\n{packed}\n"
     worker = start_python("simfl.forecasting.part_process", stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
     assert worker.stdin is not None
-    worker.stdin.write(text)
-    worker.stdin.close()
+    with suppress(BrokenPipeError):  # it has ended, which its exit code tells
+        with worker.stdin:
+            worker.stdin.write(text)
     return worker
 
 
@@ -170,15 +183,18 @@ class PartStore:
         """Writes a part."""
         data = BytesIO()
         np.savez_compressed(data, **part._asdict())
-        write_atomically(self._file(task), data.getvalue())
+        path = self._file(task)
+        write_atomically(path, seal_bytes(data.getvalue(), path.name))
 
     def load(self, task: PartTask) -> Outcome | None:
-        """A part that is there and whole."""
+        """A part that is there and what was written under its name."""
+        path = self._file(task)
         try:
-            with np.load(self._file(task), allow_pickle=False) as file:
-                return Outcome(**{name: file[name] for name in Outcome._fields})
-        except (OSError, EOFError, ValueError, KeyError, NotImplementedError, BadZipFile, zlib.error):
+            data = read_sealed_bytes(path, path.name)
+        except (FileNotFoundError, IntegrityError):
             return None
+        with np.load(BytesIO(data), allow_pickle=False) as file:
+            return Outcome(**{name: file[name] for name in Outcome._fields})
 
     def _file(self, task: PartTask) -> Path:
-        return self.folder / f"{self.key}-{task.policy}-{task.first}-{task.stop}.npz"
+        return self.folder / f"{self.key}-{task.policy}-{task.first}-{task.stop}.part"

@@ -65,6 +65,7 @@ class ClientFit:
         jobs: that it is fitted to.
         columns: each column of a file of profiles that was fitted.
         one_size: all messages of a direction have one size, so that latency is not told from bandwidth.
+        no_bytes: the log has no sizes, so that latency is a message's mean time and bandwidths are not known.
         one_count: all jobs have one number of samples, so that a fixed time of a job is not told from the speed.
         fixed_s: of each job, apart from its samples, as a line through work times says; None where one_count, or where
             fewer than three jobs leave no error.
@@ -76,6 +77,7 @@ class ClientFit:
     one_size: bool
     one_count: bool
     fixed_s: Estimate | None
+    no_bytes: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,9 @@ class Calibration:
     def unresolved(self) -> list[str]:
         """What the log could not tell apart, or does not show, in sentences."""
         said = []
+        if any(fit.no_bytes for fit in self.clients):
+            said.append("bandwidths: the log has no down_bytes and up_bytes; times only are fitted, and latency_s is a"
+                        " message's mean time, whatever its size")  # fmt: skip
         if some := [fit.client for fit in self.clients if fit.one_size]:
             said.append(f"latency and bandwidth of {_clients(some, len(self.clients))}: every message has one size; "
                         "latency_s is 0, and the bandwidths hold for messages of this size only")  # fmt: skip
@@ -153,15 +158,17 @@ def _fit(client: int, rows: list[JobTime], confidence: float) -> ClientFit:
     columns = zip(JobTime._fields, zip(*rows, strict=True), strict=True)
     table: dict[str, Floats] = {name: np.array(values, dtype=np.float64) for name, values in columns}
     down, up = (table["down_bytes"], table["download_s"]), (table["up_bytes"], table["upload_s"])
-    one_size = all(len(set(sizes.tolist())) == 1 for sizes, _ in (down, up))
-    line = _one_size(down, up, confidence) if one_size else _line(down, up, confidence)
+    no_bytes = not any(sizes.any() for sizes, _ in (down, up))
+    one_size = not no_bytes and all(len(set(sizes.tolist())) == 1 for sizes, _ in (down, up))
+    line = (_no_bytes if no_bytes else _one_size if one_size else _line)(down, up, confidence)
     worked = (table["samples"] > 0) & (table["work_s"] > 0)
     samples, work_s = table["samples"][worked], table["work_s"][worked]
     if not len(samples):
         raise SimflError(f"client {client}: no job has samples and a work time above 0")
     one_count = len(set(samples.tolist())) < 2
     fixed = None if one_count or len(samples) < 3 else _intercept(samples, work_s, confidence)
-    return ClientFit(client, len(rows), _speed(samples, work_s, confidence) | line, one_size, one_count, fixed)
+    columns_of = _speed(samples, work_s, confidence) | line
+    return ClientFit(client, len(rows), columns_of, one_size, one_count, fixed, no_bytes)
 
 
 def _speed(samples: Floats, work_s: Floats, confidence: float) -> dict[str, Estimate]:
@@ -178,6 +185,14 @@ def _speed(samples: Floats, work_s: Floats, confidence: float) -> dict[str, Esti
         "samples_per_s": Estimate(exp(mean), exp(mean - half), exp(mean + half)),
         "work_sigma": Estimate(deviation, low, high),
     }
+
+
+def _no_bytes(down: tuple[Floats, Floats], up: tuple[Floats, Floats], confidence: float) -> dict[str, Estimate]:
+    """The mean time of a message as its latency; bandwidths that are not known limit nothing."""
+    seconds = np.concatenate([down[1], up[1]])
+    value, half = _least_squares(np.ones((len(seconds), 1)), seconds, confidence)
+    latency = Estimate(float(value[0]), max(0.0, float(value[0] - half[0])), float(value[0] + half[0]))
+    return {"latency_s": latency, **dict.fromkeys(LINE[1:], Estimate(inf, 0.0, inf))}
 
 
 def _one_size(down: tuple[Floats, Floats], up: tuple[Floats, Floats], confidence: float) -> dict[str, Estimate]:
@@ -278,7 +293,7 @@ def _cells(fit: ClientFit) -> list[str]:
     for name in FITTED:
         scale = 1e-3 if name.endswith("bytes_per_s") else 1.0
         each: Estimate = fit.columns[name]
-        untold = name == "latency_s" and fit.one_size
+        untold = fit.one_size if name == "latency_s" else fit.no_bytes and name in LINE
         cells.append("?" if untold else _shown(each, scale))
     return cells
 
@@ -312,7 +327,7 @@ def calibrate_shared(
     for _ in range(MOST_STEPS):
         before, fits = lines, calibrate(_without(rows, waits, server)).clients
         lines = np.array([fit.columns[name].value for fit in fits for name in LINE[1:]])
-        if settled := len(before) > 0 and bool(np.abs(lines / before - 1).max() < CLOSE):
+        if settled := len(before) > 0 and bool(np.isclose(lines, before, CLOSE, 0).all()):
             break
         waits = np.array([each.waits_s for each in _messages(rows, fits, server)])
     fitted = calibrate(_without(rows, waits, server), confidence, silent)

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from simfl.core.errors import ScenarioError, SimflError, amount
-from simfl.core.storage.disk import naming, open_own, write_atomically
+from simfl.core.storage.disk import naming, open_own, read_regular, write_atomically
 from simfl.core.types import JobRequest
 from simfl.remote.wall_clock import ClockSource, WallClock
 from simfl.results.file_names import JOB_TIMES
@@ -89,7 +89,7 @@ class JobTimes:
 
     def _append(self, line: bytes) -> None:
         if not self._open:  # of a run that goes on; a line that a kill has torn is left behind
-            before = self.path.read_bytes() if self.path.is_file() else b""
+            before = read_regular(self.path) if self.path.is_file() else b""
             write_atomically(self.path, before[: before.rfind(b"\n") + 1] or HEADER)
             self._open = True
         with naming(self.path), open_own(self.path, "ab") as file:
@@ -100,7 +100,7 @@ def read_job_times(path: Path) -> tuple[list[JobTime], int]:
     """The rows of a log (or of the run's folder that holds it) whose clients reported durations, and how many did not.
 
     Columns may be in any order, and others may be there; ``requested_s``, ``handed_s``, ``received_s``, ``job`` and
-    ``version`` may be missing.
+    ``version`` may be missing, and so may both sizes, which are 0 then.
 
     Raises:
         SimflError: it cannot be read, or is no such log; the message names file, line and column.
@@ -112,8 +112,9 @@ def read_job_times(path: Path) -> tuple[list[JobTime], int]:
         rows = csv_rows(file, "")
     except ScenarioError as error:
         raise SimflError(f"{path}: {error.message}") from None
-    needed = ("client", "samples", "down_bytes", "up_bytes", "download_s", "work_s", "upload_s")
     header = rows[0][1] if rows else []
+    sizes = tuple(name for name in ("down_bytes", "up_bytes") if {"down_bytes", "up_bytes"} & {*header})
+    needed = ("client", "samples", *sizes, "download_s", "work_s", "upload_s")
     if missing := [name for name in needed if name not in header]:
         raise SimflError(f"{file}:1: is no log of jobs: it has no column {', '.join(missing)}")
     places = {name: header.index(name) for name in JobTime._fields if name in header}

@@ -9,11 +9,11 @@ from itertools import islice
 from pathlib import Path
 
 from simfl.core.errors import PLUGIN_FILE, printable
+from simfl.core.registration.source_code import LARGEST_BYTES
 from simfl.core.storage.disk import open_regular
 from simfl.report.figures import FIGURES
 from simfl.report.study import Study
 from simfl.results.file_names import SCENARIO
-from simfl.scenario.plugin_files import LARGEST
 from simfl.scenario.yaml.places import shown
 
 SHOWN_FILES = 5
@@ -67,7 +67,7 @@ def _figures(path: Path) -> set[str]:
     """The figures that a plugin file which has not been executed registers, as far as its text tells."""
     try:
         with open_regular(path) as file:
-            text = file.read(LARGEST)
+            text = file.read(LARGEST_BYTES)
     except (OSError, ValueError):
         return set()
     if PLUGIN_FILE + sha256(text).hexdigest() in sys.modules:

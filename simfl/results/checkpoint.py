@@ -3,7 +3,6 @@
 No pickle: arrays are read with ``allow_pickle=False`` and only after the digest matched.
 """
 
-import hashlib
 import io
 import json
 from pathlib import Path
@@ -15,6 +14,7 @@ from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import make_folder, write_atomically
 from simfl.core.types import Arrays
+from simfl.results.sealed_files import read_sealed_bytes, seal_bytes
 
 KEPT = 2
 
@@ -30,7 +30,7 @@ def save(folder: Path, round: int, arrays: Arrays, marks: dict[str, tuple[int, s
     np.savez(buffer, **named, marks=np.array(json.dumps(marks)))
     data = buffer.getvalue()
     path = folder / f"{round:010d}.ckpt"
-    write_atomically(path, hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
+    write_atomically(path, seal_bytes(data))
     for old in checkpoint_files(folder)[KEPT:]:
         old.unlink()
 
@@ -41,9 +41,7 @@ def load(path: Path) -> tuple[Arrays, dict[str, tuple[int, str]]]:
     Raises:
         IntegrityError: the file is damaged.
     """
-    digest, _, data = path.read_bytes().partition(b"\n")
-    if hashlib.sha256(data).hexdigest().encode() != digest:
-        raise IntegrityError(f"{path}: damaged checkpoint (its SHA-256 does not match)")
+    data = read_sealed_bytes(path)
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             marks = {name: (size, sha) for name, (size, sha) in json.loads(str(file["marks"])).items()}

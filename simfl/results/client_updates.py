@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from simfl.core.errors import IntegrityError, SimflError
-from simfl.core.storage.disk import make_folder, naming, open_own, refuse_link, write_atomically
+from simfl.core.storage.disk import make_folder, naming, open_own, read_regular, refuse_link, write_atomically
 from simfl.core.types import JobRequest, JobResult, RemoteClientError, Vectors
 from simfl.results.file_names import UPDATES, UPDATES_FOLDER, is_finished
 from simfl.results.folder import ResultsFolder, read_update
@@ -199,7 +199,7 @@ def _check_seals(path: Path, digest: str) -> Iterator[list[str]]:
     Raises:
         IntegrityError: a row, or the header, is not what was written.
     """
-    data = path.read_bytes()
+    data = read_regular(path)
     lines = data[: data.rfind(b"\n") + 1].split(b"\n")[:-1]
     seal = _first(digest)
     for number, line in enumerate(lines, 1):

@@ -21,7 +21,7 @@ from simfl.core.column_files import columns_by_name
 from simfl.core.columns import Column
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.json_data import JsonObject
-from simfl.core.storage.disk import sha256, write_atomically
+from simfl.core.storage.disk import read_regular, sha256, write_atomically
 from simfl.results.file_names import (
     BEGUN,
     CONTENTS,
@@ -38,6 +38,9 @@ from simfl.results.sealed_files import AGAIN, check_seal, read_sealed, write_sea
 NEVER = "only the client that sent it can send it again (simfl serve --force)"
 GOES_ON = "the command that began it writes it anew"
 AGAIN_BY = {SUMMARY: AGAIN}
+
+MOST_BYTES_OF_SEAL = 64 * 2**20
+"""Of a document that holds the digests of others."""
 
 LOOKS = 5
 """A file that does not fit its digest is read so often while the digests change: somebody is writing both."""
@@ -113,7 +116,7 @@ class ResultsFolder:
     @classmethod
     def _read(cls, path: Path, seal: str, none: str) -> "ResultsFolder":
         try:
-            data = (path / seal).read_bytes()
+            data = read_regular(path / seal, MOST_BYTES_OF_SEAL)
         except OSError as error:
             raise SimflError(f"{path}: {no_results(path, f'{none} ({seal}: {error.strerror})')}") from None
         return cls(path, check_seal(data, path / seal), seal)
@@ -152,7 +155,7 @@ class ResultsFolder:
 
     def read(self, name: str) -> bytes:
         """The content of a file; arguments and errors as of :meth:`file`."""
-        return self.file(name).read_bytes()
+        return read_regular(self.file(name))
 
     @property
     def origins(self) -> dict[str, str]:
@@ -184,9 +187,8 @@ class ResultsFolder:
         for name in self.files:
             self.file(name)
         if UPDATES in self:
-            with open(self.path / UPDATES, newline="") as file:
-                for row in csv.DictReader(file):
-                    read_update(self.path, row["update"])
+            for row in csv.DictReader(self.read(UPDATES).decode().splitlines()):
+                read_update(self.path, row["update"])
 
 
 def read_update(folder: Path, digest: str) -> bytes:
@@ -197,7 +199,7 @@ def read_update(folder: Path, digest: str) -> bytes:
     """
     path = folder / UPDATES_FOLDER / f"{digest}.npy"
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError as error:
         raise IntegrityError(f"{path}: cannot be read ({error.strerror}); {NEVER}") from None
     if sha256_of(data).hexdigest() != digest:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
-from simfl.core.storage.disk import write_atomically
+from simfl.core.storage.disk import open_regular, read_regular, write_atomically
 from simfl.results.file_names import BEGUN, FAILURE, SUMMARY
 
 AGAIN = "simfl run --force repeats it"
@@ -38,7 +38,7 @@ def read_sealed(path: Path) -> JsonObject | None:
         IntegrityError: it is something else now.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             data = file.read(MOST_BYTES + 1)
     except FileNotFoundError:
         return None
@@ -69,6 +69,30 @@ def check_seal(data: bytes, path: Path) -> JsonObject:
     if not all(isinstance(digest, str) and Path(name).name == name for name, digest in files.items()):
         raise damaged
     return document
+
+
+def seal_bytes(data: bytes, name: str = "") -> bytes:
+    """A file of any bytes that begins with a line of their SHA-256, and of the file's name where that is to count."""
+    return sha256_of(name.encode() + data).hexdigest().encode() + b"\n" + data
+
+
+def read_sealed_bytes(path: Path, name: str = "") -> bytes:
+    """The bytes that :func:`seal_bytes` made a file of.
+
+    Raises:
+        IntegrityError: it is something else now, or no ordinary file.
+        FileNotFoundError: there is none.
+    """
+    try:
+        content = read_regular(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise IntegrityError(f"{path}: cannot be read ({error.strerror})") from None
+    data = content.partition(b"\n")[2]
+    if content != seal_bytes(data, name):
+        raise IntegrityError(f"{path}: damaged (its SHA-256 does not match)")
+    return data
 
 
 def _json_bytes(document: Mapping[str, object]) -> bytes:

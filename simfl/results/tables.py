@@ -201,6 +201,17 @@ def csv_bytes(rows: Iterable[Iterable[object]]) -> bytes:
     return text.getvalue().encode()
 
 
+def without_formulas(cell: object) -> object:
+    """A cell that a spreadsheet would take for a formula, made a text by a leading apostrophe; others as they are."""
+    if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
+
+
 def _continue(part: Path, size: int, digest: str, hasher: Any) -> Any:
     try:
         file = open_own(part, "r+b")

@@ -13,7 +13,7 @@ from threading import Event
 from typing import Any
 
 from simfl.core.errors import IntegrityError
-from simfl.core.storage.disk import LOOK_S
+from simfl.core.storage.disk import LOOK_S, open_regular
 from simfl.results import checkpoint
 from simfl.results.file_names import is_finished
 from simfl.results.folder import LOOKS
@@ -70,7 +70,7 @@ class UnfinishedTable:
     def _seal(self) -> tuple[int, str] | None:
         """Bytes and SHA-256 of the last whole line of the seals; None where there is none."""
         try:
-            with open(self.folder / f"{self.name}{SEALS}", "rb") as file:
+            with open_regular(self.folder / f"{self.name}{SEALS}") as file:
                 file.seek(max(0, file.seek(0, 2) - 4 * LINE_BYTES))
                 data = file.read(4 * LINE_BYTES)
         except OSError:
@@ -95,7 +95,7 @@ class UnfinishedTable:
         if self.path.name == self.name:  # it has its final name, hence was sealed whole
             return False
         try:
-            with open(self.path, "rb") as file:
+            with open_regular(self.path) as file:
                 file.seek(size)
                 rows = file.read(size_on_disk - size).splitlines(keepends=True)
         except OSError:
@@ -117,7 +117,7 @@ class UnfinishedTable:
             return False
         left = size - self.size
         try:
-            with open(self.path, "rb") as file:
+            with open_regular(self.path) as file:
                 file.seek(self.size)
                 while left and (block := file.read(min(left, 1 << 20))):
                     self._hash.update(block)

@@ -259,7 +259,7 @@ def verify(folder: Path, trust_plugins: bool = False) -> dict[str, bool]:
     tables = sorted((results.files.keys() | again.files.keys() | unnamed) - {SCENARIO})
     return {
         SUMMARY: _values(results) == _values(again),
-        SCENARIO: (folder / SCENARIO).read_bytes() == scenario.to_yaml(folder).encode(),
+        SCENARIO: results.read(SCENARIO) == scenario.to_yaml(folder).encode(),
         **{name: results.files.get(name) == again.files.get(name) and name in again for name in tables},
     }
 

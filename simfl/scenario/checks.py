@@ -3,8 +3,6 @@
 import os
 from collections.abc import Iterator
 from dataclasses import fields, replace
-from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from simfl.core import coverage
@@ -40,8 +38,6 @@ PARTS = {"computation": (COMPUTATION, "samples_per_s"), "availability": (AVAILAB
 S = TypeVar("S", bound="Scenario")
 
 Wrong = list[tuple[KeyPath, str]]
-
-_accepted: set[str] = set()
 
 
 def conflicts(scenario: "Scenario") -> list[tuple[KeyPath, str]]:
@@ -205,38 +201,24 @@ def _with_note(scenario: S, note: str) -> S:
 def refuse_untrusted(scenario: "Scenario", trust: Trust) -> list[tuple[KeyPath, str]]:
     """What may not be executed, found before anything is: modules that a scenario names as ``module:attribute``.
 
-    A module is known by its path and the content of its file: what it imports from its own folder belongs to it.
+    A module is known by the path and the content of its file, and so is each helper that it imports from its folder.
     What may be is noted as executed, where the user has named the scenario.
     """
     named = [part for part in python_objects(scenario.learning) if not part.handed_in and ":" in part.object]
     if not named:
         return []
-    from simfl.learning.objects.handles import module_file
+    from simfl.learning.objects.module_sources import accept, module_sources
 
     problems: list[tuple[KeyPath, str]] = []
     for part in named:
-        if (file := module_file(part.object, part.place(scenario))) is None:
-            continue  # there is nothing to execute, which is said when it is imported
-        path, mark = file.resolve(), module_mark(file)
         try:
-            trust.check(path, sha256(path.read_bytes()).hexdigest(), mark)
+            for source in module_sources(part.object, part.place(scenario)).values():
+                trust.check(source.path, source.digest, source.mark)
+                accept(source)
+                if trust.named:
+                    note_executed(source.mark)
         except ValueError as error:
             where = next(path for path, plugin in resolution.walk(scenario) if plugin is part)
             said = str(error).replace("is a plugin file", "is of a module")
             problems.append(((*where, "object"), f"{part.object} {said}"))
-            continue
-        _accepted.add(mark)
-        if trust.named:
-            note_executed(mark)
     return problems
-
-
-def module_mark(file: Path) -> str:
-    """SHA-256, hexadecimal, of a module's path and content."""
-    path = file.resolve()
-    return sha256(os.fsencode(path) + b"\0" + path.read_bytes()).hexdigest()
-
-
-def accepted_marks() -> frozenset[str]:
-    """The marks of all modules that this process was allowed to execute."""
-    return frozenset(_accepted)

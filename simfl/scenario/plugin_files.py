@@ -15,17 +15,17 @@ file in ``plugins`` in the cache folder; without a cache nothing is remembered.
 import os
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.util import module_from_spec, spec_from_loader
+from importlib.util import module_from_spec
 from pathlib import Path
-from types import ModuleType
 
 from simfl.core.errors import PLUGIN_FILE as PREFIX
-from simfl.core.registration.family_index import broken, undone
+from simfl.core.registration.family_index import broken, plugin_file_paths, undone
 from simfl.core.registration.packages import raised_at
+from simfl.core.registration.source_code import LARGEST_BYTES, spec_of
 from simfl.core.storage.disk import cache_root, open_regular
 from simfl.scenario import data_files
 from simfl.scenario.yaml.places import InvalidScenario, Problem, shown
@@ -33,8 +33,6 @@ from simfl.scenario.yaml.reader import Document
 
 REMEMBERED = "plugins"
 """The folder of the cache with an empty file for each plugin file, called by the SHA-256 of its content."""
-
-LARGEST = 2**20
 
 
 @dataclass(frozen=True)
@@ -97,19 +95,6 @@ def _was_executed(digest: str) -> bool:
         return False
 
 
-class _Source:
-    """Executes a text as a module."""
-
-    def __init__(self, text: bytes, path: str) -> None:
-        self.text, self.path = text, path
-
-    def create_module(self, spec: object) -> None:
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        exec(compile(self.text, self.path, "exec", dont_inherit=True), module.__dict__)
-
-
 def load(path: Path, trust: Trust = NAMED) -> str:
     """Executes a plugin file, unless one of the same content has been executed; the name of its module.
 
@@ -119,11 +104,11 @@ def load(path: Path, trust: Trust = NAMED) -> str:
     """
     try:
         with open_regular(path) as file:
-            text = file.read(LARGEST + 1)
+            text = file.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror or error}") from None
-    if len(text) > LARGEST:
-        raise ValueError(f"is longer than {LARGEST:,} bytes")
+    if len(text) > LARGEST_BYTES:
+        raise ValueError(f"is longer than {LARGEST_BYTES:,} bytes")
     digest = sha256(text).hexdigest()
     if PREFIX + digest not in sys.modules:
         trust.check(path, digest)
@@ -135,8 +120,8 @@ def load(path: Path, trust: Trust = NAMED) -> str:
 
 def _execute(text: bytes, name: str, path: Path) -> None:
     where = os.path.realpath(path)
-    spec = spec_from_loader(name, _Source(text, where), origin=where)  # type: ignore[arg-type]  # it has what is used of a loader
-    assert spec is not None and spec.loader is not None
+    spec = spec_of(name, text, where)
+    assert spec.loader is not None
     module = module_from_spec(spec)
     module.__file__ = where
     sys.modules[name] = module
@@ -190,16 +175,9 @@ def load_all(document: Document, folder: Path, further: Iterable[Path], trust: T
 
 def _failure(error: BaseException, where: str, path: Path) -> str:
     said = raised_at(error, where).replace(where, str(path))
-    older = [file for file in _files() if Path(file) == Path(where)]
-    if older and "is registered already" in said:
+    if where in plugin_file_paths() and "is registered already" in said:
         said += "; the file has changed since it was loaded: start Python anew"
     return f"does not load: {said}"
-
-
-def _files() -> Iterator[str]:
-    for name, module in list(sys.modules.items()):
-        if name.startswith(PREFIX):
-            yield str(module.__file__)
 
 
 def executed_digests() -> frozenset[str]:

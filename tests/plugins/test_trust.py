@@ -17,11 +17,12 @@ from simfl.cli import COMMANDS
 from simfl.cli import simfl as group
 from simfl.experiments.attack.replay import attack
 from simfl.experiments.attack.shadows import likelihood
+from simfl.learning.objects.module_sources import accepted_marks, module_sources
 from simfl.report import read_study
 from simfl.report.live.watched_folder import WatchedFolder
 from simfl.results.frames import all_rounds
 from simfl.runs.run import changed_inputs, run, verify
-from simfl.scenario import InvalidScenario, Scenario, checks, plugin_files
+from simfl.scenario import InvalidScenario, Scenario, plugin_files
 from simfl.scenario.plugin_files import Trust
 from tests.support.damages import reseal, reseal_sweep
 
@@ -262,8 +263,8 @@ def test_with_consent_it_is_executed_and_not_remembered(hostile, tmp_path, cache
     ask(hostile)
     assert (tmp_path / "CANARY").exists()
     evil = hostile / "evil.py"
-    marks = {sha256(evil.read_bytes()).hexdigest(), checks.module_mark(evil)}
-    assert marks & (plugin_files.executed_digests() | checks.accepted_marks())
+    marks = {sha256(evil.read_bytes()).hexdigest(), module_sources("evil", evil.parent).get("evil").mark}
+    assert marks & (plugin_files.executed_digests() | accepted_marks())
     assert not any((cache / "plugins" / mark).exists() for mark in marks)
 
 

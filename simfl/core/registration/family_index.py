@@ -1,11 +1,14 @@
 """The families of plugins: every registry by the family's name, and what holds for all of them."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
+from os.path import basename
 from traceback import extract_tb
 from typing import TYPE_CHECKING
 
+from simfl.core.errors import PLUGIN_FILE
 from simfl.core.registration.packages import Broken, raised_at
 from simfl.core.registration.protocol import Plugin
 
@@ -114,9 +117,18 @@ def plugin_failure(error: BaseException) -> str | None:
         if frame.filename in plugins_by_file:
             which = " or ".join(plugins_by_file[frame.filename])
             return f"plugin {which} failed: {raised_at(error, frame.filename)}"
+    for frame in reversed(extract_tb(error.__traceback__)):
+        if frame.filename in plugin_file_paths():  # it registers no plugin of a family, but figures
+            return f"plugin file {basename(frame.filename)} failed: {raised_at(error, frame.filename)}"
     if lacking in plugins_by_file:  # simfl asked an object of the plugin's for what it has not
         return f"plugin {' or '.join(plugins_by_file[lacking])} failed: {lacking}: {error}"
     return None
+
+
+def plugin_file_paths() -> frozenset[str]:
+    """The files that this process has executed as plugin files."""
+    modules = ((name, module) for name, module in list(sys.modules.items()) if name.startswith(PLUGIN_FILE))
+    return frozenset(str(module.__file__) for _, module in modules)
 
 
 def _file(cls: type) -> str:

@@ -8,6 +8,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from threading import Event
 from typing import IO
@@ -19,6 +20,9 @@ RESULTS_FILES = "summary.json", "begun.json", "sweep.yaml"
 
 LOOK_S = 0.05
 """A lock is tried a second time after so many seconds: somebody may have looked whether it is held."""
+
+MOST_BYTES = 2**31
+"""Of a file of results that is read at once."""
 
 MODES = {"wb": os.O_WRONLY | os.O_CREAT | os.O_TRUNC, "r+b": os.O_RDWR, "ab": os.O_WRONLY | os.O_CREAT | os.O_APPEND}
 
@@ -38,7 +42,7 @@ NO_FILES = {
 }
 
 
-def open_regular(path: Path) -> IO[bytes]:
+def open_regular(path: Path) -> BufferedReader:
     """Opens a file that somebody names, to read it, if it is an ordinary file: a pipe or a device may never end.
 
     Raises:
@@ -54,6 +58,19 @@ def open_regular(path: Path) -> IO[bytes]:
     return file
 
 
+def read_regular(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
+    """The content of a file of results.
+
+    Raises:
+        OSError: as :func:`open_regular`, or it has more bytes than any that simfl writes.
+    """
+    with open_regular(path) as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise OSError(errno.EINVAL, f"has more than {most_bytes} bytes", str(path))
+    return data
+
+
 def _regular(status: os.stat_result, path: Path) -> None:
     kind = stat.S_IFMT(status.st_mode)
     if kind == stat.S_IFDIR:
@@ -63,8 +80,8 @@ def _regular(status: os.stat_result, path: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, hexadecimal."""
-    with open(path, "rb") as file:
+    """SHA-256 of an ordinary file's bytes, hexadecimal; errors as of :func:`open_regular`."""
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -106,13 +123,22 @@ def open_own(path: Path, mode: str) -> IO[bytes]:
 
     Raises:
         SimflError: it is a link; what lies behind it may be anybody's.
+        OSError: it cannot be written, or is a folder, a pipe, a socket or a device.
     """
     try:
-        return os.fdopen(os.open(path, MODES[mode] | os.O_NOFOLLOW, 0o666), mode)
+        file = os.fdopen(os.open(path, MODES[mode] | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666), mode)
     except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-    raise _a_link(path)
+        if error.errno == errno.ELOOP:
+            raise _a_link(path) from None
+        if error.errno == errno.ENXIO:  # nobody reads from the pipe
+            raise OSError(errno.EINVAL, NO_FILES[stat.S_IFIFO], str(path)) from None
+        raise
+    try:
+        _regular(os.fstat(file.fileno()), path)
+    except OSError:
+        file.close()
+        raise
+    return file
 
 
 def refuse_link(folder: Path) -> None:

@@ -21,12 +21,13 @@ from simfl.core.rng import Streams
 from simfl.core.types import Bools, Floats, Integers, Vectors
 from simfl.experiments.attack.replay import remember_training
 from simfl.learning.data.base import Dataset
+from simfl.learning.objects.module_sources import accepted_marks
 from simfl.learning.transforms.base import Unchanged
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.runs.in_memory import run_in_memory
 from simfl.runs.run import build
-from simfl.scenario import Scenario, checks, plugin_files
+from simfl.scenario import Scenario, plugin_files
 from simfl.scenario.plugin_files import Trust
 
 LEAST = 16
@@ -68,7 +69,7 @@ def likelihood(
     reader.file(SCENARIO)
     path = reader.path / SCENARIO
     scenario = Scenario.load(path, trust=Trust(trust_plugins))
-    known = plugin_files.executed_digests() | checks.accepted_marks()
+    known = plugin_files.executed_digests() | accepted_marks()
     trust = Trust(digests=known)  # the other processes execute the same files, and no others
     model = np.load(reader.file("model.npy"))
     streams, learning = Streams(scenario.seed), scenario.learning

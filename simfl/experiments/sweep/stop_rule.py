@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.json_data import JsonObject
+from simfl.core.storage.disk import open_regular
 from simfl.results.file_names import PRUNED, is_finished
 from simfl.results.folder import ResultsFolder
 from simfl.results.sealed_files import read_sealed, write_sealed
@@ -120,7 +121,7 @@ def _content(folder: Path) -> bytes:
     table = UnfinishedTable(folder, ROUNDS)
     if not table.look():
         return b""
-    with open(table.path, "rb") as file:
+    with open_regular(table.path) as file:
         return file.read(table.size)
 
 

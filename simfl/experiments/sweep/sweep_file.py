@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simfl.core.errors import SimflError, suggestion
+from simfl.core.errors import IntegrityError, SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import open_regular
 from simfl.experiments.sweep.grid import (
@@ -36,6 +36,8 @@ from simfl.experiments.sweep.grid import (
     several,
 )
 from simfl.experiments.sweep.plan import Given, Plan
+from simfl.results.file_names import CONTENTS
+from simfl.results.folder import ResultsFolder
 from simfl.scenario.builtin import FOLDER, SUFFIXES, find
 from simfl.scenario.yaml.places import InvalidScenario, Problem, dotted_key
 from simfl.scenario.yaml.reader import MAX_BYTES, Document, decode, read
@@ -119,6 +121,8 @@ def read_sweep_file(path: Path | str) -> SweepRequest | None:
     file = Path(path)
     if file.suffix not in SUFFIXES or not file.is_file():
         return None
+    if (file.parent / CONTENTS).exists() and file.name in (results := ResultsFolder.open_sweep(file.parent)):
+        _refuse_changed(file, results)
     try:
         with open_regular(file) as opened:
             document = read(decode(opened.read(MAX_BYTES + 1)), str(path))
@@ -129,6 +133,17 @@ def read_sweep_file(path: Path | str) -> SweepRequest | None:
     if document.problems:
         raise InvalidScenario(document.problems)
     return _SweepFile(document, file).request()
+
+
+def _refuse_changed(file: Path, results: ResultsFolder) -> None:
+    """
+    Raises:
+        IntegrityError: a sweep's folder holds another file under this name than the sweep wrote.
+    """
+    try:
+        results.file(file.name)
+    except IntegrityError as error:
+        raise IntegrityError(f"{error}; for another sweep, change a copy outside {file.parent}") from None
 
 
 class _SweepFile:

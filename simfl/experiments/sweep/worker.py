@@ -15,7 +15,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from simfl.core.errors import BusyError, IntegrityError, ScenarioError, SimflError
+from simfl.core.errors import BusyError, IntegrityError, ScenarioError, SimflError, is_exhausted
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.family_index import plugin_failure
 from simfl.core.storage.disk import file_lock
@@ -111,9 +111,9 @@ def _attempt(task: Task) -> JsonObject:
         return {"error": _line(f"{error.key}: {error.message}" if error.key else error.message, task)}
     except SimflError as error:
         return {"error": _line(str(error), task)}
-    except MemoryError:
-        return {"error": "out of memory"}
     except (Exception, SystemExit) as error:
+        if is_exhausted(error):
+            return {"error": "out of memory"}
         what = plugin_failure(error) or f"internal error ({type(error).__name__}: {error})"
         return {"error": _line(what, task), "detail": traceback.format_exc()}
     return {"warning": _line(warning, task)} if warning else {}

@@ -18,6 +18,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from multiprocessing import parent_process
 from pathlib import Path
+from sysconfig import get_path
 from typing import Any
 
 import cloudpickle
@@ -106,7 +107,10 @@ class ProcessEngine:
 
     def _advice(self) -> str:
         """What to do where a process ends while it imports the script that starts it."""
-        script = Path(getattr(sys.modules["__main__"], "__file__", None) or "the script").name
+        main = Path(getattr(sys.modules["__main__"], "__file__", None) or "the script")
+        script = main.name
+        if main.resolve().is_relative_to(Path(__file__).parents[2]) or main.parent == Path(get_path("scripts")):
+            return "no training process starts; choose another backend (simfl list backend)"
         return (
             f"no training process starts: each of them first imports {script} again, so what it runs must stand under "
             'if __name__ == "__main__": (or choose another backend)'

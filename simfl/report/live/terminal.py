@@ -12,6 +12,7 @@ from simfl.report.live.watched_folder import WatchedFolder
 
 EVERY_S = 1.0
 SHOWN = 20
+WIDEST = 10_000
 BAR = 24
 FEW = 6
 NOT_KNOWN = "not known"
@@ -27,7 +28,9 @@ def follow(watched: WatchedFolder) -> None:
 
     console, pause = Console(), Event()
     state = watched.look()
-    if not console.is_terminal:
+    if not console.is_terminal:  # nothing is cut
+        wide = console.measure(shown(state), options=console.options.update(width=WIDEST)).maximum
+        console.width = max(console.width, wide)
         console.print(shown(state))
         return
     with Live(shown(state), console=console, auto_refresh=False) as live:
@@ -97,7 +100,7 @@ def table(state: JsonObject) -> Any:
         title=f"{_plain(str(state['title']))}: {counts}", title_justify="left", box=None, padding=(0, 2, 0, 0)
     )
     for name in ("run", "state", ""):
-        rich_table.add_column(name)
+        rich_table.add_column(name, overflow="fold")
     for name in ("rounds", "simulated s", "accuracy"):
         rich_table.add_column(name, justify="right")
     for run in shown:
