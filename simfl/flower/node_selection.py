@@ -3,8 +3,6 @@
 Its participation log has one line for each client in each sum, as ``simfl audit`` reads it.
 """
 
-import csv
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
@@ -18,6 +16,7 @@ from scipy.sparse import csr_array
 from simfl.audit.reading import read
 from simfl.core.errors import SimflError, amount
 from simfl.core.rng import Streams
+from simfl.core.storage.disk import open_regular
 from simfl.core.types import CLEAR_FIELDS, View
 from simfl.forecasting.next_round import guarantees, least_values, notions_below
 from simfl.forecasting.policies import scenario_policy
@@ -236,23 +235,27 @@ def read_entries(path: Path, clients: int) -> list[LogEntry]:
     if not path.exists():
         return []
     entries: list[LogEntry] = []
-    with path.open("rb") as file:
-        if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) >= 0 and file.read() != b"\n":
-            raise SimflError(f"{path}: its last line may be cut; end it if it is whole, or take out its round")
-    with path.open(encoding="utf-8", newline="") as file:
-        for number, line in enumerate(csv.reader(file), 1):
-            if number == 1:
-                if tuple(line) != HEADER:
-                    raise SimflError(f"{path}:1: the header is not {','.join(HEADER)}; name another file as log")
-                continue
-            try:
-                words = [int(word) if re.fullmatch(r"-?\d+", word) else word for word in line]
-                entry = LogEntry(int(words[0]), int(words[1]), *words[2:])
-            except (IndexError, TypeError, ValueError):
-                raise SimflError(f"{path}:{number}: not {','.join(HEADER)}, the first two whole numbers") from None
-            if not 0 <= entry.client < clients:
-                raise SimflError(f"{path}:{number}: client {entry.client}; clients are 0 to {clients - 1}")
-            if entries and entry.round < entries[-1].round:
-                raise SimflError(f"{path}:{number}: round {entry.round} stands behind round {entries[-1].round}")
-            entries.append(entry)
+    try:
+        with open_regular(path) as opened:
+            text = opened.read().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SimflError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if not text.endswith("\n"):
+        raise SimflError(f"{path}: its last line may be cut; end it if it is whole, or take out its round")
+    for number, words in enumerate((line.split(",") for line in text.splitlines()), 1):
+        if number == 1:
+            if tuple(words) != HEADER:
+                raise SimflError(f"{path}:1: the header is not {','.join(HEADER)}; name another file as log")
+            continue
+        try:
+            entry = LogEntry(
+                int(words[0]), int(words[1]), *(int(w) if re.fullmatch(r"-?\d+", w) else w for w in words[2:])
+            )
+        except (IndexError, TypeError, ValueError):
+            raise SimflError(f"{path}:{number}: not {','.join(HEADER)}, the first two whole numbers") from None
+        if not 0 <= entry.client < clients:
+            raise SimflError(f"{path}:{number}: client {entry.client}; clients are 0 to {clients - 1}")
+        if entries and entry.round < entries[-1].round:
+            raise SimflError(f"{path}:{number}: round {entry.round} stands behind round {entries[-1].round}")
+        entries.append(entry)
     return entries

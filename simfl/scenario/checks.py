@@ -1,6 +1,5 @@
 """A scenario completed and checked: what cannot work in it although every key of it is valid by itself."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, TypeVar
