@@ -60,6 +60,14 @@ class Arcs:
         found: NDArray[np.float64] = dijkstra(self._matrix, indices=site)
         return found
 
+    def connected(self, site: int) -> NDArray[np.bool_]:
+        """The nodes that links in any direction connect with one, bool (nodes,)."""
+        from scipy.sparse.csgraph import connected_components
+
+        part = connected_components(self._matrix, directed=True, connection="weak")[1]
+        same: NDArray[np.bool_] = part == part[site]
+        return same
+
 
 def search(graph: Arcs, site: int) -> tuple[NDArray[np.float64], NDArray[np.float64], dict[int, int]]:
     """The least latency from a node to every node, and what :func:`widest` says of such paths."""

@@ -213,6 +213,13 @@ class SiteMap(NamedTuple):
     edges: tuple[Edge, ...]
     directed: bool = False
     end_to_end: bool = False
+    notes: tuple[str, ...] = ()
+    labels: Mapping[str, str] = {}
+
+    @property
+    def linked(self) -> set[tuple[str, str]]:
+        """The ends of all links."""
+        return {edge[:2] for edge in self.edges}
 
     @property
     def nodes(self) -> dict[str, int]:
@@ -223,7 +230,8 @@ class SiteMap(NamedTuple):
     def sites(self) -> "GraphSites":
         """The nodes as sites, by their numbers."""
         number = self.nodes
-        src, dst = (np.array([number[edge[end]] for edge in self.edges], dtype=np.int64) for end in (0, 1))
+        src = np.array([number[edge.src] for edge in self.edges], dtype=np.int64)
+        dst = np.array([number[edge.dst] for edge in self.edges], dtype=np.int64)
         latency_s = np.array([edge.latency_s for edge in self.edges])
         wide = (edge.bandwidth_bytes_per_s for edge in self.edges)
         s_per_byte = np.array([0.0 if each is None else 1 / each for each in wide])
@@ -231,6 +239,66 @@ class SiteMap(NamedTuple):
             src, dst = np.concatenate([dst, src]), np.concatenate([src, dst])
             latency_s, s_per_byte = np.tile(latency_s, 2), np.tile(s_per_byte, 2)
         return GraphSites(Arcs(len(number), src, dst, latency_s, s_per_byte), self.end_to_end)
+
+
+class SiteTable(NamedTuple):
+    """Named nodes and latencies between them, measured from end to end, see :class:`SiteMap`.
+
+    Attributes:
+        names: of all places.
+        latency_s: from row to column, float64 (names, names); NaN = not measured; on the diagonal between those who
+            are at one place.
+    """
+
+    names: tuple[str, ...]
+    latency_s: NDArray[np.float64]
+    directed: bool = False
+    notes: tuple[str, ...] = ()
+    labels: Mapping[str, str] = {}
+
+    @classmethod
+    def of(cls, names: Sequence[str], latency_s: NDArray[np.float64], directed: bool, unit: str) -> "SiteTable":
+        """The places that any measurement is of, in the order in which they first have one.
+
+        Args:
+            unit: of the file, in words.
+        """
+        measured = ~np.isnan(latency_s)
+        within = latency_s.diagonal()
+        np.fill_diagonal(measured, False)
+        order: dict[int, None] = {}
+        for place in np.flatnonzero(measured.any(axis=1)).tolist():
+            order.update(dict.fromkeys([place, *np.flatnonzero(measured[place]).tolist()]))
+        index = list(order)
+        notes = [f"a table of {len(names)} places, cells in {unit}"]
+        if lacking := len(index) * (len(index) - 1) - int(measured.sum()):
+            other = "by way of others" if directed else "as the other way, else by way of others"
+            notes.append(f"{amount(lacking, 'cell')} without a value: {other}")
+        if len(index) < len(names):
+            notes.append(f"{amount(len(names) - len(index), 'place')} without any value left out")
+        if (within > 0).any():
+            notes.append("the diagonal is the latency between those at one place")
+        table = latency_s[np.ix_(index, index)]
+        return cls(tuple(names[i] for i in index), table, directed, tuple(notes))
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """The places with their numbers."""
+        return {name: number for number, name in enumerate(self.names)}
+
+    @property
+    def linked(self) -> set[tuple[str, str]]:
+        """The pairs of places that are measured."""
+        return {(self.names[i], self.names[j]) for i, j in np.argwhere(~np.isnan(self.latency_s)) if i != j}
+
+    def sites(self) -> "GraphSites":
+        """The places as sites, by their numbers."""
+        table = (
+            self.latency_s if self.directed else np.where(np.isnan(self.latency_s), self.latency_s.T, self.latency_s)
+        )
+        src, dst = np.nonzero(~np.isnan(table))
+        latency_s = table[src, dst]
+        return GraphSites(Arcs(len(table), src, dst, latency_s, np.zeros(len(src))), end_to_end=True)
 
 
 class GraphSites:

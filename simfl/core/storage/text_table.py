@@ -106,7 +106,8 @@ def dialect_of(path: Path) -> Dialect:
     """
     encoding = _encoding(path)
     with open_text(path, encoding) as text:
-        lines, skipped, comment = [], 0, ""
+        lines: list[str] = []
+        skipped, comment = 0, ""
         for line in iter(lambda: text.readline(MAX_LINE), ""):
             if not lines and (not line.strip() or line.lstrip().startswith(COMMENTS)):
                 skipped, comment = skipped + 1, line if line.strip() else comment
