@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, cast
 
 from pydantic import Field
 
@@ -38,6 +38,9 @@ KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".dat": "csv", ".graphml":
 """How a file is written, by the end of its name, behind which .gz, .bz2 or .xz may stand."""
 
 
+Unit = Literal["s", "ms", "us", "rtt_s", "rtt_ms", "rtt_us"]
+
+
 @NETWORKS("file")
 @dataclass(frozen=True)
 class NetworkFile:
@@ -65,7 +68,7 @@ class NetworkFile:
               "coordinates; null = the one whose name says its unit (latency_s, rtt_ms, ...)"),
     ] = None  # fmt: skip
     unit: Annotated[
-        Literal["s", "ms", "us", "rtt_s", "rtt_ms", "rtt_us"] | None,
+        Unit | None,
         Field(description="of that attribute or of a square table's cells: one way, or there and back (rtt_); "
               "null = as the name says, else s, in square tables rtt_ms"),
     ] = None  # fmt: skip
@@ -104,7 +107,7 @@ class NetworkFile:
             with suppress(ScenarioError, MissingError):  # which are told when the network is built
                 if isinstance(self._read(setting), SiteTable):
                     unit = "ms" if self.one_way else "rtt_ms"
-        return replace(self, **{"unit": unit})
+        return replace(self, unit=cast(Unit, unit))
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if self._kind is not None:

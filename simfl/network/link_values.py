@@ -12,8 +12,6 @@ from simfl.core.storage.text_table import MAX_CELL
 from simfl.network.links import NARROWEST
 from simfl.network.sites import MAX_EDGES, Edge
 
-COLUMNS = ("src", "dst", "latency_s", "rtt_ms", "bandwidth_bytes_per_s")
-
 MAX_VALUE = 1e12
 
 GREAT_CIRCLE = "great_circle"
@@ -222,15 +220,13 @@ class LinkList:
             if words & (LATENCY_WORDS | UNCLEAR):
                 keys = f"network.latency names the value that holds latencies: write latency: {name}, unit: ms"
                 raise ScenarioError(self.key, f"{self.head}nobody says the unit of '{name}'; {keys} (or s, us, rtt_ms)")
-        for name in self.names:
-            if near := suggestion(name, COLUMNS):
-                raise ScenarioError(self.key, f"{self.head}unknown column '{name}'{near}")
         raise ScenarioError(self.key, f"{kept[0].where}{self._lacks(kept[0], ('latency_s', 'rtt_ms'))}")
 
     def _lacks(self, row: Row, names: Collection[str]) -> str:
         has = f"it has {shown(list(row.values))}" if row.values else "it has no values"
         hint = "; network.latency names the value that holds latencies"
-        return f"link '{row.src}' to '{row.dst}' needs either {' or '.join(names)}; {has}{hint}"
+        either = f"either {' or '.join(sorted(names))}" if len(names) > 1 else "".join(names)
+        return f"link '{row.src}' to '{row.dst}' needs {either}; {has}{hint}"
 
     def _latency_s(self, row: Row, latencies: Mapping[str, str]) -> float:
         present = [name for name in latencies if name in row.values]
