@@ -200,8 +200,9 @@ def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
             reader = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=True)
             for row in reader:
                 at = f"{path.name}:{dialect.skipped + reader.line_num}"
-                if not any(values := ["" if (cell := word.strip()) in MISSING else cell for word in row]):
+                if not any(word.strip() for word in row):
                     continue
+                values = ["" if (cell := word.strip()) in MISSING else cell for word in row]
                 if not all(cell.isprintable() and len(cell) <= MAX_CELL for cell in values):
                     why = f"a value has control characters or more than {MAX_CELL} characters"
                     raise ScenarioError(key, f"{at}: {why}")
