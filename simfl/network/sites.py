@@ -2,9 +2,8 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache, cached_property, lru_cache
-from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Protocol
+from functools import cache, lru_cache
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +13,8 @@ from simfl.core.distributions import Distribution
 from simfl.core.errors import ScenarioError, amount, suggestion, there_are
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Name
+from simfl.network.arcs import Arcs, search
 from simfl.network.links import PathLinks, Paths
-
-if TYPE_CHECKING:
-    import networkx
 
 Placement = Literal["one_each", "cycle", "random"]
 
@@ -37,9 +34,6 @@ MAX_PROBLEMS = 20
 
 MAX_EDGES = 500_000
 """More links make a graph too large for memory; use a star."""
-
-SAME_LATENCY = 1 + 1e-12
-"""Sums of latencies that are this close are equal: 0.1 + 0.2 and 0.3 are one latency."""
 
 
 class Sites(Protocol):
@@ -219,6 +213,13 @@ class SiteMap(NamedTuple):
     edges: tuple[Edge, ...]
     directed: bool = False
     end_to_end: bool = False
+    notes: tuple[str, ...] = ()
+    labels: Mapping[str, str] = {}
+
+    @property
+    def linked(self) -> set[tuple[str, str]]:
+        """The ends of all links."""
+        return {edge[:2] for edge in self.edges}
 
     @property
     def nodes(self) -> dict[str, int]:
@@ -228,62 +229,121 @@ class SiteMap(NamedTuple):
 
     def sites(self) -> "GraphSites":
         """The nodes as sites, by their numbers."""
-        import networkx
-
         number = self.nodes
-        listed = []
-        for src, dst, latency_s, bandwidth in self.edges:
-            values = {"latency_s": latency_s, "s_per_byte": 0.0 if bandwidth is None else 1 / bandwidth}
-            listed.append((number[src], number[dst], values))
-        graph = networkx.DiGraph()
-        graph.add_nodes_from(number.values())
-        if not self.directed:
-            graph.add_edges_from((dst, src, values) for src, dst, values in listed)
-        graph.add_edges_from(listed)  # a listed direction overwrites what the other one stood for
-        return GraphSites(graph, self.end_to_end)
+        src = np.array([number[edge.src] for edge in self.edges], dtype=np.int64)
+        dst = np.array([number[edge.dst] for edge in self.edges], dtype=np.int64)
+        latency_s = np.array([edge.latency_s for edge in self.edges])
+        wide = (edge.bandwidth_bytes_per_s for edge in self.edges)
+        s_per_byte = np.array([0.0 if each is None else 1 / each for each in wide])
+        if not self.directed:  # a listed direction overwrites what the other one stood for
+            src, dst = np.concatenate([dst, src]), np.concatenate([src, dst])
+            latency_s, s_per_byte = np.tile(latency_s, 2), np.tile(s_per_byte, 2)
+        return GraphSites(Arcs(len(number), src, dst, latency_s, s_per_byte), self.end_to_end)
+
+
+class SiteTable(NamedTuple):
+    """Named nodes and latencies between them, measured from end to end, see :class:`SiteMap`.
+
+    Attributes:
+        names: of all places.
+        latency_s: from row to column, float64 (names, names); NaN = not measured; on the diagonal between those who
+            are at one place.
+    """
+
+    names: tuple[str, ...]
+    latency_s: NDArray[np.float64]
+    directed: bool = False
+    notes: tuple[str, ...] = ()
+    labels: Mapping[str, str] = {}
+
+    @classmethod
+    def of(cls, names: Sequence[str], latency_s: NDArray[np.float64], directed: bool, unit: str) -> "SiteTable":
+        """The places that any measurement is of, in the order in which they first have one.
+
+        Args:
+            unit: of the file, in words.
+        """
+        measured = ~np.isnan(latency_s)
+        within = latency_s.diagonal()
+        np.fill_diagonal(measured, False)
+        order: dict[int, None] = {}
+        for place in np.flatnonzero(measured.any(axis=1)).tolist():
+            order.update(dict.fromkeys([place, *np.flatnonzero(measured[place]).tolist()]))
+        index = list(order)
+        notes = [f"a table of {len(names)} places, cells in {unit}"]
+        if lacking := len(index) * (len(index) - 1) - int(measured.sum()):
+            other = "by way of others" if directed else "as the other way, else by way of others"
+            notes.append(f"{amount(lacking, 'cell')} without a value: {other}")
+        if len(index) < len(names):
+            notes.append(f"{amount(len(names) - len(index), 'place')} without any value left out")
+        if (within > 0).any():
+            notes.append("the diagonal is the latency between those at one place")
+        table = latency_s[np.ix_(index, index)]
+        return cls(tuple(names[i] for i in index), table, directed, tuple(notes))
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        """The places with their numbers."""
+        return {name: number for number, name in enumerate(self.names)}
+
+    @property
+    def linked(self) -> set[tuple[str, str]]:
+        """The pairs of places that are measured."""
+        return {(self.names[i], self.names[j]) for i, j in np.argwhere(~np.isnan(self.latency_s)) if i != j}
+
+    def sites(self) -> "GraphSites":
+        """The places as sites, by their numbers."""
+        table = (
+            self.latency_s if self.directed else np.where(np.isnan(self.latency_s), self.latency_s.T, self.latency_s)
+        )
+        src, dst = np.nonzero(~np.isnan(table))
+        latency_s = table[src, dst]
+        return GraphSites(Arcs(len(table), src, dst, latency_s, np.zeros(len(src))), end_to_end=True)
 
 
 class GraphSites:
-    """Shortest paths over a networkx graph with nodes 0 .. n-1 and edge values ``latency_s`` and ``s_per_byte``.
+    """Shortest paths over nodes 0 .. n-1.
 
     Of several paths of the same least latency the widest counts.
+
+    Args:
+        graph: the links.
+        end_to_end: they are measured from end to end: a listed pair uses its own link, even where a detour is faster,
+            and a link from a node to itself is what separates clients on it.
     """
 
-    def __init__(self, graph: "networkx.Graph", end_to_end: bool = False) -> None:
+    def __init__(self, graph: Arcs, end_to_end: bool = False) -> None:
         self.graph = graph
         self.end_to_end = end_to_end
-        self._search = lru_cache(2)(_search)  # of the server, in both directions
+        self._search = lru_cache(2)(search)  # of the server, in both directions
 
     @classmethod
     def from_edges(cls, nodes: int, edges: Iterable[tuple[int, int]], latency_s: Any, s_per_byte: Any) -> "GraphSites":
         """Nodes 0 .. nodes-1 and links that serve both ways."""
-        import networkx
-
-        graph = networkx.Graph()
-        graph.add_nodes_from(range(nodes))
-        graph.add_edges_from(
-            (src, dst, {"latency_s": float(latency), "s_per_byte": float(per_byte)})
-            for (src, dst), latency, per_byte in zip(edges, latency_s, s_per_byte, strict=True)
-        )
-        return cls(graph)
+        src, dst = np.array([*edges], dtype=np.int64).reshape(-1, 2).T
+        ends = np.concatenate([src, dst]), np.concatenate([dst, src])
+        return cls(Arcs(nodes, *ends, np.tile(latency_s, 2), np.tile(s_per_byte, 2)))
 
     def paths_from(self, site: int) -> Paths:
         return self._paths(self.graph, site)
 
     def paths_to(self, site: int) -> Paths:
-        return self._paths(self._reversed, site)
+        return self._paths(self.graph.reverse, site)
 
     def paths_into(self, site: int) -> Paths:
-        after = np.full(len(self.graph), site)
-        hop_s, reverse = np.zeros(len(self.graph)), self._reversed
+        paths, reverse = self.paths_to(site), self.graph.reverse
+        if self._is_complete(reverse, site):
+            return paths
+        after, hop_s = np.full(len(reverse), site), np.zeros(len(reverse))
         for node, following in self._search(reverse, site)[2].items():
-            after[node], hop_s[node] = following, reverse[following][node]["latency_s"]
-        paths = self.paths_to(site)
+            link = reverse.of(following)
+            after[node] = following
+            hop_s[node] = reverse.latency_s[link][np.searchsorted(reverse.dst[link], node)]
         latency_s, places = np.zeros(len(after)), np.arange(len(after))
         while (places != site).any():
             latency_s += hop_s[places]
             places = after[places]
-        direct = list(reverse[site]) if self.end_to_end else []
+        direct = reverse.dst[reverse.of(site)] if self.end_to_end else []
         latency_s[direct] = paths.latency_s[direct]
         return paths._replace(latency_s=np.where(np.isinf(paths.latency_s), np.inf, latency_s))
 
@@ -291,58 +351,30 @@ class GraphSites:
         return self._links(self.graph, site, bits)
 
     def links_to(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
-        return self._links(self._reversed, site, {(dst, src): code for (src, dst), code in bits.items()})
+        return self._links(self.graph.reverse, site, {(dst, src): code for (src, dst), code in bits.items()})
 
-    @cached_property
-    def _reversed(self) -> "networkx.Graph":
-        return self.graph.reverse(copy=False) if self.graph.is_directed() else self.graph
-
-    def _links(self, graph: "networkx.Graph", site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+    def _links(self, graph: Arcs, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
         codes = np.zeros(len(graph), dtype=np.int64)
         for node, before in self._search(graph, site)[2].items():  # a node comes after the one before it
             codes[node] = codes[before] | bits.get((before, node), 0)
         if self.end_to_end:
-            for node in graph[site]:
+            for node in graph.dst[graph.of(site)].tolist():
                 codes[node] = bits.get((site, node), 0)
         return codes
 
-    def _paths(self, graph: "networkx.Graph", site: int) -> Paths:
-        distance, width, _ = self._search(graph, site)
-        latency, per_byte = np.full(len(graph), np.inf), np.zeros(len(graph))
-        latency[list(distance)] = list(distance.values())
-        per_byte[list(width)] = list(width.values())
+    def _is_complete(self, graph: Arcs, site: int) -> bool:
+        """Whether no path from the node has a second link."""
+        ends = graph.dst[graph.of(site)]
+        return self.end_to_end and len(ends) - bool((ends == site).any()) == len(graph) - 1
+
+    def _paths(self, graph: Arcs, site: int) -> Paths:
+        if self._is_complete(graph, site):
+            latency, per_byte = np.zeros((2, len(graph)))
+        elif graph.unlimited:
+            latency, per_byte = graph.distances(site), np.zeros(len(graph))
+        else:
+            latency, per_byte = (each.copy() for each in self._search(graph, site)[:2])
         if self.end_to_end:
-            for node, link in graph[site].items():
-                latency[node], per_byte[node] = link["latency_s"], link["s_per_byte"]
+            link = graph.of(site)
+            latency[graph.dst[link]], per_byte[graph.dst[link]] = graph.latency_s[link], graph.s_per_byte[link]
         return Paths(latency, per_byte, np.ones(len(graph)))
-
-
-def _search(graph: "networkx.Graph", site: int) -> tuple[dict[int, float], dict[int, float], dict[int, int]]:
-    """The least latency from a node to every node that it reaches, and what :func:`_widest` says of such paths."""
-    import networkx
-
-    distance = networkx.single_source_dijkstra_path_length(graph, site, weight="latency_s")
-    return distance, *_widest(graph, distance, site)
-
-
-def _widest(graph: "networkx.Graph", distance: dict[int, float], site: int) -> tuple[dict[int, float], dict[int, int]]:
-    """Seconds per byte of the widest among the paths of least latency from ``site`` to every node that it reaches, and
-    the node before each on that path (of several as wide, the first by its number).
-
-    Dijkstra's algorithm again, with the maximum in place of the sum, over the links that lie on such paths. Links
-    without latency are among them in both directions, so that no order of distances would do.
-    """
-    width: dict[int, float] = {}
-    before: dict[int, int] = {}
-    fringe = [(0.0, site, site)]
-    while fringe:
-        per_byte, node, previous = heappop(fringe)
-        if node in width:
-            continue
-        width[node] = per_byte
-        if node != site:
-            before[node] = previous
-        for after, link in graph[node].items():
-            if after not in width and distance[node] + link["latency_s"] <= distance[after] * SAME_LATENCY:
-                heappush(fringe, (max(per_byte, link["s_per_byte"]), after, node))
-    return width, before

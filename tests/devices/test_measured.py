@@ -41,7 +41,7 @@ def test_every_measurement_is_drawn_equally_often_times_the_client_s_factor(tmp_
         ("time\n1\n", "d.csv:1: the header must be seconds"),
         ("seconds\n", "holds no duration"),
         ("seconds\n1\n-2\n", "d.csv:3: a duration is 0 or more seconds, not -2"),
-        ("seconds\nnan\n", "d.csv:2: a duration is 0 or more"),
+        ("seconds\nnan\n", "d.csv:2: one number of seconds is needed, not ''"),
         ("seconds\n1,2\n", "d.csv:2: one number of seconds is needed"),
         ("seconds\nfast\n", "d.csv:2: one number"),
     ],

@@ -1,5 +1,6 @@
 """``devices.profiles``: what a file of devices does to clients, against numbers by hand; broken files are one line."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -197,3 +198,10 @@ def test_simfl_data_shows_what_the_clients_got(tmp_path):
     shown = CliRunner().invoke(simfl, ["data", str(tmp_path / "s.yaml")])
     assert shown.exit_code == 0
     assert "device_samples_per_s         min 4  10% 4  median 25  90% 100  max 100" in shown.stdout
+
+
+def test_the_recipe_for_flash_takes_kilobytes_of_1024_bytes():
+    """44 MB take its first phone, of 7,491.4 such units a second, 5.74 s: its code divides bytes by 1,024 first."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "devices.md").read_text()
+    factor = int(re.search(r"(\d+) \* one\[.down_u.\]", page)[1])
+    assert round(44e6 / (factor * 7491.4), 2) == 5.74

@@ -90,10 +90,9 @@ def test_csv_files(tmp_path, header, unit):
         ("client,start,end\n", "t.csv:1: the header must be"),
         ("client,start_s,end_s\n0,1\n", "t.csv:2: 2 values for 3 columns"),
         ("client,start_s,end_s\n0,1,x\n", "t.csv:2: start and end must be numbers"),
-        ("client,start_s,end_s\n0,0,1\n\n0,2,1\n", "t.csv:4: an interval needs 0 <= start < end, not 2 to 1"),
-        ("client,start_s,end_s\n0,1,1\n", "t.csv:2: an interval needs"),
+        ("client,start_s,end_s\n0,0,1\n\n0,2,1\n", "t.csv:4: an interval needs 0 <= start <= end, not 2 to 1"),
         ("client,start_s,end_s\n0,-1,1\n", "t.csv:2: an interval needs"),
-        ("client,start_s,end_s\n0,nan,1\n", "t.csv:2: an interval needs"),
+        ("client,start_s,end_s\n0,nan,1\n", "t.csv:2: start and end must be numbers"),
         ("client,start_s,end_s\n0,0,inf\n", "t.csv:2: an interval needs"),
         ("client,start_s,end_s\n0,0,11\n", "t.csv:2: the interval ends at 11, after the period of 10"),
         ("client,start_s,end_s\n3,0,1\n", "t.csv:2: there is no client '3' among 3"),
@@ -130,3 +129,30 @@ def test_long_traces_are_looked_up_at_once():
     for now in (0.0, 7.5, 20.0, 53.0):
         expected = [any(c == i and s <= now < e for c, s, e in rows) for i in range(20)]
         assert available.draw(0, now).tolist() == expected
+
+
+PERIODS = "client,start_s,end_s,period_s\n0,1,2,4\n0,3,3,4\n1,0,1,3\n"
+
+
+def test_a_file_has_a_period_for_each_client_and_may_have_empty_intervals(tmp_path):
+    (tmp_path / "t.csv").write_text(PERIODS)
+    available = build(tmp_path, path="t.csv", names=None)
+    for now in np.arange(0, 25, 0.5).tolist():
+        assert available.draw(0, now).tolist() == [1 <= now % 4 < 2, now % 3 < 1, False]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("0,2,3,5\n", "t.csv:5: the period of client '0' is 5 here and 4 before"),
+        ("2,1,2,0\n", "t.csv:5: a period must be greater than 0, not 0"),
+        ("2,1,2,\n", "t.csv:5: start and end must be numbers, and the period too"),
+        ("2,1,9,8\n", "t.csv:5: the interval ends at 9, after the period of 8"),
+    ],
+)
+def test_broken_periods_name_the_line(tmp_path, line, message):
+    (tmp_path / "t.csv").write_text(PERIODS + line)
+    with pytest.raises(ScenarioError, match=f"^path: {message}"):
+        build(tmp_path, path="t.csv", names=None)
+    with pytest.raises(ScenarioError, match="^period: t.csv has a period for each client; leave this one out"):
+        build(tmp_path, path="t.csv", names=None, period=10)

@@ -81,9 +81,12 @@ def test_attributes_of_other_names(tmp_path, unit, factor, end):
         build(tmp_path, f"g.{end}")
 
 
-def test_a_unit_belongs_to_a_named_attribute():
-    network = NETWORKS.of({"name": "file", "path": "g.csv", "server": "a", "unit": "ms"})
-    assert [key for key, _ in network.check(SimpleNamespace(clients=2))] == ["unit"]
+def test_a_unit_belongs_to_a_named_attribute(tmp_path):
+    (tmp_path / "g.csv").write_text("src,dst,rtt_ms\na,b,1\n")
+    with pytest.raises(ScenarioError, match="^unit: is the unit of what latency names; name it"):
+        build(tmp_path, "g.csv", server="a", unit="ms")
+    with pytest.raises(ScenarioError, match="^unit: is s, but 'rtt_ms' is in rtt_ms by its name; leave unit out"):
+        build(tmp_path, "g.csv", server="a", latency="rtt_ms", unit="s")
 
 
 def test_a_directed_file_goes_one_way(tmp_path):
@@ -112,23 +115,23 @@ def test_a_table_is_measured_from_end_to_end(tmp_path):
 
 BROKEN = {
     "empty.csv": (b"", "empty.csv: wrong header"),
-    "header.csv": (b"source,target,ms\na,b,1\n", "header.csv:2: row 'a' is not in the header"),
-    "column.csv": (b"src,dst,rtt_mss\na,b,1\n", "column.csv:1: unknown column 'rtt_mss'; did you mean 'rtt_ms'"),
+    "header.csv": (b"one,other\na,b\n", "header.csv:1: wrong header"),
+    "column.csv": (
+        b"src,dst,rtt_mss\na,b,1\n",
+        "column.csv:1: nobody says the unit of 'rtt_mss'; .*latency: rtt_mss, unit: ms",
+    ),
     "columns.csv": (b"src,dst,rtt_ms,dst\n", "columns.csv:1: two columns are named 'dst'"),
     "nodelay.csv": (b"src,dst,bandwidth_bytes_per_s\nhub,a,1\n", "nodelay.csv:2: .*either latency_s or rtt_ms"),
     "both.csv": (b"src,dst,rtt_ms,latency_s\nhub,a,1,1\n", "both.csv:2: .*either latency_s or rtt_ms"),
     "negative.csv": (b"src,dst,rtt_ms\nhub,a,1\n\nhub,b,-1\n", "negative.csv:4: rtt_ms must be a number from 0"),
-    "nan.csv": (b"src,dst,rtt_ms\nhub,a,nan\n", "nan.csv:2: rtt_ms must be a number from 0 .*'nan'"),
+    "nan.csv": (b"src,dst,rtt_ms\nhub,a,nan\n", "nan.csv:2: link 'hub' to 'a' needs rtt_ms; it has no values"),
     "inf.csv": (b"src,dst,rtt_ms\nhub,a,inf\n", "inf.csv:2: rtt_ms must be a number"),
     "text.csv": (b"src,dst,rtt_ms\nhub,a,fast\n", "text.csv:2: .*'fast'"),
-    "missing.csv": (b"src,dst,rtt_ms\nhub,a,\n", "missing.csv:2: .*needs either"),
+    "missing.csv": (b"src,dst,rtt_ms\nhub,a,\n", "missing.csv:2: .*needs rtt_ms"),
     "ragged.csv": (b"src,dst,rtt_ms\nhub,a\n", "ragged.csv:2: 2 values for 3 columns"),
-    "self.csv": (b"src,dst,rtt_ms\na,a,1\n", "self.csv:2: .*two different ends"),
-    "nameless.csv": (b"src,dst,rtt_ms\n,a,1\n", "nameless.csv:2: .*two different ends"),
-    "twice.csv": (b"src,dst,rtt_ms\nhub,a,1\nhub,b,1\nhub,a,2\n", "twice.csv:4: .*already in twice.csv:2"),
+    "nameless.csv": (b"src,dst,rtt_ms\n,a,1\n", "nameless.csv:2: a link needs two ends"),
     "zero.csv": (b"src,dst,rtt_ms,bandwidth_bytes_per_s\nhub,a,1,0\n", "zero.csv:2: bandwidth_bytes_per_s must be at"),
-    "latin.csv": (b"src,dst,rtt_ms\nhub,a,1\nhub,Malm\xf6,1\n", "latin.csv:3: not UTF-8"),
-    "huge.csv": (b"src,dst,rtt_ms\nhub,a" + b"a" * 200_000 + b",1\n", "huge.csv:2: field larger"),
+    "huge.csv": (b"src,dst,rtt_ms\nhub,a" + b"a" * 200_000 + b",1\n", "huge.csv: field larger"),
     "square.csv": (b",hub,a\nhub,,1\n", "square.csv: the table is not square: there is no row 'a'"),
     "rows.csv": (b",hub,a\nhub,,1\nhub,,1\n", "rows.csv:3: row 'hub' comes twice"),
     "row.csv": (b",hub,a\nhub,,1\na,,1,2\n", "row.csv:3: 3 values for 2 columns"),
@@ -188,15 +191,6 @@ def test_impossible_values_in_xml(tmp_path, suffix, value):
         build(tmp_path, f"v.{suffix}")
 
 
-def test_parallel_edges_are_refused(tmp_path):
-    made = networkx.MultiGraph()
-    made.add_edge("hub", "a", latency_s=1.0)
-    made.add_edge("hub", "a", latency_s=2.0)
-    networkx.write_graphml(made, tmp_path / "m.graphml")
-    with pytest.raises(ScenarioError, match="m.graphml: 'hub' to 'a' is there twice"):
-        build(tmp_path, "m.graphml", clients=1)
-
-
 def test_places_in_a_file_are_checked(tmp_path):
     write_all(tmp_path)
     with pytest.raises(ScenarioError, match="^server: there is no node 'hubb'; did you mean 'hub'?"):
@@ -206,7 +200,7 @@ def test_places_in_a_file_are_checked(tmp_path):
     with pytest.raises(ScenarioError, match="^path: nowhere.csv: No such file"):
         build(tmp_path, "nowhere.csv")
     ((key, message),) = NETWORKS.of({"name": "file", "path": "g.pickle", "server": "a"}).check(None)
-    assert key == "path" and ".csv, .graphml, .gexf" in message
+    assert key == "path" and ".csv, .tsv, .txt, .dat, .graphml, .gexf, .gml, .json" in message
 
 
 @pytest.mark.parametrize("path", ["g.graphml", "g.gexf", "rtt.csv"])
@@ -236,8 +230,8 @@ def test_damaged_files_give_a_network_or_one_clear_error(tmp_path, path):
     assert outcomes == {"built", "refused"}
 
 
-@pytest.mark.parametrize("line", [b"1,2\n", b"\n", b"\r", b",,,,,,,"])
+@pytest.mark.parametrize("line", [b"1,2\n", b",,,,,,,"])
 def test_a_file_of_very_many_cells_is_refused_before_it_is_split(tmp_path, line):
     (tmp_path / "a.csv").write_bytes(b"src,dst,latency_s\n" + line * 11_000_000)
-    with pytest.raises(ScenarioError, match="a.csv: (about .* cells; at most 10,000,000|larger than)"):
+    with pytest.raises(ScenarioError, match="a.csv: (more than the 20,000,000 cells|larger than)"):
         build(tmp_path, "a.csv")

@@ -171,6 +171,14 @@ def _encoding(path: Path) -> str:
     return "utf-8-sig" if is_utf8 else "latin-1"
 
 
+def _most_cells(path: Path, separator: str) -> int:
+    """The marks that part cells and lines, of which a file has as many as cells."""
+    with open_bytes(path) as file:
+        return sum(
+            block.count(separator.encode()) + block.count(b"\n") for block in iter(lambda: file.read(2**20), b"")
+        )
+
+
 def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
     """The header and lines of a table that are not blank: ("file:line", stripped cells, "" where there is no value).
 
@@ -182,6 +190,8 @@ def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
         if path.stat().st_size > MAX_BYTES:
             raise ScenarioError(key, f"{path.name}: larger than {MAX_BYTES} bytes")
         dialect = dialect_of(path)
+        if _most_cells(path, dialect.separator) > MAX_CELLS:
+            raise ScenarioError(key, f"{path.name}: more than the {MAX_CELLS:,} cells that are taken")
         if dialect.commented:
             rows.append((f"{path.name}:{dialect.skipped}", list(dialect.header)))
         with open_text(path, dialect.encoding) as text:
@@ -189,14 +199,12 @@ def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
                 text.readline()
             blank = dialect.separator == " "
             lines = (" ".join(line.split()) + "\n" for line in text) if blank else text
-            reader, count = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=True), 0
+            reader = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=True)
             for row in reader:
                 at = f"{path.name}:{dialect.skipped + reader.line_num}"
-                if not any(values := ["" if (cell := word.strip()) in MISSING else cell for word in row]):
+                if not any(word.strip() for word in row):
                     continue
-                count += len(values)
-                if count > MAX_CELLS:
-                    raise ScenarioError(key, f"{at}: more than the {MAX_CELLS:,} cells that are taken")
+                values = ["" if (cell := word.strip()) in MISSING else cell for word in row]
                 if not all(cell.isprintable() and len(cell) <= MAX_CELL for cell in values):
                     why = f"a value has control characters or more than {MAX_CELL} characters"
                     raise ScenarioError(key, f"{at}: {why}")
