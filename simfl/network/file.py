@@ -34,7 +34,7 @@ from simfl.network.shared_edges import (
 from simfl.network.sites import NodePlacement, SiteMap, SiteTable, connect, members, node_problems
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".dat": "csv", ".graphml": "graphml", ".gexf": "gexf",
-         ".gml": "gml", ".json": "json"}  # fmt: skip
+         ".gml": "gml", ".json": "json", ".edgelist": "edgelist", ".edges": "edgelist"}  # fmt: skip
 """How a file is written, by the end of its name, behind which .gz, .bz2 or .xz may stand."""
 
 

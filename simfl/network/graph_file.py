@@ -1,4 +1,4 @@
-"""Networks in files of graphs: GraphML, GEXF, GML and node-link JSON."""
+"""Networks in files of graphs: GraphML, GEXF, GML, node-link JSON and networkx's lists of edges."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def read_graph(
     """The network in a file of a graph; nodes are known by their ids, in GML by their labels where these differ.
 
     Args:
-        kind: "graphml", "gexf", "gml" or "json".
+        kind: "graphml", "gexf", "gml", "json" or "edgelist".
         directed: whether edges go one way; None = as the file says.
 
     Raises:
@@ -82,6 +82,10 @@ def _parsed(data: bytes, kind: str) -> "networkx.Graph[Any]":
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = data.decode("latin-1")
+    if kind == "edgelist":
+        lines = [line for line in text.splitlines() if not line.startswith("#") and line.strip()]
+        values = True if all("{" in line for line in lines) else (("weight", float),)
+        return networkx.parse_edgelist(lines, data=values, create_using=networkx.MultiGraph)
     return _from_json(json.loads(text)) if kind == "json" else _from_gml(text)
 
 

@@ -219,3 +219,11 @@ def test_a_table_of_490_places_starts_in_2_processor_seconds(tmp_path):
     everyone = np.arange(489)
     links.latency_s(np.repeat(everyone, 3), np.tile([1, 2, 3], 489))
     assert time.process_time() - began < 4  # 1.5 here; twice that on a busy machine
+
+
+def test_edge_lists_of_networkx_are_the_same_network(tmp_path):
+    made = graph("latency_ms", 1e3, "bandwidth_bytes_per_s", 1)
+    networkx.write_edgelist(made, tmp_path / "a.edgelist")
+    is_truth(built(tmp_path, "a.edgelist")[0])
+    networkx.write_weighted_edgelist(graph("weight", 1e3, "bandwidth", 1), tmp_path / "b.edges.gz")
+    is_truth(built(tmp_path, "b.edges.gz", latency="weight", unit="ms")[0], bandwidth=False)
