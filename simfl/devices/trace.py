@@ -88,14 +88,14 @@ class TraceAvailability:
         number = {name: i for i, name in enumerate(names or ())}
         client = np.empty(len(rows), dtype=np.int64)
         periods: dict[int, float] = {}
-        for i, (field, where, name, _, _, own) in enumerate(rows):
+        for i, (field, where, name, _, _, repeats) in enumerate(rows):
             plain = name.isascii() and name.isdigit() and len(name) < 12
             known = number.get(name, int(name) if plain else setting.clients)
             if known >= setting.clients:
                 problem = f"there is no client '{name}' among {setting.clients}{suggestion(name, number)}"
                 raise ScenarioError(field, where + problem)
-            if periods.setdefault(known, own) != own:
-                why = f"the period of client '{name}' is {own:g} here and {periods[known]:g} before"
+            if periods.setdefault(known, repeats) != repeats:
+                why = f"the period of client '{name}' is {repeats:g} here and {periods[known]:g} before"
                 raise ScenarioError(field, where + why)
             client[i] = known
         base = np.full(setting.clients, self.absent == "always")

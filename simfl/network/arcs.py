@@ -57,10 +57,10 @@ class Arcs:
         """The least latency from a node to every node, (nodes,); infinite where there is no path."""
         from scipy.sparse.csgraph import dijkstra
 
-        found: NDArray[np.float64] = dijkstra(self._matrix, indices=site)
-        return found
+        distance: NDArray[np.float64] = dijkstra(self._matrix, indices=site)
+        return distance
 
-    def connected(self, site: int) -> NDArray[np.bool_]:
+    def component(self, site: int) -> NDArray[np.bool_]:
         """The nodes that links in any direction connect with one, bool (nodes,)."""
         from scipy.sparse.csgraph import connected_components
 

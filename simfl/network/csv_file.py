@@ -14,8 +14,8 @@ from simfl.network.link_values import (
     MAX_VALUE,
     UNCLEAR,
     Attributes,
+    FileLink,
     LinkList,
-    Row,
     latency_unit,
     number,
     words_of,
@@ -82,7 +82,7 @@ def _read_list(rows: Lines, ends: tuple[int, int], key: str, directed: bool, att
         if len(cells) != len(header):
             raise ScenarioError(key, f"{place}: {amount(len(cells), 'value')} for {amount(len(header), 'column')}")
         values = {header[i]: cell for i, cell in enumerate(cells) if cell and i not in ends}
-        links.append(Row(f"{place}: ", cells[ends[0]], cells[ends[1]], values))
+        links.append(FileLink(f"{place}: ", cells[ends[0]], cells[ends[1]], values))
     names = [name for i, name in enumerate(header) if i not in ends]
     edges, notes = LinkList(links, names, attributes, f"{where}: ", key).edges()
     src, dst = (header[i] for i in ends)
@@ -99,7 +99,7 @@ def read_table(path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
 
 
 def _table(rows: Lines, path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
-    names, lines = _named(rows, key)
+    names, lines = _with_names(rows, key)
     if len(names) < 2 or len(set(names)) < len(names) or "" in names:
         form = "src,dst,rtt_ms (or latency_s), or a corner cell and then the names of a square table"
         raise ScenarioError(key, f"{rows[0][0] if rows else path.name}: wrong header; it must be {form}")
@@ -123,7 +123,7 @@ def _table(rows: Lines, path: Path, key: str) -> tuple[list[str], NDArray[np.flo
     return names, table
 
 
-def _named(rows: Lines, key: str) -> tuple[list[str], Lines]:
+def _with_names(rows: Lines, key: str) -> tuple[list[str], Lines]:
     """The names of a table's places, and its lines, each with its name before its cells."""
     if not rows:
         return [], []

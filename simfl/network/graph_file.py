@@ -13,7 +13,7 @@ from xml.parsers.expat import ExpatError, ParserCreate
 from simfl.core.errors import ScenarioError, amount
 from simfl.core.storage.text_table import UNREADABLE, open_bytes
 from simfl.network.great_circle import Coordinates, coordinate_names
-from simfl.network.link_values import GREAT_CIRCLE, Attributes, LinkList, Row, shown
+from simfl.network.link_values import GREAT_CIRCLE, Attributes, FileLink, LinkList, shown
 from simfl.network.sites import SiteMap
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def read_graph(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about types that are left out: values are read as numbers anyway
-            graph = _parsed(data, kind)
+            graph = _parse(data, kind)
     except Exception as error:  # broken files make networkx raise almost anything
         what = " ".join(str(error).split())[:200] or type(error).__name__
         line = f":{error.position[0]}" if hasattr(error, "position") else ""
@@ -71,7 +71,7 @@ def _bytes(path: Path, key: str) -> bytes:
     return data
 
 
-def _parsed(data: bytes, kind: str) -> "networkx.Graph[Any]":
+def _parse(data: bytes, kind: str) -> "networkx.Graph[Any]":
     import networkx
 
     if kind == "graphml":
@@ -129,7 +129,9 @@ def _from_json(data: Any) -> "networkx.Graph[Any]":
     return graph
 
 
-def _links(graph: "networkx.Graph[Any]", path: Path, key: str, attributes: Attributes) -> tuple[list[Row], list[str]]:
+def _links(
+    graph: "networkx.Graph[Any]", path: Path, key: str, attributes: Attributes
+) -> tuple[list[FileLink], list[str]]:
     """The links with their values, with latencies by great circle if these are wanted."""
     notes: list[str] = []
     listed = [(str(src), str(dst), {k: v for k, v in values.items() if v not in (None, "")})
@@ -145,7 +147,7 @@ def _links(graph: "networkx.Graph[Any]", path: Path, key: str, attributes: Attri
         ]
     elif any(all(coordinate_names(values)) for _, values in graph.nodes(data=True)):
         notes.append("coordinates of nodes not used, as network.latency is not great_circle")
-    return [Row(f"{path.name}: ", *link) for link in listed], notes
+    return [FileLink(f"{path.name}: ", *link) for link in listed], notes
 
 
 def _labels(graph: "networkx.Graph[Any]") -> dict[str, str]:

@@ -79,7 +79,7 @@ class Attributes(NamedTuple):
         return f"{base}, {'one way' if self.scale(unit) == PER_SECOND[base] else 'there and back'}"
 
 
-class Row(NamedTuple):
+class FileLink(NamedTuple):
     """A link as a file has it.
 
     Attributes:
@@ -144,7 +144,7 @@ class LinkList:
         key: the scenario's, for messages.
     """
 
-    rows: Sequence[Row]
+    rows: Sequence[FileLink]
     names: Sequence[str]
     attributes: Attributes
     head: str
@@ -160,26 +160,28 @@ class LinkList:
             raise ScenarioError(self.key, f"{self.head}{len(self.rows)} links are too many; at most {MAX_EDGES}")
         for row in self.rows:
             self._check_ends(row)
-        kept = [row for row in self.rows if row.src != row.dst]
-        latencies = self._latencies(kept)
-        latency_s = [self._latency_s(row, latencies) for row in kept]
-        width = self._bandwidth(kept)
+        links = [row for row in self.rows if row.src != row.dst]
+        latencies = self._latencies(links)
+        latency_s = [self._latency_s(row, latencies) for row in links]
+        width = self._bandwidth(links)
         fastest: dict[tuple[str, str], Edge] = {}
-        for row, seconds in zip(kept, latency_s, strict=True):
+        for row, seconds in zip(links, latency_s, strict=True):
             edge = Edge(row.src, row.dst, seconds, self._bytes_per_s(row, width))
             if edge[:2] not in fastest or _slowness(edge) < _slowness(fastest[edge[:2]]):
                 fastest[edge[:2]] = edge
-        return tuple(fastest.values()), [*self._meaning(kept, latencies, width), *self._left_out(kept, len(fastest))]
+        return tuple(fastest.values()), [*self._meaning(links, latencies, width), *self._left_out(links, len(fastest))]
 
-    def _meaning(self, kept: Sequence[Row], latencies: Mapping[str, str], width: tuple[str, str] | None) -> list[str]:
+    def _meaning(
+        self, links: Sequence[FileLink], latencies: Mapping[str, str], width: tuple[str, str] | None
+    ) -> list[str]:
         notes = []
-        if kept and GREAT_CIRCLE not in latencies:
+        if links and GREAT_CIRCLE not in latencies:
             units = (f"'{name}' in {self.attributes.words(unit)}" for name, unit in latencies.items())
             notes.append(f"latency from {' or '.join(units)}")
         if width is not None:
             notes.append(f"bandwidth from '{width[0]}' in {width[1]}")
-            if lacking := sum(width[0] not in row.values for row in kept):
-                notes.append(f"{lacking} of {amount(len(kept), 'link')} without '{width[0]}': unlimited")
+            if lacking := sum(width[0] not in row.values for row in links):
+                notes.append(f"{lacking} of {amount(len(links), 'link')} without '{width[0]}': unlimited")
         unused = [name for name in self.names if name not in latencies and name != (width or ("",))[0]]
         rates = [name for name in unused if _like_bandwidth(name)]
         if rates and self.attributes.bandwidth != UNLIMITED and width is None:
@@ -188,22 +190,22 @@ class LinkList:
             notes.append(f"not used, being neither the latency nor the bandwidth: {shown(unused)}")
         return notes
 
-    def _left_out(self, kept: Sequence[Row], links: int) -> list[str]:
+    def _left_out(self, links: Sequence[FileLink], pairs: int) -> list[str]:
         notes = []
-        if loops := len(self.rows) - len(kept):
+        if loops := len(self.rows) - len(links):
             notes.append(f"{amount(loops, 'link')} from a node to itself left out")
-        if parallel := len(kept) - links:
+        if parallel := len(links) - pairs:
             notes.append(f"{amount(parallel, 'parallel link')} left out: between two nodes the fastest counts")
         return notes
 
-    def _check_ends(self, row: Row) -> None:
+    def _check_ends(self, row: FileLink) -> None:
         if not row.src or not row.dst:
             raise ScenarioError(self.key, f"{row.where}a link needs two ends, not '{row.src}' and '{row.dst}'")
         if max(len(row.src), len(row.dst)) > MAX_CELL or not (row.src + row.dst).isprintable():
             why = f"a node's name has control characters or more than {MAX_CELL} characters"
             raise ScenarioError(self.key, f"{row.where}{why}")
 
-    def _latencies(self, kept: Sequence[Row]) -> dict[str, str]:
+    def _latencies(self, links: Sequence[FileLink]) -> dict[str, str]:
         """The names of latencies, each with its unit; a link has one of them."""
         attributes = self.attributes
         if attributes.latency == GREAT_CIRCLE:
@@ -212,23 +214,23 @@ class LinkList:
             return {attributes.latency: named_unit(attributes)}
         if attributes.unit not in (None, "s"):
             raise ScenarioError("unit", "is the unit of what latency names; name it")
-        found = {name: unit for name in self.names if (unit := latency_unit(name)) is not None}
-        if found or not kept:
-            return found
+        candidates = {name: unit for name in self.names if (unit := latency_unit(name)) is not None}
+        if candidates or not links:
+            return candidates
         for name in self.names:
             words = set(words_of(name))
             if words & (LATENCY_WORDS | UNCLEAR):
                 keys = f"network.latency names the value that holds latencies: write latency: {name}, unit: ms"
                 raise ScenarioError(self.key, f"{self.head}nobody says the unit of '{name}'; {keys} (or s, us, rtt_ms)")
-        raise ScenarioError(self.key, f"{kept[0].where}{self._lacks(kept[0], ('latency_s', 'rtt_ms'))}")
+        raise ScenarioError(self.key, f"{links[0].where}{self._lacks(links[0], ('latency_s', 'rtt_ms'))}")
 
-    def _lacks(self, row: Row, names: Collection[str]) -> str:
+    def _lacks(self, row: FileLink, names: Collection[str]) -> str:
         has = f"it has {shown(list(row.values))}" if row.values else "it has no values"
         hint = "; network.latency names the value that holds latencies"
         either = f"either {' or '.join(sorted(names))}" if len(names) > 1 else "".join(names)
         return f"link '{row.src}' to '{row.dst}' needs {either}; {has}{hint}"
 
-    def _latency_s(self, row: Row, latencies: Mapping[str, str]) -> float:
+    def _latency_s(self, row: FileLink, latencies: Mapping[str, str]) -> float:
         present = [name for name in latencies if name in row.values]
         if len(present) != 1:
             if self.attributes.latency is None:
@@ -241,7 +243,7 @@ class LinkList:
         value = number(row.values[present[0]], present[0], row.where, self.key)
         return value / self.attributes.scale(latencies[present[0]])
 
-    def _bandwidth(self, kept: Sequence[Row]) -> tuple[str, str] | None:
+    def _bandwidth(self, links: Sequence[FileLink]) -> tuple[str, str] | None:
         """The name of the bandwidth and its unit; None = there is none."""
         name, unit = self.attributes.bandwidth, self.attributes.bandwidth_unit
         if name == UNLIMITED:
@@ -251,19 +253,19 @@ class LinkList:
             if said is not None and unit not in (None, said):
                 why = f"is {unit}, but '{name}' is in {said} by its name; leave bandwidth_unit out"
                 raise ScenarioError("bandwidth_unit", why)
-            if kept and not any(name in row.values for row in kept):
+            if links and not any(name in row.values for row in links):
                 has = f"no link has '{name}'; links have {shown(self.names) or 'no values'}"
                 raise ScenarioError("bandwidth", f"{self.head}{has}{suggestion(name, self.names)}")
             return name, unit or said or "byte/s"
         if unit is not None:
             raise ScenarioError("bandwidth_unit", "is the unit of what bandwidth names; name it")
-        found = {name: said for name in self.names if (said := bandwidth_unit(name)) is not None}
-        if len(found) > 1 and "bandwidth_bytes_per_s" not in found:
-            choice = f"write bandwidth: {next(iter(found))}, or bandwidth: {UNLIMITED}"
-            raise ScenarioError(self.key, f"{self.head}{shown(list(found))} are bandwidths; {choice}")
-        if found:
-            name = "bandwidth_bytes_per_s" if "bandwidth_bytes_per_s" in found else next(iter(found))
-            return name, found[name]
+        candidates = {name: said for name in self.names if (said := bandwidth_unit(name)) is not None}
+        if len(candidates) > 1 and "bandwidth_bytes_per_s" not in candidates:
+            choice = f"write bandwidth: {next(iter(candidates))}, or bandwidth: {UNLIMITED}"
+            raise ScenarioError(self.key, f"{self.head}{shown(list(candidates))} are bandwidths; {choice}")
+        if candidates:
+            name = "bandwidth_bytes_per_s" if "bandwidth_bytes_per_s" in candidates else next(iter(candidates))
+            return name, candidates[name]
         for name in self.names:
             if BANDWIDTH_WORDS & set(words_of(name)) or get_close_matches(name.lower(), ["bandwidth"], 1, 0.75):
                 keys = f"write bandwidth: {name}, bandwidth_unit: Mbit/s ({', '.join(BYTES_PER_S)})"
@@ -271,7 +273,7 @@ class LinkList:
                 raise ScenarioError(self.key, f"{self.head}{why}")
         return None
 
-    def _bytes_per_s(self, row: Row, width: tuple[str, str] | None) -> float | None:
+    def _bytes_per_s(self, row: FileLink, width: tuple[str, str] | None) -> float | None:
         if width is None or width[0] not in row.values:
             return None
         rate = number(row.values[width[0]], width[0], row.where, self.key) * BYTES_PER_S[width[1]]
