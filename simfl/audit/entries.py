@@ -13,6 +13,7 @@ from simfl.audit.log_columns import (
     LogOptions,
     column_roles,
     refuse_divided,
+    refuse_odd_rows,
     rows_of_lists,
     rows_where,
     telling_apart,
@@ -104,6 +105,7 @@ def entries(table: Table, options: LogOptions) -> Log | None:
         table.refuse_words(roles[role], lambda word: not word.strip(), f"no {role}")
     table.refuse_words(roles["round"], lambda word: word.startswith(("[", "{")), _NEITHER)
     refuse_divided(table, roles, options)
+    refuse_odd_rows(table, roles, options)
     table, row_of, clients = rows_of_lists(table, roles["client"])
     if row_of.size and (np.diff(row_of) == 0).any():
         notes.append("each row lists the clients of a round")

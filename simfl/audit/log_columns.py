@@ -62,7 +62,7 @@ TRAINING = {"fit", "train", "training", "update", "upload"}
 RUNS = {"run", "experiment", "trial", "fold", "repetition", "replicate", "seed", "session"}
 """Words in names of columns that divide a file into several logs."""
 
-SAMPLES = {"samples", "examples", "datapoints", "records", "instances"}
+SAMPLES = {"samples", "examples", "datapoints", "records", "instances", "size", "n", "nk", "points"}
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,28 @@ def refuse_divided(table: Table, roles: Columns, options: LogOptions) -> None:
     for name in () if options.all_rows else table.header:
         if name not in {*roles.values(), *options.where} and name in table.columns:
             _refuse_if_it_divides(table, name)
+
+
+def refuse_odd_rows(table: Table, roles: Columns, options: LogOptions) -> None:
+    """
+    Raises:
+        SimflError: a row is no entry: the header again, a total among numbered rounds; or the column of clients may
+            hold how many they are.
+    """
+    rounds, clients = (table.columns[roles[role]] for role in ("round", "client"))
+    table.refuse_words(
+        roles["round"], lambda word: word == roles["round"], "the header again: several logs in one file"
+    )
+    numbers = [bool(re.fullmatch(r"-?\d+(\.\d+)?", word)) for word in rounds.words]
+    if any(numbers[code] for code in np.flatnonzero(np.bincount(rounds.codes))):
+        table.refuse(~np.array(numbers)[rounds.codes], "a round that is no number among others that are; take it out")
+    name, one_each = roles["client"], np.bincount(rounds.codes).max() == 1
+    if name.lower() != "client" and name.lower().endswith("s") and name != options.columns.get("client"):
+        if one_each and len(rounds.codes) > 1 and all(word.isdigit() for word in clients.used):
+            why = "holds one number a round, which may count clients"
+            raise SimflError(
+                f"{table.path}: column '{plain(name)}' {why}; if it names them, give --columns client={name}"
+            )
 
 
 def _is_same(word: str, value: str) -> bool:

@@ -31,6 +31,9 @@ NO_PARTICIPATION = (
 INDEX = re.compile(r"|index|unnamed: \d+|t|time|date|row|id|#")
 """Names of a first column that numbers the rows, besides those of rounds."""
 
+WORDS = {"true": "1", "false": "0"}
+"""Cells of a matrix that are no numbers."""
+
 METRICS = {"loss", "accuracy", "acc", "auc", "f1", "precision", "recall", "lr", "rmse", "mse", "mae", "perplexity"}
 """Words in names of columns that no client has."""
 
@@ -116,7 +119,7 @@ def table_matrix(table: Table, options: LogOptions, has_names: bool = True) -> L
 def _values(table: Table, name: str) -> list[float]:
     """The words of a column as numbers, NaN where they are none."""
     words = table.columns[name].words
-    return [_float(word) if is_number(word) else float("nan") for word in words]
+    return [_float(word) if _is_cell(word) else float("nan") for word in words]
 
 
 def _numbers(table: Table, name: str) -> Floats:
@@ -124,13 +127,17 @@ def _numbers(table: Table, name: str) -> Floats:
 
 
 def _float(word: str) -> float:
-    return float(word.replace(",", "."))
+    return float(WORDS.get(word.lower(), word).replace(",", "."))
+
+
+def _is_cell(word: str) -> bool:
+    return word.lower() in WORDS or is_number(word)
 
 
 def _has_names(header: Sequence[str]) -> bool:
     """Whether the first line names the columns: they are no numbers, or number the columns from 0 or 1 on."""
-    numbers = [cell for cell in header if is_number(cell)]
-    rest = [cell for cell in header[1:] if is_number(cell)]
+    numbers = [cell for cell in header if _is_cell(cell)]
+    rest = [cell for cell in header[1:] if _is_cell(cell)]
     if len(rest) < len(header) - 1 or len(header) == 1:
         return len(numbers) < len(header)
     counted = header if len(numbers) == len(header) else header[1:]
@@ -160,7 +167,7 @@ def _is_index(
         return options.form == "indexed"
     if name is not None and _is_index_name(name):
         return True
-    if not all(map(is_number, words)):
+    if not all(map(_is_cell, words)):
         return not any(word == "" for word in words)
     values = np.array([_float(word) for word in words])
     if np.isin(values, (0, 1)).all() or len(values) < 2 or len(np.unique(values)) < len(values):

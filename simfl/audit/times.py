@@ -70,7 +70,7 @@ def as_dates(words: Sequence[str]) -> Any:
 
     if not words or not all(re.search(r"\d{1,4}[-/.: ]\d{1,2}[-/.: ]\d", word) for word in words):
         return None
-    parsed = []
+    parsed, year_first = [], all(re.match(r"\d{4}\D", word) for word in words)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for options in ({"format": "ISO8601"}, {"format": "mixed"}, {"format": "mixed", "dayfirst": True}):
@@ -83,6 +83,8 @@ def as_dates(words: Sequence[str]) -> Any:
             if "dayfirst" not in options and options["format"] == "ISO8601":
                 return seconds
             parsed.append(seconds)
+            if year_first:
+                break
     if len(parsed) == 2 and (np.argsort(parsed[0], kind="stable") != np.argsort(parsed[1], kind="stable")).any():
         raise SimflError(f"'{words[0]}' may be day/month or month/day; write dates as 2026-03-01")
     return parsed[0] if parsed else None

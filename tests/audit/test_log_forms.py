@@ -84,6 +84,9 @@ TEXTS = {
     "of_lists.json": json.dumps([c for _, c in lists(list)]),
     "history.json": json.dumps({"losses": [[1, 0.5]], "metrics": {"who": [[t, c] for t, c in lists(list)]}}),
     "pandas.json": pandas.DataFrame(ROWS, columns=["round", "client"]).to_json(),
+    "slashes.csv": text(("round", "client"), shuffled([(DAYS[t].replace("-", "/"), c) for t, c in ROWS])),
+    "booleans.csv": MATRIX.astype(bool).to_csv(),
+    "bare_booleans.csv": MATRIX.astype(bool).to_csv(index=False, header=False),
     "bare.csv": MATRIX.to_csv(index=False, header=False),
     "named.csv": MATRIX.to_csv(index=False),
     "pandas.csv": MATRIX.to_csv(),
@@ -241,6 +244,9 @@ NONE = {
     "features.csv": "a,b,y\n0.1,0.2,0\n0.3,0.4,1\n",
     "latencies.csv": ",a,b,c\na,0,10,20\nb,10,0,30\nc,20,30,0\n",
     "prices.csv": "1.5,2.5\n3.5,4.5\n",
+    "two_logs.csv": "round,client\n0,a\n0,b\nround,client\n0,a\n0,c\n",
+    "total.csv": "round,client\n0,a\n0,b\nTotal,2\n",
+    "counts.csv": "round,clients,loss\n0,10,2.1\n1,9,1.9\n",
     "links.csv": "src,dst,rtt_ms\ns,a,10\ns,b,20\n",
 }
 

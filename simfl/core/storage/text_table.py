@@ -146,9 +146,11 @@ def _fitness(lines: list[str], mark: str) -> tuple[float, ...]:
 def _encoding(path: Path) -> str:
     """The encoding of a text; lines are measured on the way."""
     with open_bytes(path) as file:
-        start = file.read(4)
+        start = file.read(2**12)
         if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             return "utf-16"
+        if b"\0" in start:
+            raise SimflError(f"{path}: is no text; save a spreadsheet as CSV")
         decoder, is_utf8, length, number, size = codecs.getincrementaldecoder("utf-8")(), True, 0, 1, 0
         most = max(EXPANSION * path.stat().st_size, HARMLESS)
         block = start
