@@ -106,7 +106,7 @@ def entries(table: Table, options: LogOptions) -> Log | None:
     table.refuse_words(roles["round"], lambda word: word.startswith(("[", "{")), _NEITHER)
     refuse_divided(table, roles, options)
     refuse_odd_rows(table, roles, options)
-    table, row_of, clients = rows_of_lists(table, roles["client"])
+    table, row_of, clients = rows_of_lists(table, roles["round"], roles["client"])
     if row_of.size and (np.diff(row_of) == 0).any():
         notes.append("each row lists the clients of a round")
         if len(table.lines) > Limits.ENTRIES:

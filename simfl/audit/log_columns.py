@@ -132,7 +132,7 @@ def column_roles(path: Path, header: Sequence[str], options: LogOptions, line: i
     if not {"round", "client"} <= roles_by_name.keys():
         several = "round" in roles_by_name and len(likely.get("client", ())) > 1
         if "client" in roles or "weight" in roles or "round" in options.columns or several:  # else it may be a matrix
-            raise SimflError(f"{where}: {_missing(path, roles_by_name, likely)}")
+            raise SimflError(f"{where}: {missing_column(path, roles_by_name, likely)}")
         return {}
     if "weight" not in roles_by_name:
         for name in header:
@@ -142,7 +142,7 @@ def column_roles(path: Path, header: Sequence[str], options: LogOptions, line: i
     return roles_by_name
 
 
-def _missing(path: Path, roles_by_name: Columns, likely: Mapping[str, list[str]]) -> str:
+def missing_column(path: Path, roles_by_name: Columns, likely: Mapping[str, list[str]]) -> str:
     role = next(role for role in ("round", "client") if role not in roles_by_name)
     if (log := path.with_name("participation.csv")) != path and log.exists():
         return f"the column '{role}' is missing; who took part in a run is in {log}"
@@ -292,7 +292,10 @@ def varying_samples(table: Table, roles: Columns, client_of: np.ndarray) -> str:
     return ""
 
 
-def rows_of_lists(table: Table, name: str) -> tuple[Table, np.ndarray, WordColumn]:
+LISTS = ("[", "(", "{")
+
+
+def rows_of_lists(table: Table, round_name: str, name: str) -> tuple[Table, np.ndarray, WordColumn]:
     """The rows of a table whose cells may be lists of clients, one for each client; and the clients.
 
     Returns:
@@ -301,8 +304,9 @@ def rows_of_lists(table: Table, name: str) -> tuple[Table, np.ndarray, WordColum
     Raises:
         SimflError: a list names a client twice.
     """
-    column = table.columns[name]
-    lists = [_list(word) for word in column.words]
+    column, rounds = table.columns[name], table.columns[round_name].codes
+    one_row_each = bool(np.bincount(rounds).max() == 1)  # else a name may hold marks
+    lists = [_list(word) if one_row_each or word[:1] in LISTS else [word] for word in column.words]
     if not any(len(each) > 1 or each != [word] for each, word in zip(lists, column.words, strict=True)):
         return table, np.arange(len(table.lines)), column
     for word, each in zip(column.words, lists, strict=True):

@@ -1,6 +1,7 @@
 """Participation logs in the forms in which they come: a list of entries, a matrix, a results folder."""
 
 import csv
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 from simfl.audit.entries import entries
 from simfl.audit.log import Limits, Log
-from simfl.audit.log_columns import Columns, LogOptions, column_roles, is_likely
+from simfl.audit.log_columns import Columns, LogOptions, column_roles, is_likely, missing_column
 from simfl.audit.log_matrix import FORMS, array_matrix, table_matrix, text_matrix
 from simfl.audit.log_table import Table, json_table, parquet_table, text_table
 from simfl.core.errors import IntegrityError, SimflError, amount
@@ -28,6 +29,7 @@ __all__ = ["Log", "read"]
 JSON = (".jsonl", ".ndjson", ".json")
 PARQUET = (".parquet", ".pq")
 ARRAYS = (".npz", ".npy")
+SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 PACKED = (".gz", ".bz2", ".xz")
 
 
@@ -52,6 +54,8 @@ def read(path: Path | str, columns: Columns | None = None, options: LogOptions |
             return _folder(path)
         open_regular(path).close()
         kind = next((suffix for suffix in map(str.lower, reversed(path.suffixes)) if suffix not in PACKED), "")
+        if kind in SHEETS:
+            raise SimflError(f"{path}: is a spreadsheet; save it as .csv")
         if kind in ARRAYS:
             return array_matrix(path, options)
         if kind in JSON:
@@ -99,9 +103,9 @@ def _no_log(path: Path, header: Sequence[str], options: LogOptions, error: Simfl
     if options.form is not None or "--form" in str(error) and not rounds:
         return error
     if rounds:
-        return SimflError(f"{path}:1: the column 'client' is missing; name it with --columns client=NAME")
-    names = not any(map(is_number, header))
-    return SimflError(f"{path}:1: {FORMS}") if names and "not a matrix" in str(error) else error
+        return SimflError(f"{path}:1: {missing_column(path, {'round': rounds[0]}, {})}")
+    is_text = not all(map(is_number, header)) and re.search("not a (matrix|table)", str(error))
+    return SimflError(f"{path}:1: {FORMS}") if is_text else error
 
 
 def _folder(path: Path) -> Log:

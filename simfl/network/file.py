@@ -121,6 +121,9 @@ class NetworkFile:
             chosen = set(self._client_nodes(topology))
         except SimflError:  # which is told when the network is built
             return []
+        listed = self.clients if isinstance(self.clients, tuple) else self._client_nodes(topology)
+        if node_problems(nodes, place_of(self.server), listed, self.placement, setting.clients):
+            return []
         at = place_of(self.server)
         routers = [name for name in nodes if name not in chosen and name != at]
         ends = f"{amount(len(nodes), 'node')}: the server's, {len(chosen - {at}):,} for clients"

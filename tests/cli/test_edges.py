@@ -180,8 +180,10 @@ def test_what_a_plugins_figure_raises_is_the_plugins(tmp_path, monkeypatch):
         "from simfl.plugins.figures import figure\n\n@figure('bad_edges', 'Bad', 'other')\ndef draw(study):\n"
         "    return {}['no such key']\n"
     )
-    done = call("plot", folder, "--plugin", "bad.py", "--figure", "bad_edges", "-o", "bad.svg")
-    assert done.exit_code == 1 and "internal error" not in done.stderr
+    typed = ["plot", folder, "--plugin", "bad.py", "--figure", "bad_edges", "-o", "bad.svg"]
+    # in a process of its own, for a figure stays registered
+    done = subprocess.run([sys.executable, "-m", "simfl", *typed], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "internal error" not in done.stderr
     assert "bad.py failed: " in done.stderr and "bad.py:5: KeyError" in done.stderr
 
 

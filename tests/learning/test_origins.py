@@ -110,4 +110,4 @@ def test_accuracies_of_clients_say_on_what(partition, holdout, how):
 def test_data_say_whether_a_seed_decides_which_samples_are_for_the_test():
     """Of all others a seed may decide which samples are for the test."""
     fixed = {name for name in DATA if DATA[name].__dict__.get("by_seed") is False}
-    assert {"mnist", "npz", "adult"} <= fixed and not fixed & {"digits", "synthetic", "python", "markov_text"}
+    assert "npz" in fixed and not fixed & {"digits", "synthetic", "python", "markov_text"}

@@ -131,7 +131,7 @@ BROKEN = {
     "ragged.csv": (b"src,dst,rtt_ms\nhub,a\n", "ragged.csv:2: 2 values for 3 columns"),
     "nameless.csv": (b"src,dst,rtt_ms\n,a,1\n", "nameless.csv:2: a link needs two ends"),
     "zero.csv": (b"src,dst,rtt_ms,bandwidth_bytes_per_s\nhub,a,1,0\n", "zero.csv:2: bandwidth_bytes_per_s must be at"),
-    "huge.csv": (b"src,dst,rtt_ms\nhub,a" + b"a" * 200_000 + b",1\n", "huge.csv: field larger"),
+    "huge.csv": (b"src,dst,rtt_ms\nhub,a" + b"a" * 200_000 + b",1\n", "huge.csv:1: field larger"),
     "square.csv": (b",hub,a\nhub,,1\n", "square.csv: the table is not square: there is no row 'a'"),
     "rows.csv": (b",hub,a\nhub,,1\nhub,,1\n", "rows.csv:3: row 'hub' comes twice"),
     "row.csv": (b",hub,a\nhub,,1\na,,1,2\n", "row.csv:3: 3 values for 2 columns"),

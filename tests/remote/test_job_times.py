@@ -71,7 +71,7 @@ def test_durations_that_clients_send_are_numbers_of_seconds_or_refused():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("client,samples\n0,1\n", "log.csv:1: is no log of jobs: it has no column down_bytes"),
+        ("client,samples\n0,1\n", "log.csv:1: is no log of jobs: it has no column download_s, work_s, upload_s"),
         ("{head}\n0,1,2\n", "log.csv:2: 3 values for 12 columns"),
         ("{head}\n0,0,1,x,1,1,1,1,1,1,1,1\n", "log.csv:2: samples is a whole number from 0, not 'x'"),
         ("{head}\n0,0,1,1,1,1,1,1,-2,1,1,1\n", "log.csv:2: download_s is a number from 0, not '-2'"),

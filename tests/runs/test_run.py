@@ -212,7 +212,7 @@ def test_a_damaged_checkpoint_falls_back_and_two_stop_the_resume(tmp_path, capsy
             path.write_bytes(data)
         if damaged == 1:
             assert tables(run(scenario, tmp_path / "again", resume=True).path) == whole
-            assert "damaged checkpoint" in capsys.readouterr().err
+            assert "damaged (its SHA-256" in capsys.readouterr().err
             run(scenario, tmp_path / "again", force=True)
             (tmp_path / "again" / "protocol" / scenario.digest / "summary.json").unlink()
         else:

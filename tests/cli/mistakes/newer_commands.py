@@ -102,5 +102,10 @@ MISTAKES = [
 SCRIPTS = [
     scripted("simfl.search('fl.yaml', {'selection.k': '2..8'})", "maximise"),
     scripted("simfl.forecast('nowhere.csv')", "nowhere.csv", "no such|does not exist|not found"),
-    scripted("simfl.forecast(pd.DataFrame({'server_round': [0], 'cid': ['a']}))", "columns", "server_round", "cid"),
+    scripted(
+        "simfl.forecast(pd.DataFrame({'server_round': [0], 'cid': ['a'], 'uid': ['b']}))",
+        "columns",
+        "server_round",
+        "cid",
+    ),
 ]

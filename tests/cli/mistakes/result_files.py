@@ -8,10 +8,7 @@ MISTAKES = [
     typed("audit empty.csv", "empty.csv", "empty|no ", empty__csv=""),
     typed("audit head.csv", "head.csv", "empty", head__csv="round,client\n"),
     typed(
-        "audit flower.csv",
-        "server_round",
-        "--columns round=server_round,client=cid",
-        flower__csv="server_round,cid\n0,a\n0,b\n1,a\n",
+        "audit flower.csv", "cid", "--columns round=server_round,client=", flower__csv="server_round,cid,uid\n0,a,b\n"
     ),
     typed("audit a.csv --columns round=t,client=c", "t", "round", "client", a__csv=LOG),
     typed("audit a.csv --columns t,c", "--columns", "round=", "client=", a__csv=LOG),
@@ -21,7 +18,7 @@ MISTAKES = [
     typed("audit a.csv", "a.csv", "3", "weight", a__csv="round,client,weight\n0,ann,1\n0,bob,heavy\n"),
     typed("audit a.csv", "a.csv", "weight", "negative|below|-1", a__csv="round,client,weight\n0,ann,-1\n0,bob,1\n"),
     typed("audit a.csv", "a.csv", "2|3", a__csv="round,client\n0,ann\n0\n"),
-    typed("audit a.json", "a.json", "jsonl|JSON lines", a__json='{"round": [0, 1], "client": ["a", "b"]}'),
+    typed("audit a.json", "a.json", "client", a__json='{"round": [0, 1], "when": 3}'),
     typed("audit a.jsonl", "a.jsonl", "1|2", a__jsonl='{"round": 0, "client": "a"}\n{"round": 0, "client": \n'),
     typed("audit a.txt", "a.txt", "round", "client", a__txt="hello world\nthis is text\n"),
     typed("audit a.npy", "a.npy", a__npy="not an array"),
@@ -66,10 +63,10 @@ MISTAKES = [
     typed(
         "run net.yaml",
         "links.csv",
-        "src",
-        "dst",
+        "unit of 'delay'",
+        "latency: delay, unit: ms",
         net__yaml="extends: fl.yaml\nnetwork: {name: file, path: links.csv, server: s}\n",
-        links__csv="from,to,ms\na,s,3\n",
+        links__csv="from,to,delay\na,s,3\n",
     ),
     typed(
         "validate --deep d.yaml",

@@ -2,7 +2,7 @@
 
 from tests.cli.mistakes import given, scripted, typed, written
 
-LOG = "server_round,cid\n1,a\n1,b\n"
+LOG = "server_round,cid,uid\n1,a,x\n1,b,y\n"
 
 MISTAKES = [
     # keys that are elsewhere, or are called otherwise elsewhere
