@@ -5,6 +5,7 @@ plugins that say what is not so. Nothing here asks for what a rule says; the mac
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -44,7 +45,7 @@ from simfl.selection.theory import expected_cardinality, families
 from simfl.training.base import RULES
 from simfl.training.fedavg import FedAvg
 
-PLANTED: list[tuple[dict[str, type], str, type]] = []
+PLANTED: list[tuple[Any, str, type]] = []
 
 
 def plant(registry, name):
@@ -52,7 +53,7 @@ def plant(registry, name):
 
     def register(cls):
         registry(name)(cls)
-        PLANTED.append((registry._plugins, name, registry._plugins.pop(name)))
+        PLANTED.append((registry, name, registry._plugins.pop(name)))
         return cls
 
     return register
@@ -579,9 +580,11 @@ def found(name):
     """What probes find where the mistake is planted."""
     changes, judge = MUTANTS[name]
     with ExitStack() as stack:
-        for plugins, plugin, cls in PLANTED:
-            plugins[plugin] = cls
-            stack.callback(plugins.pop, plugin)  # and leaves those that are loaded meanwhile
+        for registry, plugin, cls in PLANTED:
+            registry._plugins[plugin] = cls
+            stack.callback(
+                lambda registry=registry, plugin=plugin: registry._plugins.pop(plugin)
+            )  # and leaves those that are loaded meanwhile
         for owner, attribute, value in changes:
             place = mock.patch(owner, value) if isinstance(owner, str) else mock.patch.object(owner, attribute, value)
             stack.enter_context(place)
