@@ -258,6 +258,8 @@ def forecast(
     against: str | Sequence[str] = (),
     *,
     columns: Mapping[str, str] | None = None,
+    where: Mapping[str, str] | None = None,
+    all_rows: bool = False,
     horizon: int | None = None,
     days: float | None = None,
     futures: int = 200,
@@ -271,6 +273,8 @@ def forecast(
         log: a table or a file with a row for every client in every round, or a folder of results.
         against: other policies, e.g. ``"batch_partition:T=4"``.
         columns: names of the columns of ``round``, ``client``, ``weight``, ``time`` and ``bytes``.
+        where: by column the value that rows have which took part, e.g. ``{"status": "success"}``.
+        all_rows: every row took part, whatever its other columns say.
         horizon: coming rounds; None = as many as the log has.
         days: the horizon in days, for a log with dates.
         futures: how many are simulated under each policy.
@@ -292,7 +296,8 @@ def forecast(
     from simfl.forecasting.past import past_from_frame, read_past
 
     is_file = isinstance(log, (str, Path))
-    past = read_past(log, LogOptions(columns or {})) if is_file else past_from_frame(log, columns)
+    options = LogOptions(columns or {}, where or {}, all_rows)
+    past = read_past(log, options) if is_file else past_from_frame(log, options)
     others = (against,) if isinstance(against, str) else tuple(against)
     rounds = rounds_ahead(past, horizon, days)
     return play_futures(past, others, horizon=rounds, futures=futures, change_over=start, processes=processes,

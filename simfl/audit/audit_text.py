@@ -78,12 +78,15 @@ def who_is_exposed(report: Report) -> str:
 
 
 def later(report: Report) -> list[str]:
-    """Points to the forecast while rounds are missing at which everybody may be exposed; nothing afterwards."""
-    rank, clients = report.metrics.rank, len(report.clients) + len(report.colluding)
-    if rank is None or rank >= clients or len(report.exposed) == len(report.clients):
+    """Points to the forecast while rounds are missing at which everybody may be exposed; nothing afterwards, nor where
+    weights that may be rounded leave open how large the rank is.
+    """
+    rank, clients = report.metrics.rank, len(report.clients)
+    if rank is None or report.doubtful or rank >= clients or len(report.exposed) == clients:
         return []
     rounds = amount(clients - int(rank), "more round")
-    return [f"After {rounds} at the earliest the rank is full and every update is open; simfl forecast says when."]
+    return [f"After {rounds} at the earliest the rank is full: then all updates are", f"{RECONSTRUCTABLE}.",
+            "When that may be, simfl forecast says."]  # fmt: skip
 
 
 def within_budget(report: Report) -> str:

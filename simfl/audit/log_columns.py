@@ -86,8 +86,9 @@ class LogOptions:
         for role in ROLES:
             if name == self.columns.get(role) or (role not in self.columns and name.lower() == role):
                 return role
-        likely = any(is_likely(name, role) for role in LIKELY) or TIMES.fullmatch(name.lower()) or name in self.where
-        return "likely" if likely else ""
+        if TIMES.fullmatch(name.lower()):
+            return "time"
+        return "likely" if any(is_likely(name, role) for role in LIKELY) or name in self.where else ""
 
 
 def words_of(name: str) -> set[str]:

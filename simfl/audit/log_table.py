@@ -326,10 +326,10 @@ def _words(path: Path, name: str, role: str, column: Any) -> Any:
         kind = column.type.value_type
         if role and max((len(str(word)) for word in column.dictionary.to_pylist()), default=0) > Limits.LETTERS:
             raise SimflError(f"{path}: a {name} of over {Limits.LETTERS} letters")
-    if types.is_floating(kind) and role not in ("", "weight"):
+    if types.is_floating(kind) and role in ("round", "client", "likely"):
         values = column.to_numpy(zero_copy_only=False)
         largest = 2 ** (np.finfo(values.dtype).nmant + 1) - 1
-        if (np.abs(values) > largest).any() and (values == np.floor(values)).all():
+        if (np.abs(values) > largest).any():
             raise SimflError(f"{path}: a {name} above {largest} in a column of {kind}, which holds no larger whole "
                              "number for sure; write it as an integer or a word")  # fmt: skip
     form: Callable[[Any], str] = _text if role == "weight" else lambda value: _word("", value)

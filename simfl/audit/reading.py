@@ -41,14 +41,16 @@ def read(path: Path | str, columns: Columns | None = None, options: LogOptions |
             text, JSON, Parquet), in any order and among other columns; a matrix with one row a round, as text (with or
             without a header of client names, and names of rounds), Parquet, NPY or NPZ (one array, or what
             ``scipy.sparse.save_npz`` writes); or the results folder of a run.
-        columns: other names of columns, e.g. ``{"round": "iteration", "client": "uid"}``.
-        options: these, and what else is to be said of the log.
+        columns: other names of columns, e.g. ``{"round": "iteration", "client": "uid"}``, in place of those of the
+            options.
+        options: what else is to be said of the log.
 
     Raises:
         SimflError: it is none of these, an entry is impossible, or it has two readings; the message names file and
             line, and the option that decides.
     """
-    path, options = Path(path), options or LogOptions(columns or {})
+    path, options = Path(path), options or LogOptions()
+    options = options if columns is None else replace(options, columns=columns)
     try:
         if path.is_dir():
             return _folder(path)

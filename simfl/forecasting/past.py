@@ -1,6 +1,6 @@
 """The past of a deployment: who was in which sum, and when."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -263,7 +263,7 @@ def _with_skipped(
     return filled, list(range(rounds[0], rounds[-1] + 1)), times_s, round_bytes
 
 
-def past_from_frame(frame: "DataFrame", columns: Mapping[str, str] | None = None) -> Past:
+def past_from_frame(frame: "DataFrame", options: LogOptions) -> Past:
     """The past that a table tells of, with a row for every client in every round, read as the same table in a file.
 
     Raises:
@@ -272,4 +272,4 @@ def past_from_frame(frame: "DataFrame", columns: Mapping[str, str] | None = None
     with TemporaryDirectory() as folder:
         file = Path(folder) / "frame.csv"
         file.write_bytes(frame.to_csv(index=False, lineterminator="\n").encode())
-        return read_past(file, LogOptions(columns or {}))
+        return read_past(file, options)
