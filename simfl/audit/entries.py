@@ -123,7 +123,7 @@ def entries(table: Table, options: LogOptions) -> Log | None:
     keys = round_of * len(client_labels) + client_of
     _refuse_twice(table, keys)
     shape = len(round_labels), len(client_labels)
-    unused = tuple(name for name in table.header if name not in {*roles.values(), *options.where})
+    unused = tuple(name or "(without a name)" for name in table.header if name not in {*roles.values(), *options.where})
     return Log(
         sparse(weight, round_of, client_of, shape), round_labels, client_labels, unused,
         words=(_meaning(roles), *notes, *([order] if order else []), *([table.note] if table.note else [])),

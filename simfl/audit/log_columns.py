@@ -181,7 +181,7 @@ def refuse_divided(table: Table, roles: Columns, options: LogOptions) -> None:
             of them count.
     """
     for name in () if options.all_rows else table.header:
-        if name not in {*roles.values(), *options.where} and name in table.columns:
+        if name and name not in {*roles.values(), *options.where} and name in table.columns:  # else it counts rows
             _refuse_if_it_divides(table, name)
 
 

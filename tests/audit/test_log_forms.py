@@ -62,6 +62,7 @@ TEXTS = {
     + text((0, 1), [(t, NAMES.index(c)) for t, c in ROWS]).partition("\n")[2],
     "names.csv": text(("server_round", "client_id", "training_time"), [(t, c, 0.5 * t) for t, c in ROWS]),
     "camel.csv": text(("serverRound", "clientId"), ROWS),
+    "numbered_rows.csv": text(("", "round", "client"), [(i, *row) for i, row in enumerate(ROWS)]),
     "floats.csv": text(("round", "client"), [(f"{t}.0", c) for t, c in ROWS]),
     "words.csv": text(("round", "client"), shuffled([(f"round_{t}", c) for t, c in ROWS])),
     "dates.csv": text(("round", "client"), shuffled([(DAYS[t], c) for t, c in ROWS])),

@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.errors import MissingError, ScenarioError
-from simfl.core.storage.disk import cache_root, open_regular, sha256
-
-MAX_BYTES = 64 * 2**20
+from simfl.core.errors import MissingError
+from simfl.core.storage.disk import cache_root, sha256
 
 DATA_PATH, DATA_TREE, DATA_FOLDER = "simfl: data file", "simfl: data file or files", "simfl: data folder"
 """Mark the types of plugin fields that name a file or folder of the user."""
@@ -73,22 +71,6 @@ def data_file(*names: str) -> Path:
     raise MissingError(
         f"{' or '.join(names)} not found in {data_places()}: put it there, or name its folder in SIMFL_DATA"
     )
-
-
-def read_bytes(path: Path, key: str, most: int = MAX_BYTES) -> bytes:
-    """The whole file.
-
-    Raises:
-        ScenarioError: it cannot be read, or has more than ``most`` bytes.
-    """
-    try:
-        with open_regular(path) as file:
-            data = file.read(most + 1)
-    except OSError as error:
-        raise ScenarioError(key, f"{path.name}: {error.strerror or error}") from None
-    if len(data) > most:
-        raise ScenarioError(key, f"{path.name}: larger than {most} bytes")
-    return data
 
 
 @contextmanager
