@@ -1,8 +1,8 @@
 """The clients that have agents of their own: mailboxes, what their messages become, and their state.
 
-All of a message is known when it is sent, for these clients share no links: when it arrives, whether it is lost, and
-when its acknowledgement arrives. The first answer of a request takes what was drawn for a usual trip; each further one,
-and acknowledgements, have draws of their own.
+The first answer of a request takes what was drawn for a usual trip; each further one, and acknowledgements, have draws
+of their own. Where links are shared, answers are on them with all others' messages until they end, also those that are
+lost on their way, and leave them when the server waits for none any more.
 """
 
 from collections import deque
@@ -16,14 +16,79 @@ from simfl.agents.agent_run import AgentRun, Assignment
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import ANSWER, REQUEST, computation, message
-from simfl.agents.trips import ARRIVES, OVER, Trip, Trips
-from simfl.agents.world import ARRIVALS
+from simfl.agents.trips import ARRIVES, AT_WORK, ON_LINK_UP, OVER, Trip, Trips
+from simfl.agents.world import DEADLINES
 from simfl.clients.client_agents import ClientAgent, Request, Standard
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Arrays, JobId, prefix_arrays, under
 
-ASSIGNMENT = ("round", "received_s", "waits_until_s", "work_s", "reply_s", "lives", "size_bytes", "loss", "serial")
+ASSIGNMENT = ("round", "received_s", "waits_until_s", "work_s", "reply_s", "lives", "size_bytes", "loss", "serial",
+              "attempts", "sent_s", "worked_s")  # fmt: skip
 """Columns of a stored assignment, besides the number of its request."""
+
+REPLY = ("assignment", "attempt", "serial", "stage", "sent_s", "reply_s", "arrives_s", "is_lost", "acknowledged",
+         "breaks_s", "heard_s")  # fmt: skip
+"""Columns of a stored reply; its assignment by place."""
+
+
+class Reply(Trip):
+    """An answer on its way: a trip that is only the way back.
+
+    Attributes:
+        nodes: of its sender.
+        of: the assignment that it answers.
+        attempt: the answers to it that were sent before.
+        sent_s: when it was, simulated seconds.
+        is_lost: on its way.
+        acknowledged: whether the server says that it has arrived.
+        breaks_s: simulated time at which its connection breaks.
+        heard_s: when its acknowledgement arrives, simulated seconds, infinite = not as far as is known.
+        event: of the agent that waits for that.
+    """
+
+    __slots__ = ("nodes", "of", "attempt", "sent_s", "is_lost", "acknowledged", "breaks_s", "heard_s", "event")
+
+    def __init__(
+        self, nodes: "AgentNodes", of: Assignment, attempt: int, serial: int, sent_s: float, reply_s: float,
+        is_lost: bool, acknowledged: bool, breaks_s: float, heard_s: float = inf,
+    ) -> None:  # fmt: skip
+        super().__init__(0.0, 0.0, reply_s, True, 0, of.size_bytes, 0)
+        self.nodes, self.of, self.attempt, self.serial, self.sent_s = nodes, of, attempt, serial, sent_s
+        self.is_lost, self.acknowledged, self.breaks_s, self.heard_s = is_lost, acknowledged, breaks_s, heard_s
+        self.stage, self.event = AT_WORK, None
+
+    @property
+    def client(self) -> int:
+        """Who has sent it."""
+        return JobId(self.of.request.number).client
+
+    @property
+    def begins_s(self) -> float:
+        """When it was sent."""
+        return self.sent_s
+
+    @property
+    def number(self) -> int:
+        """Of the job."""
+        return self.of.request.number
+
+    @property
+    def version(self) -> int:
+        """Of the model that was trained."""
+        return self.of.request.round
+
+    @property
+    def is_work(self) -> bool:
+        """The work was done before."""
+        return False
+
+    @property
+    def shares_link(self) -> bool:
+        """Whether others' messages can hold it up."""
+        return bool(self.up_bytes) and self.nodes.trips.up.way(self.client) is not None
+
+    def on_arrival(self) -> None:
+        self.nodes.on_reply(self)
 
 
 class AgentNodes:
@@ -38,6 +103,7 @@ class AgentNodes:
         mail: the requests that wait for a client's agent.
         runs: the agents that run, by client.
         memory: of clients, by client.
+        replies: on their way, or whose sender waits for an acknowledgement, by number of the request and attempt.
     """
 
     def __init__(self, parts: Components[Any], trips: Trips, accounts: RoundAccounts) -> None:
@@ -46,9 +112,9 @@ class AgentNodes:
         self.mail: dict[int, deque[Assignment]] = {}
         self.runs: dict[int, AgentRun] = {}
         self.memory: dict[int, Arrays] = {}
-        self.ended: list[AgentRun] = []  # of which an answer may be on its way
+        self.ended: list[Assignment] = []  # whose agent has ended, for which the server may wait
         self.dead: dict[int, Trip] = {}  # whose client has died, of which the server may not have heard
-        self.acknowledgements: dict[int, tuple[float, ...]] = {}  # that will be sent
+        self.replies: dict[tuple[int, int], Reply] = {}
         self.world.on_stall = self._on_stall
 
     def has_own(self, client: int) -> bool:
@@ -57,8 +123,8 @@ class AgentNodes:
 
     # -- requests ------------------------------------------------------------------------------------
 
-    def on_depart(self, trip: Trip) -> None:
-        """A model goes out."""
+    def note_request(self, trip: Trip) -> None:
+        """Writes a model that goes out, once it is known when it arrives."""
         received_s = trip.begins_s + trip.download_s
         is_lost = trip.loss == REQUEST
         self.accounts.write(message("model", SERVER, trip.client, trip.down_bytes, trip.begins_s, received_s, is_lost))
@@ -93,23 +159,18 @@ class AgentNodes:
             if assignment.trip is not None and not assignment.attempts and assignment.request.waits_until_s is None:
                 why = "ends without an answer, and no deadline says how long the server waits; give training.deadline_s"
                 raise run.error(why)
-        del self.runs[run.client]
-        run.has_ended = True
-        self._keep(run)
+        self._forget(run)
         if self.mail[run.client]:
             self._start(run.client)
 
-    def _keep(self, run: AgentRun) -> None:
-        self.ended = [
-            each for each in (*self.ended, run) if any(assignment.trip is not None for assignment in each.assignments)
-        ]
+    def _forget(self, run: AgentRun) -> None:
+        del self.runs[run.client]
+        self.ended = [each for each in (*self.ended, *run.assignments) if each.trip is not None]
 
     def stop(self, run: AgentRun) -> None:
         """Ends an agent in the middle. No request waits then: a server asks a client for one update at a time."""
         self.world.stop(run.process)
-        del self.runs[run.client]
-        run.has_ended = True
-        self._keep(run)
+        self._forget(run)
 
     def cancel(self, assignment: Assignment, open_end: bool = False) -> None:
         """The server no longer waits for an answer: what the client does for it ends; ``open_end``: for the run has."""
@@ -122,6 +183,18 @@ class AgentNodes:
         elif run is not None and run.assignments and run.assignments[-1] is assignment:
             run.rest(None if open_end else False)
             self.stop(run)
+        self._take_off_links([reply for reply in self.replies.values() if reply.of is assignment])
+
+    def end(self) -> None:
+        """The run has ended: what is on shared links is written, too."""
+        self._take_off_links(list(self.replies.values()))
+
+    def _take_off_links(self, replies: list[Reply]) -> None:
+        for reply in replies:
+            if reply.shares_link and reply.stage in (AT_WORK, ON_LINK_UP):
+                self.trips.cancel(reply)
+                self._note_reply(reply)
+                self._settle(reply)
 
     def on_death(self, assignment: Assignment) -> None:
         """A client has died in its work; the end of its connection is on its way."""
@@ -140,23 +213,38 @@ class AgentNodes:
 
     # -- answers -------------------------------------------------------------------------------------
 
-    def send(self, run: AgentRun, assignment: Assignment, acknowledged: bool, breaks_s: float | None) -> float:
-        """Sends an answer now; when its acknowledgement arrives, simulated seconds, infinite = never."""
+    def send(self, run: AgentRun, assignment: Assignment, acknowledged: bool, breaks_s: float | None) -> Reply | None:
+        """Sends an answer now; None where one that is played again has ended its way."""
         attempt, assignment.attempts = assignment.attempts, assignment.attempts + 1
+        assignment.sent_s = min(assignment.sent_s, run.now_s)
+        if run.is_replay:
+            return self.replies.get((assignment.request.number, attempt))
         up_s, is_lost = self._way(assignment, run.client, attempt)
-        is_lost |= breaks_s is not None and up_s > breaks_s
-        sent_s, arrives_s = run.now_s, run.now_s + up_s
-        assignment.sent_s = min(assignment.sent_s, sent_s)
-        if not run.is_replay:
-            self.accounts.costs.bytes_sent_up += assignment.size_bytes
-            self.accounts.write(
-                message("update", run.client, SERVER, assignment.size_bytes, sent_s, arrives_s, bool(is_lost))
-            )
-        if is_lost:
-            return inf
-        if assignment.trip is not None and arrives_s >= self.world.now:
-            self.world.at(arrives_s, self._arrive, assignment, ARRIVALS, assignment.serial)
-        return self._acknowledge(run, arrives_s, attempt, assignment) if acknowledged else inf
+        serial = self.trips.next_serial() if attempt else assignment.serial
+        ends_s = inf if breaks_s is None else run.now_s + breaks_s
+        reply = Reply(self, assignment, attempt, serial, run.now_s, up_s, is_lost, acknowledged, ends_s)
+        self.replies[reply.number, attempt] = reply
+        self.accounts.costs.bytes_sent_up += assignment.size_bytes
+        self.trips.send(reply, reply.sent_s)
+        if reply.shares_link:
+            self._break_later(reply)
+        else:
+            reply.is_lost |= breaks_s is not None and up_s > breaks_s
+            self._note_reply(reply)
+        return reply
+
+    def _break_later(self, reply: Reply) -> None:
+        if reply.breaks_s < inf:
+            self.world.at(reply.breaks_s, self._break, reply, DEADLINES)
+
+    def _break(self, reply: Reply) -> None:
+        if reply.stage in (AT_WORK, ON_LINK_UP):
+            reply.is_lost = True
+            self._take_off_links([reply])
+
+    def _note_reply(self, reply: Reply) -> None:
+        about = reply.up_bytes, reply.sent_s, reply.arrives_s, reply.is_lost
+        self.accounts.write(message("update", reply.client, SERVER, *about))
 
     def _way(self, assignment: Assignment, client: int, attempt: int) -> tuple[float, bool]:
         """Seconds of an answer's way, and whether it is lost."""
@@ -166,30 +254,54 @@ class AgentNodes:
         up_s = float(self.parts.links.up_s(clients, assignment.size_bytes, where, purpose)[0])
         return up_s, bool(self.parts.are_lost(f"up{purpose}", where)[0])
 
-    def _acknowledge(self, run: AgentRun, arrives_s: float, attempt: int, assignment: Assignment) -> float:
-        clients, where, purpose = self._address(assignment, run.client, f"/acknowledgement/{attempt}")
-        heard_s = arrives_s + float(self.parts.links.down_s(clients, 0, where, purpose)[0])
-        is_lost = bool(self.parts.are_lost(f"down{purpose}", where)[0])
-        if not run.is_replay and self.accounts.log is not None:
-            self._expect((arrives_s, run.client, heard_s, is_lost))
-        return inf if is_lost else heard_s
-
     def _address(self, assignment: Assignment, client: int, purpose: str) -> tuple[Any, Address, str]:
         """Where what is drawn for one message lies, which nobody else draws."""
         where = Address(JobId(assignment.request.number).selection, np.zeros(1, dtype=np.int64), 1)
         return np.array([client], dtype=np.int32), where, f"{purpose}/{client}"
 
-    def _expect(self, acknowledgement: tuple[float, ...]) -> None:
-        place = max(self.acknowledgements, default=0) + 1
-        self.acknowledgements[place] = acknowledgement
-        self.world.at(acknowledgement[0], self._note_acknowledgement, place, serial=int(acknowledgement[1]) + 1)
+    def on_reply(self, reply: Reply) -> None:
+        """An answer has ended its way; the first of a request that is not lost counts."""
+        if reply.shares_link:
+            self._note_reply(reply)
+        if reply.acknowledged and not reply.is_lost:
+            self._acknowledge(reply)
+        self._settle(reply)
+        if not reply.is_lost:
+            self._arrive(reply.of)
 
-    def _note_acknowledgement(self, place: int) -> None:
-        sent_s, client, heard_s, is_lost = self.acknowledgements.pop(place)
-        self.accounts.write(message("acknowledgement", SERVER, int(client), 0, sent_s, heard_s, bool(is_lost)))
+    def _acknowledge(self, reply: Reply) -> None:
+        now_s = self.world.now
+        clients, where, purpose = self._address(reply.of, reply.client, f"/acknowledgement/{reply.attempt}")
+        heard_s = now_s + float(self.parts.links.down_s(clients, 0, where, purpose)[0])
+        is_lost = bool(self.parts.are_lost(f"down{purpose}", where)[0])
+        self.accounts.write(message("acknowledgement", SERVER, reply.client, 0, now_s, heard_s, is_lost))
+        if not is_lost:
+            reply.heard_s = heard_s
+            self._hear_later(reply)
+
+    def wait_for(self, reply: Reply, until_s: float) -> Any:
+        """The event at which its sender has the acknowledgement, or waits no more; its value is whether it has."""
+        reply.event = self.world.event()
+        self.world.at(until_s, self._end_wait, (reply, 0.0), DEADLINES, reply.client + 1)
+        self._hear_later(reply)
+        return reply.event
+
+    def _hear_later(self, reply: Reply) -> None:
+        if reply.event is not None and reply.heard_s < inf:
+            self.world.at(reply.heard_s, self._end_wait, (reply, 1.0), serial=reply.client + 1)
+
+    def _end_wait(self, about: tuple[Reply, float]) -> None:
+        reply, value = about
+        if not reply.event.triggered:
+            reply.event.succeed(value)
+            self._settle(reply)
+
+    def _settle(self, reply: Reply) -> None:
+        """A reply whose way has ended, and for which nobody waits, is forgotten."""
+        if reply.stage == OVER and (reply.event is None or reply.event.triggered):
+            del self.replies[reply.number, reply.attempt]
 
     def _arrive(self, assignment: Assignment) -> None:
-        """An answer arrives; the first of a request counts."""
         trip, assignment.trip = assignment.trip, None
         if trip is not None:
             now_s = self.world.now
@@ -214,20 +326,28 @@ class AgentNodes:
 
     def state(self) -> Arrays:
         """All that goes on, as named arrays."""
-        ended = [run for run in self.ended if any(assignment.trip is not None for assignment in run.assignments)]
-        runs = [*self.runs.values(), *ended]
+        runs = list(self.runs.values())
         letters = [assignment for waiting in self.mail.values() for assignment in waiting]
-        assignments = [*(assignment for run in runs for assignment in run.assignments), *letters]
+        of_runs = [assignment for run in runs for assignment in run.assignments]
+        ended = [*(each for each in self.ended if each.trip is not None), *(each.of for each in self.replies.values())]
+        places = {id(assignment): place for place, assignment in enumerate(of_runs)}
+        others = [each for each in ended if places.setdefault(id(each), len(places)) == len(places) - 1]
+        assignments = [*of_runs, *others, *letters]
         ends = [pair for run in runs for pair in run.ends]
+        replies = [(places[id(each.of)], each.attempt, each.serial, each.stage, each.sent_s, each.reply_s,
+                    each.arrives_s, each.is_lost, each.acknowledged, each.breaks_s, each.heard_s)
+                   for each in self.replies.values()]  # fmt: skip
         state = {
-            "runs": np.array([(run.client, not run.has_ended, run.first, len(run.assignments), len(run.ends))
-                              for run in runs], dtype=np.int64).reshape(-1, 5),
+            "runs": np.array([(run.client, run.first, len(run.assignments), len(run.ends))
+                              for run in runs], dtype=np.int64).reshape(-1, 4),
+            "serial": np.int64(self.trips.serial),
             "began_s": np.array([run.began_s for run in runs], dtype=np.float64),
             "ends": np.array(ends, dtype=np.float64).reshape(-1, 2),
+            "others": np.int64(len(others)),
             "numbers": np.array([assignment.request.number for assignment in assignments], dtype=np.int64),
             "assignments": np.array(list(map(_row, assignments)), dtype=np.float64).reshape(-1, len(ASSIGNMENT)),
             "dead": np.array([number for number, trip in self.dead.items() if trip.stage == ARRIVES], dtype=np.int64),
-            "acknowledgements": np.array(list(self.acknowledgements.values()), dtype=np.float64).reshape(-1, 4),
+            "replies": np.array(replies, dtype=np.float64).reshape(-1, len(REPLY)),
         }  # fmt: skip
         for client in sorted(self.memory.keys() - self.runs.keys()):
             state |= prefix_arrays(f"memory{client}", self.memory[client])
@@ -238,26 +358,38 @@ class AgentNodes:
     def restore(self, state: Arrays, trips: Mapping[int, Trip]) -> None:
         """Goes back to a :meth:`state`; ``trips`` are those for which the server waits, by number."""
         rows = zip(state["numbers"].tolist(), state["assignments"].tolist(), strict=True)
-        assignments = iter([_assignment(number, row, trips.get(number)) for number, row in rows])
+        whole = [_assignment(number, row, trips.get(number)) for number, row in rows]
+        assignments = iter(whole)
         ends = iter([(time_s, number) for time_s, number in state["ends"].tolist()])
         names = {name.partition("/")[0] for name in state if name.startswith("memory")}
         self.memory = {int(name.removeprefix("memory")): under(name, state) for name in names}
         self.dead = {number: trips[number] for number in state["dead"].tolist()}
-        for place, (client, goes_on, first, talk_count, given_count) in enumerate(state["runs"].tolist()):
+        self.trips.serial = int(state["serial"])
+        for place, (client, first, talk_count, given_count) in enumerate(state["runs"].tolist()):
             mine, past = [next(assignments) for _ in range(talk_count)], [next(ends) for _ in range(given_count)]
+            for each in mine:  # what it has done is done again
+                each.attempts, each.sent_s, each.worked_s = 0, inf, 0.0
             before = under(f"before{place}", state)
             began_s = state["began_s"].tolist()[place]
-            run = AgentRun(self, client, self.agent_of(client), before, first, began_s, mine, past, not goes_on)
+            run = AgentRun(self, client, self.agent_of(client), before, first, began_s, mine, past)
             self.mail.setdefault(client, deque())
             run.process = self.world.spawn(run.live())
-            if goes_on:
-                self.memory[client], self.runs[client] = run.memory, run
-            else:
-                self.ended.append(run)
+            self.memory[client], self.runs[client] = run.memory, run
+        self.ended = [next(assignments) for _ in range(int(state["others"]))]
         for assignment in assignments:
             self.mail.setdefault(JobId(assignment.request.number).client, deque()).append(assignment)
-        for each in state["acknowledgements"].tolist():
-            self._expect(tuple(each))
+        for row in state["replies"].tolist():
+            self._restore_reply(row, whole)
+
+    def _restore_reply(self, row: list[float], assignments: list[Assignment]) -> None:
+        place, attempt, serial, stage, sent_s, reply_s, arrives_s, is_lost, acknowledged, breaks_s, heard_s = row
+        of, about = assignments[int(place)], (bool(is_lost), bool(acknowledged), breaks_s, heard_s)
+        reply = Reply(self, of, int(attempt), int(serial), sent_s, reply_s, *about)
+        reply.stage, reply.arrives_s = int(stage), arrives_s
+        self.replies[reply.number, reply.attempt] = reply
+        self.trips.go_on(reply)
+        if reply.stage in (AT_WORK, ON_LINK_UP):
+            self._break_later(reply)
 
 
 def _row(assignment: Assignment) -> tuple[float, ...]:
@@ -269,13 +401,15 @@ def _row(assignment: Assignment) -> tuple[float, ...]:
         assignment.work_s,
         assignment.reply_s,
     )
-    return (*about, assignment.lives, assignment.size_bytes, assignment.loss, assignment.serial)
+    done = assignment.attempts, assignment.sent_s, assignment.worked_s
+    return (*about, assignment.lives, assignment.size_bytes, assignment.loss, assignment.serial, *done)
 
 
 def _assignment(number: int, row: list[float], trip: Trip | None) -> Assignment:
-    round, received_s, until_s, work_s, reply_s, lives, size_bytes, loss, serial = row
+    round, received_s, until_s, work_s, reply_s, lives, size_bytes, loss, serial, attempts, sent_s, worked_s = row
     request = Request("server", int(round), number, received_s, None if until_s == inf else until_s)
     assignment = Assignment(trip, request, work_s, reply_s, bool(lives), int(size_bytes), int(loss), int(serial))
+    assignment.attempts, assignment.sent_s, assignment.worked_s = int(attempts), sent_s, worked_s
     if trip is not None:
         trip.assignment = assignment
     return assignment

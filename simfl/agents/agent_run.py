@@ -98,7 +98,6 @@ class AgentRun:
         assignments: the requests that it has got, where it is played again.
         past: times and numbers with which its waits have ended, in the order of the waits.
         began_s: when it began, simulated seconds.
-        has_ended: it is played again for its answers on their way only.
 
     Attributes:
         ends: times and numbers with which its waits have ended.
@@ -117,9 +116,7 @@ class AgentRun:
         began_s: float,
         assignments: Sequence[Assignment] = (),
         past: Sequence[tuple[float, float]] | None = None,
-        has_ended: bool = False,
     ) -> None:
-        self.has_ended = has_ended
         self.nodes, self.client, self.agent, self.memory = nodes, client, agent, memory
         self.memory_before, self.first, self.began_s = deepcopy(memory), first, began_s
         self.rng = nodes.parts.streams("agent", first)
@@ -215,8 +212,6 @@ class AgentRun:
                 event = wait.begin()
                 if self.past:
                     self.now_s, number = self.past.popleft()
-                elif self.has_ended:
-                    return
                 else:
                     self.is_replay = False
                     number = yield event
@@ -226,8 +221,7 @@ class AgentRun:
         finally:
             self._close(agent)
         self.is_replay = False
-        if not self.has_ended:
-            self.nodes.on_end(self)
+        self.nodes.on_end(self)
 
     def _next(self, agent: Generator[Any, Any, Any], value: object) -> Wait | None:
         """Lets the agent go on until its next wait; None if it has ended."""
@@ -321,8 +315,7 @@ class AgentRun:
             self.nodes.on_death(assignment)
 
     def _send(self, assignment: Assignment, timeout_s: float | None, breaks_s: float | None) -> Any:
-        heard_s = self.nodes.send(self, assignment, timeout_s is not None, breaks_s)
+        reply = self.nodes.send(self, assignment, timeout_s is not None, breaks_s)
         if timeout_s is None:
             return self._until(self.now_s, -1.0)
-        ends_s = self.now_s + float(timeout_s)
-        return self._until(min(heard_s, ends_s), float(heard_s <= ends_s))
+        return None if self.past else self.nodes.wait_for(reply, self.now_s + float(timeout_s))

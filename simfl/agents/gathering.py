@@ -96,10 +96,10 @@ class Gathering:
         rows = zip(*(column.tolist() for column in delays[:7]), strict=True)
         self.under_way = [CohortTrip(self, place, *row) for place, row in enumerate(rows)]
 
-    def start(self, serials: Callable[[], int]) -> None:
-        """Sends the requests; ``serials`` gives the next number that orders what is set going."""
+    def start(self) -> None:
+        """Sends the requests."""
         for trip in self.under_way:
-            trip.serial, trip.deadline_s = serials(), self.request.deadline_s
+            trip.serial, trip.deadline_s = self.trips.next_serial(), self.request.deadline_s
         for trip in self.under_way:
             self.trips.depart(trip)
         self.wait()

@@ -36,7 +36,6 @@ class LiveSession:
         parts: the built scenario.
         trips: on the shared link.
         world: the clock.
-        serials: gives the next number that orders what is set going.
         session: the protocol's side of it.
         selection_id, name: as for :func:`~simfl.agents.aggregation.exchange.run_session`.
         ended: called with the whole at its end.
@@ -51,7 +50,6 @@ class LiveSession:
         self,
         parts: Components[Rule],
         trips: Trips,
-        serials: Callable[[], int],
         session: Session[Any],
         selection_id: int,
         name: str,
@@ -59,7 +57,7 @@ class LiveSession:
         ended: Callable[[CompletedSession[Any]], object],
         units: int | None = None,
     ) -> None:
-        self.parts, self.trips, self.world, self.serials = parts, trips, trips.world, serials
+        self.parts, self.trips, self.world = parts, trips, trips.world
         self.session, self.selection_id, self.name, self.order, self.ended = session, selection_id, name, order, ended
         self.units = units
         self.exchanges: list[Exchange] = []
@@ -80,7 +78,7 @@ class LiveSession:
     def _advance(self, responded: NDArray[np.bool_] | None) -> None:
         """Goes on with the next phase, or ends."""
         if (request := self._next(responded)) is not None:
-            self._open(request, self.world.now).start(self.serials)
+            self._open(request, self.world.now).start()
 
     def _next(self, responded: NDArray[np.bool_] | None) -> PhaseRequest | None:
         """The next request; None once the session has ended, which is told at its end."""

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from operator import attrgetter
 from typing import Any, ClassVar, Generic
 
@@ -82,11 +81,10 @@ class Server(Plugin, ABC, Generic[R_co]):
     def __post_init__(self) -> None:
         self.global_model = GlobalModelState(self.parts)
         self.accounts, self.numbers, self.at_end = RoundAccounts(self.log), set[int](), False
-        links = self.parts.sharing if self.parts.rule.asynchronous else None  # else a round has them to itself
-        self.trips = Trips(self.world, links, self.parts.client_process)
+        clocked = self.parts.rule.asynchronous or self.parts.own_agents_share  # else a round has links to itself
+        self.trips = Trips(self.world, self.parts.sharing if clocked else None, self.parts.client_process)
         if not self.parts.agents.all_standard:
             self.trips.nodes = AgentNodes(self.parts, self.trips, self.accounts)
-        self.next_serial = count(1).__next__  # orders what is set going
         self.start()
 
     @classmethod
@@ -159,7 +157,7 @@ class Server(Plugin, ABC, Generic[R_co]):
             return self._account(done, number)
         ended = world.event()
         live = Gathering(self.trips, request, number, delays, world.now, ended.succeed, until_failure)
-        live.start(self.next_serial)
+        live.start()
         return self._account((yield ended), number)
 
     def _account(self, done: Exchange, number: int) -> Exchange:
@@ -180,9 +178,8 @@ class Server(Plugin, ABC, Generic[R_co]):
             if completed.exchanges:
                 yield world.until(completed.ends_s)
         else:
-            ended, serials = world.event(), self.next_serial
-            about = session, selection_id, name, self.next_serial()
-            LiveSession(parts, self.trips, serials, *about, ended.succeed, units).start()
+            ended, order = world.event(), self.trips.next_serial()
+            LiveSession(parts, self.trips, session, selection_id, name, order, ended.succeed, units).start()
             completed = yield ended
         self.accounts.add_session(completed, self.global_model.version)
         return completed
@@ -316,16 +313,25 @@ class RoundServer(Server[R_co]):
             if is_foreign(self) and last and not self.at_end:
                 why = "ends the run, which its rule does not end, so that when it ends may tell what no noise covers"
                 raise PluginError(f"server '{self.name}'", f"{why}; end it by the rule's `ends`")
+            if last:
+                self.trips.end()
             self.on_round(done)
             empty_rounds = 0 if len(done.clients) else empty_rounds + 1
             if empty_rounds >= MAX_EMPTY_ATTEMPTS and self.parts.rule.most_rounds is None:
                 raise stall_error(f"{MAX_EMPTY_ATTEMPTS} rounds in a row have summed nothing", self.world.now)
+
+    def state(self) -> Arrays:
+        """Besides: the links, where agents' messages are on them after the end of a round."""
+        links = prefix_arrays("links", self.trips.state()) if self.trips.share_links else {}
+        return super().state() | links
 
     def restore(self, state: Arrays, tally: Tally) -> None:
         """Goes back to a :meth:`state`."""
         super().restore(state, tally)
         if self.trips.nodes is not None:
             self.trips.nodes.restore(under("agents", state), {})
+        if self.trips.share_links:
+            self.trips.restore(under("links", state), ())
 
     def set_up(self) -> Process[None]:
         """What happens once, before the first round; it counts for that."""

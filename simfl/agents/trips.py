@@ -210,11 +210,13 @@ class Trips:
     Attributes:
         share_links: they wait for one another on the clock.
         nodes: the clients with agents of their own; None = there are none.
+        serial: of what was set going last.
     """
 
     def __init__(self, world: World, links: PathLinks | None, agent: ClientAgent | None) -> None:
         self.world, self.agent = world, agent
         self.nodes: AgentNodes | None = None
+        self.serial = 0
         shared, self.share_links = None if links is None else links.shared, links is not None
         self.down = _Direction(None if shared is None else shared.down, DOWN_ENDS)
         self.up = _Direction(None if shared is None else shared.up, UP_ENDS)
@@ -224,17 +226,26 @@ class Trips:
         nodes = self.nodes
         return nodes if nodes is not None and trip.is_work and nodes.has_own(trip.client) else None
 
+    def next_serial(self) -> int:
+        """A number for the next thing that is set going."""
+        self.serial += 1
+        return self.serial
+
     def depart(self, trip: Trip) -> None:
         """The request leaves the server now."""
-        if (nodes := self.nodes_of(trip)) is not None:
-            nodes.on_depart(trip)
         way = self.down.way(trip.client)
         if way is None or not trip.down_bytes:
+            self._note_request(trip)
             self._on_download(trip)
             return
         trip.stage, now = ON_LINK_DOWN, self.world.now
         way.enter(now, trip, now + trip.down_bytes * way.s_per_byte(trip.client))
         self._watch(way)
+
+    def end(self) -> None:
+        """The run has ended."""
+        if self.nodes is not None:
+            self.nodes.end()
 
     def cancel(self, trip: Trip, open_end: bool = False) -> None:
         """Nobody waits for it any more, perhaps for the run has ended (``open_end``). Its durations become what they
@@ -251,10 +262,15 @@ class Trips:
         wait_s = way.link.remove(self.world.now, trip.serial)
         if stage == ON_LINK_DOWN:
             trip.download_s += wait_s
+            self._note_request(trip)
         else:
             trip.reply_s += wait_s
         trip.arrives_s = trip.begins_s + trip.download_s + trip.compute_s + trip.reply_s
         self._watch(way)
+
+    def _note_request(self, trip: Trip) -> None:
+        if (nodes := self.nodes_of(trip)) is not None:
+            nodes.note_request(trip)
 
     # -- what happens -------------------------------------------------------------------------------
 
@@ -324,6 +340,7 @@ class Trips:
         for trip, wait_s in ended:
             if way.phase == DOWN_ENDS:
                 trip.download_s += wait_s
+                self._note_request(trip)
                 self._on_download(trip)
             else:
                 trip.reply_s += wait_s
@@ -352,15 +369,20 @@ class Trips:
 
     def restore(self, state: Arrays, trips: Collection[Trip]) -> None:
         """Goes back to a :meth:`state`; all trips under way are set going again."""
-        by_serial: dict[int, Any] = {trip.serial: trip for trip in trips}
+        replies = () if self.nodes is None else self.nodes.replies.values()
+        by_serial: dict[int, Any] = {trip.serial: trip for trip in (*replies, *trips)}
         for name, way in self._named_links():
             way.link.restore(np.asarray(state[name]), by_serial)
             self._watch(way)
         for trip in trips:
-            if trip.stage == AT_WORK:
-                self.resume(trip)
-            elif trip.stage == ARRIVES:
-                self.world.at(trip.arrives_s, self._on_arrival, trip, ARRIVALS, trip.serial)
+            self.go_on(trip)
+
+    def go_on(self, trip: Trip) -> None:
+        """Sets a trip going again, unless it is on a link."""
+        if trip.stage == AT_WORK:
+            self.resume(trip)
+        elif trip.stage == ARRIVES:
+            self.world.at(trip.arrives_s, self._on_arrival, trip, ARRIVALS, trip.serial)
 
     def resume(self, trip: Trip) -> None:
         """Sets a trip going again that is on no link, from when it began and its durations."""

@@ -77,10 +77,8 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
 
 
 def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
-    """Agents of clients, and losses of their messages, where no server asks or waits for them, or links are shared."""
+    """Agents of clients, and losses of their messages, where no server asks or waits for them."""
     rule, loss = scenario.training, scenario.network.loss
-    if not scenario.agents.all_standard and not scenario.network.independent:
-        yield ("agents", "client"), "clients with agents of their own share no links; use standard, or share none"
     if rule.many_aggregators:
         why = f"training '{rule.name}' has no server that asks clients"
         if not scenario.agents.all_standard:

@@ -84,7 +84,15 @@ class Components(Generic[R_co]):
     @property
     def client_process(self) -> ClientAgent | None:
         """What clients without agents of their own do as processes; None = these are entries of arrays."""
-        return Standard() if self.agents.engine == "processes" else None
+        return Standard() if self.agents.engine == "processes" or self.own_agents_share else None
+
+    @cached_property
+    def own_agents_share(self) -> bool:
+        """Whether messages of clients with agents of their own share links, so that all messages are followed."""
+        if self.agents.all_standard or self.sharing is None:
+            return False
+        agent_of = self.agents.client.of_each(self.clients, self.streams)
+        return not all(type(agent_of(client)).run is Standard.run for client in range(self.clients))
 
     @property
     def follows_messages(self) -> bool:

@@ -61,9 +61,8 @@ class Dispatcher:
         self.live: dict[int, AsyncJob] = {}
         self.queue: deque[list[AsyncJob]] = deque()
         self.queries = PolicyQueries(parts, accounts.log)
-        self.serial = 0
         self.trips = trips
-        self.live_work = LiveWork(parts, self.trips, self.next_serial) if parts.message_by_message else None
+        self.live_work = LiveWork(parts, self.trips) if parts.message_by_message else None
         self.retry_at = 0.0
         self.refilling = self.stopped = self.paused = self.recovering = False
 
@@ -144,7 +143,7 @@ class Dispatcher:
             for task in members:
                 task.unit = unit
             if phases:
-                unit.serial = self.next_serial()
+                unit.serial = self.trips.next_serial()
                 if self.live_work is None:
                     self._await(unit, self._prepare(unit))
                 else:
@@ -158,11 +157,6 @@ class Dispatcher:
             self._ready((unit, session))
         else:
             self._launch(unit, session)
-
-    def next_serial(self) -> int:
-        """A number for the next thing that is set going."""
-        self.serial += 1
-        return self.serial
 
     def _prepare(self, unit: Unit) -> CompletedSession[PreparedUnits | SessionFailure]:
         """The protocol's session before a unit's models go out; known when it begins."""
@@ -199,8 +193,7 @@ class Dispatcher:
         if self.parts.jobs_vary:
             self._replan(unit, version)
         for task in unit.members:
-            self.serial += 1
-            task.depart(version, now, self.serial)
+            task.depart(version, now, self.trips.next_serial())
             costs.bytes_down += task.down_bytes
             costs.clear_bytes += task.down_bytes
             task.answered, task.deadline_s = self.answered, deadline_s
@@ -234,7 +227,7 @@ class Dispatcher:
         """Who is at work and who is to be, as named arrays."""
         queued = [task.job for unit in self.queue for task in unit]
         return {
-            "serial": np.int64(self.serial),
+            "serial": np.int64(self.trips.serial),
             "queue": np.array([job.id for job in queued], dtype=np.int64),
             **prefix_arrays("task", save_jobs(self.live.values())),
             **prefix_arrays("queries", self.queries.state()),
@@ -244,7 +237,7 @@ class Dispatcher:
     def restore(self, state: Arrays, agents: Arrays) -> None:
         """Goes back to a :meth:`state`, and to that of clients' agents; the global model must have been restored."""
         self.queries.restore(under("queries", state))
-        self.serial = int(state["serial"])
+        self.trips.serial = int(state["serial"])
         if queued := state["queue"].tolist():
             clients = [JobId(job).client for job in queued]
             units = np.array(clients, dtype=np.int32).reshape(-1, self.parts.policy.unit_size)

@@ -25,14 +25,13 @@ class LiveWork:
     Args:
         parts: the built scenario.
         trips: which move the messages.
-        next_serial: gives the next number that orders what is set going.
 
     Attributes:
         sessions: of the units at work, by their serial numbers; also those that have ended, for their secrets.
     """
 
-    def __init__(self, parts: Components[BufferedRule], trips: Trips, next_serial: Callable[[], int]) -> None:
-        self.parts, self.trips, self.next_serial = parts, trips, next_serial
+    def __init__(self, parts: Components[BufferedRule], trips: Trips) -> None:
+        self.parts, self.trips = parts, trips
         self.sessions: dict[int, LiveSession] = {}
 
     def prepare(self, unit: Unit, prepared: Prepared) -> LiveSession:
@@ -47,7 +46,7 @@ class LiveWork:
 
     def recover(self, session: Session[R], number: int, ended: Callable[[CompletedSession[R]], None]) -> None:
         """Starts the session that recovers a sum."""
-        self._session(session, number, "recover", self.next_serial(), ended).start()
+        self._session(session, number, "recover", self.trips.next_serial(), ended).start()
 
     def _session(
         self,
@@ -57,7 +56,7 @@ class LiveWork:
         order: int,
         ended: Callable[[CompletedSession[R]], None],
     ) -> LiveSession:
-        return LiveSession(self.parts, self.trips, self.next_serial, session, selection_id, name, order, ended)
+        return LiveSession(self.parts, self.trips, session, selection_id, name, order, ended)
 
     def forget(self, unit: Unit) -> None:
         """The fate of a unit is decided."""

@@ -200,7 +200,7 @@ class BufferedServer(Server[BufferedRule]):
         session = run_session(self.parts, protocol_session, number, self.world.now, "recover")
         if session.exchanges:
             self.dispatcher.recovering = True
-            serial = self.dispatcher.next_serial()
+            serial = self.trips.next_serial()
             self.world.at(session.ends_s, self._end_recovery, (units, session), SESSION_ENDS, serial)
         else:
             self._sum(units, session)
@@ -273,6 +273,7 @@ class BufferedServer(Server[BufferedRule]):
                 self.dispatcher.cancel(task, open_end=True)
                 self._log(task, open_end=True)
             self._add_row(task, "open")
+        self.trips.end()
         self.run_ended.succeed()
 
     def _end(self, task: AsyncJob, outcome: str, round: int | None = None, staleness: int | None = None) -> None:
