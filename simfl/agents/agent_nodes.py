@@ -330,9 +330,10 @@ class AgentNodes:
         letters = [assignment for waiting in self.mail.values() for assignment in waiting]
         of_runs = [assignment for run in runs for assignment in run.assignments]
         ended = [*(each for each in self.ended if each.trip is not None), *(each.of for each in self.replies.values())]
-        places = {id(assignment): place for place, assignment in enumerate(of_runs)}
-        others = [each for each in ended if places.setdefault(id(each), len(places)) == len(places) - 1]
+        mine = set(map(id, of_runs))
+        others = list({id(each): each for each in ended if id(each) not in mine}.values())
         assignments = [*of_runs, *others, *letters]
+        places = {id(assignment): place for place, assignment in enumerate(assignments)}
         ends = [pair for run in runs for pair in run.ends]
         replies = [(places[id(each.of)], each.attempt, each.serial, each.stage, each.sent_s, each.reply_s,
                     each.arrives_s, each.is_lost, each.acknowledged, each.breaks_s, each.heard_s)
