@@ -370,7 +370,7 @@ class Trips:
     def restore(self, state: Arrays, trips: Collection[Trip]) -> None:
         """Goes back to a :meth:`state`; all trips under way are set going again."""
         replies = () if self.nodes is None else self.nodes.replies.values()
-        by_serial: dict[int, Any] = {trip.serial: trip for trip in (*replies, *trips)}
+        by_serial: dict[int, Any] = {trip.serial: trip for trip in (*trips, *replies)}  # a first reply has its trip's
         for name, way in self._named_links():
             way.link.restore(np.asarray(state[name]), by_serial)
             self._watch(way)

@@ -9,7 +9,9 @@ from simfl.core.errors import ScenarioError
 from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
 from tests.support.kills import files, killed_at_time
+from tests.support.search import PLUGINS
 from tests.support.shared_link import link_problems, overfull
+from tests.support.sizes import repeats
 
 LATENCY_S = 0.05
 TEXT = """
@@ -52,6 +54,22 @@ KINDS = {
 def scenario(overrides, down=6000.0, up=3000.0):
     server = {key: value for key, value in (("down_bytes_per_s", down), ("up_bytes_per_s", up)) if value is not None}
     return Scenario.parse(TEXT, "s", [*overrides, f"network.server={json.dumps(server)}"])
+
+
+OWN = {
+    "fedavg": ["training.deadline_s=6"],
+    "fedavg own lines": ["training.deadline_s=6", SLOWER],
+    "secagg": ["training.deadline_s=6", "secagg={name: secagg, execute: cost_only, deadline_s: 4}"],
+    "fedbuff": [*BUFFERED, "training.deadline_s=6"],
+    "fedbuff own lines": [*BUFFERED, "training.deadline_s=6", SLOWER],
+}
+AGENTS = ("again", "plain_text", "{name: mixed, groups: [{agent: again, share: 0.5}]}")
+
+
+def with_agents(agent, kind, *overrides):
+    server = "network.server={down_bytes_per_s: 6000, up_bytes_per_s: 3000}"
+    text = [server, *OWN[kind], "network.loss=0.1", f"agents.client={agent}", *overrides]
+    return Scenario.parse(TEXT + "plugins: [own_agents.py]\n", "s", text, PLUGINS)
 
 
 def events(done):
@@ -202,3 +220,74 @@ def test_lines_of_profiles_bound_messages_as_those_of_the_network_do(tmp_path, k
     profiled = [*kind, "network.bandwidth_bytes_per_s=null", f"devices.profiles={tmp_path / 'lines.csv'}"]
     one, other = (run(scenario(over), tmp_path / name) for name, over in (("a", [*kind, SLOWER]), ("b", profiled)))
     assert events(one) == events(other)
+
+
+@pytest.mark.parametrize("kind", OWN)
+@pytest.mark.parametrize("agent", AGENTS)
+def test_answers_of_own_agents_share_the_link_each_time_they_are_sent(tmp_path, agent, kind):
+    """The same integrator, with either engine: what is sent again is on the link beside all others' messages, of this
+    round and the next, until it ends or nobody waits for it.
+    """
+    played = with_agents(agent, kind)
+    width = played.network.bandwidth_bytes_per_s
+    most = list(width) if isinstance(width, tuple) else [width] * 12
+    done = run(played, tmp_path / "auto")
+    told = events(done)
+    assert link_problems(told, {"down": 6000.0, "up": 3000.0}, most, [LATENCY_S] * 12) == []
+    works = sum(e["event"] == "compute" and bool(e["completed"]) for e in told)
+    sent = sum(e["event"] == "message" and e["kind"] == "update" for e in told)
+    assert sent > works if agent == "again" else sent > 10
+    processes = run(with_agents(agent, kind, "agents.engine=processes"), tmp_path / "processes")
+    assert files(processes.path) == files(done.path)
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_own_agents_with_the_standard_text_wait_as_standard_clients_do(tmp_path, kind):
+    """Byte by byte where these are on the clock, too; and who overrides nothing is a standard client everywhere."""
+    plain, text, same = (run(with_agents(agent, kind), tmp_path / agent) for agent in
+                         ("standard", "plain_text", "nothing_new"))  # fmt: skip
+    tables = "participation.csv", "phases.csv", "rounds.csv", "jobs.csv", "events.jsonl"
+    found = [{name: data for name, data in files(done.path).items() if name in tables} for done in (plain, same)]
+    assert found[0] == found[1]
+    one, other = (files(done.path) for done in (plain, text))
+    assert one["participation.csv"] == other["participation.csv"]
+    times = [[float(row["time_s"]) for row in table(done)] for done in (plain, text)]
+    if kind.startswith("fedbuff"):
+        assert one["jobs.csv"] == other["jobs.csv"] and times[0] == times[1]
+        assert sorted(one["events.jsonl"].splitlines()) == sorted(other["events.jsonl"].splitlines())
+    else:
+        assert times[0] == pytest.approx(times[1], rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["fedavg", "secagg", "fedbuff", "fedbuff own lines"])
+@pytest.mark.parametrize("agent", ["again", "for_ever", "{name: dozing, online_s: 0.6, offline_s: 0.3}"])
+def test_a_kill_leaves_answers_of_own_agents_on_the_link(tmp_path, agent, kind):
+    played = with_agents(agent, kind)
+    done = run(played, tmp_path / "whole")
+    count = repeats(4, 60)
+    for i in range(count):
+        out = tmp_path / str(i)
+        assert killed_at_time(done.summary["time_s"] * (i + 0.7) / (count + 0.5), lambda out=out: run(played, out))
+        assert files(run(played, out).path) == files(done.path)
+
+
+def test_by_hand_who_is_impatient_waits_longer(tmp_path):
+    """Two clients work for 1 and 3 s and send 500 bytes over 100 bytes/s, the first alone until the second begins: done
+    at 9 and 11 s. If they send again when a second has passed without an acknowledgement, and 0.5, 1, 2 s of a pause,
+    that is at 1, 2.5, 4.5, 7.5 and at 3, 4.5, 6.5, 9.5 s, and from then on the eight have 12.5 bytes/s each; the first
+    ends when it has the rest of 500 - 150 - 25 - 50 - 40 - 100/6 - 200/7, the second's 12 s later.
+    """
+    calm = ["clients=2", "selection=all", "devices.failure=none", "training.rounds=1", "network.latency_s=0",
+            "network.bandwidth_bytes_per_s=null", "learning={name: none, parameters: 125}", "network.loss=0",
+            "network.server={up_bytes_per_s: 100}", "training.deadline_s=100",
+            "devices.computation={name: per_sample, seconds: 1, speed: [1, 3]}"]  # fmt: skip
+    first_s = 9.5 + (500 - 150 - 25 - 50 - 40 - 100 / 6 - 200 / 7) * 8 / 100
+    for agent, arrives, sent in (
+        ("plain_text", (9.0, 11.0), [1.0, 3.0]),
+        ("again", (first_s, first_s + 12), [1.0, 2.5, 3.0, 4.5, 4.5, 6.5, 7.5, 9.5]),
+    ):
+        told = events(run(with_agents(agent, "fedavg", *calm), tmp_path / agent))
+        updates = [e for e in told if e.get("kind") == "update"]
+        assert sorted(e["sent_s"] for e in updates) == pytest.approx(sent)
+        first = [min(e["arrives_s"] for e in updates if e["from"] == client) for client in range(2)]
+        assert first == pytest.approx(arrives)

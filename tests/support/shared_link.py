@@ -57,25 +57,46 @@ def ends_s(ways: list[Way], capacity: float) -> list[float]:
 
 
 class _GivenUp:
-    """When nobody waits for a client's messages any more."""
+    """When nobody waits for a client's messages any more: for an update until it is heard, which its client may go on
+    sending after that, and when it has another job.
+    """
 
     def __init__(self, events: list[dict[str, Any]]) -> None:
-        self.cancelled: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        self.cancelled: dict[int, list[tuple[float, int, int]]] = defaultdict(list)
+        self.works: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        starts_s = [event["time_s"] for event in events if event["event"] == "round_start"]
         for number, event in enumerate(events):
             if event["event"] == "cancel":
-                self.cancelled[event["client"]].append((event["time_s"], number))
+                job = (int(np.searchsorted(starts_s, event["time_s"])) - 1 << 32) | event["client"]
+                about = event["time_s"], number, event.get("job", job)
+                self.cancelled[event["client"]].append(about)
+            elif event["event"] == "compute" and event["completed"]:
+                self.works[event["client"]].append((event["end_s"], event["job"]))
+        self.heard_s: dict[int, float] = {}
+        for event in events:
+            if event.get("kind") == "update" and not event.get("lost"):
+                job = self._job(event)
+                self.heard_s[job] = min(event["arrives_s"], self.heard_s.get(job, inf))
         self.last_s = max(event["time_s"] for event in events if event["event"] == "round_end")
 
     def times_s(self, number: int, message: dict[str, Any]) -> list[float]:
         """When a message, a certain record of the run, was given up; what is cancelled in the instant in which it is
         sent stands before the record of its end.
         """
-        sent_s, arrives_s = message["sent_s"], message["arrives_s"]
-        return [
-            time_s
-            for time_s, cancelled in self.cancelled[max(message["from"], message["to"])]
+        sent_s, arrives_s, client = message["sent_s"], message["arrives_s"], max(message["from"], message["to"])
+        times = [
+            (time_s, job)
+            for time_s, cancelled, job in self.cancelled[client]
             if sent_s < time_s < arrives_s or sent_s == time_s < arrives_s and number < cancelled
         ]
+        if message["kind"] != "update":
+            return [time_s for time_s, _ in times]
+        sends = self._job(message)
+        return [time_s for time_s, job in times if job == sends and time_s <= self.heard_s.get(job, inf)]
+
+    def _job(self, update: dict[str, Any]) -> int:
+        """Its last work before it was sent."""
+        return max(each for each in self.works[update["from"]] if each[0] <= update["sent_s"])[1]
 
 
 class Sent(NamedTuple):

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simfl.clients.client_agents import Standard
 from simfl.plugins.agents import CLIENT_AGENTS, ClientAgent, Node
 
 
@@ -116,3 +117,9 @@ class NoGenerator(ClientAgent):
 
     def run(self, node: Node):
         return None
+
+
+@CLIENT_AGENTS("nothing_new")
+@dataclass(frozen=True)
+class NothingNew(Standard):
+    """Overrides nothing of the standard agent."""
