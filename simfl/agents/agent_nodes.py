@@ -16,6 +16,7 @@ from simfl.agents.agent_run import AgentRun, Assignment
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import ANSWER, REQUEST, computation, message
+from simfl.agents.reply import REPLY, Reply
 from simfl.agents.trips import ARRIVES, AT_WORK, ON_LINK_UP, OVER, Trip, Trips
 from simfl.agents.world import DEADLINES
 from simfl.clients.client_agents import ClientAgent, Request, Standard
@@ -25,70 +26,6 @@ from simfl.core.types import SERVER, Arrays, JobId, prefix_arrays, under
 ASSIGNMENT = ("round", "received_s", "waits_until_s", "work_s", "reply_s", "lives", "size_bytes", "loss", "serial",
               "attempts", "sent_s", "worked_s")  # fmt: skip
 """Columns of a stored assignment, besides the number of its request."""
-
-REPLY = ("assignment", "attempt", "serial", "stage", "sent_s", "reply_s", "arrives_s", "is_lost", "acknowledged",
-         "breaks_s", "heard_s")  # fmt: skip
-"""Columns of a stored reply; its assignment by place."""
-
-
-class Reply(Trip):
-    """An answer on its way: a trip that is only the way back.
-
-    Attributes:
-        nodes: of its sender.
-        of: the assignment that it answers.
-        attempt: the answers to it that were sent before.
-        sent_s: when it was, simulated seconds.
-        is_lost: on its way.
-        acknowledged: whether the server says that it has arrived.
-        breaks_s: simulated time at which its connection breaks.
-        heard_s: when its acknowledgement arrives, simulated seconds, infinite = not as far as is known.
-        event: of the agent that waits for that.
-    """
-
-    __slots__ = ("nodes", "of", "attempt", "sent_s", "is_lost", "acknowledged", "breaks_s", "heard_s", "event")
-
-    def __init__(
-        self, nodes: "AgentNodes", of: Assignment, attempt: int, serial: int, sent_s: float, reply_s: float,
-        is_lost: bool, acknowledged: bool, breaks_s: float, heard_s: float = inf,
-    ) -> None:  # fmt: skip
-        super().__init__(0.0, 0.0, reply_s, True, 0, of.size_bytes, 0)
-        self.nodes, self.of, self.attempt, self.serial, self.sent_s = nodes, of, attempt, serial, sent_s
-        self.is_lost, self.acknowledged, self.breaks_s, self.heard_s = is_lost, acknowledged, breaks_s, heard_s
-        self.stage, self.event = AT_WORK, None
-
-    @property
-    def client(self) -> int:
-        """Who has sent it."""
-        return JobId(self.of.request.number).client
-
-    @property
-    def begins_s(self) -> float:
-        """When it was sent."""
-        return self.sent_s
-
-    @property
-    def number(self) -> int:
-        """Of the job."""
-        return self.of.request.number
-
-    @property
-    def version(self) -> int:
-        """Of the model that was trained."""
-        return self.of.request.round
-
-    @property
-    def is_work(self) -> bool:
-        """The work was done before."""
-        return False
-
-    @property
-    def shares_link(self) -> bool:
-        """Whether others' messages can hold it up."""
-        return bool(self.up_bytes) and self.nodes.trips.up.way(self.client) is not None
-
-    def on_arrival(self) -> None:
-        self.nodes.on_reply(self)
 
 
 class AgentNodes:
@@ -335,9 +272,7 @@ class AgentNodes:
         assignments = [*of_runs, *others, *letters]
         places = {id(assignment): place for place, assignment in enumerate(assignments)}
         ends = [pair for run in runs for pair in run.ends]
-        replies = [(places[id(each.of)], each.attempt, each.serial, each.stage, each.sent_s, each.reply_s,
-                    each.arrives_s, each.is_lost, each.acknowledged, each.breaks_s, each.heard_s)
-                   for each in self.replies.values()]  # fmt: skip
+        replies = [(places[id(each.of)], *each.row) for each in self.replies.values()]
         state = {
             "runs": np.array([(run.client, run.first, len(run.assignments), len(run.ends))
                               for run in runs], dtype=np.int64).reshape(-1, 4),

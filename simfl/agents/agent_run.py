@@ -318,4 +318,4 @@ class AgentRun:
         reply = self.nodes.send(self, assignment, timeout_s is not None, breaks_s)
         if timeout_s is None:
             return self._until(self.now_s, -1.0)
-        return None if self.past else self.nodes.wait_for(reply, self.now_s + float(timeout_s))
+        return None if self.past or reply is None else self.nodes.wait_for(reply, self.now_s + float(timeout_s))

@@ -269,6 +269,11 @@ class Server(Plugin, ABC, Generic[R_co]):
             transcripts = [each.only(each.sent & not_empty[each.clients]) for each in transcripts]
         return [each for each in transcripts if each.says_more(done.clients)] if self.counts_unsummed else None
 
+    def end_messages(self) -> None:
+        """The run has ended: what clients' own agents still have on shared links is written, too."""
+        if self.trips.nodes is not None:
+            self.trips.nodes.end()
+
     def note(self, event: str, **record: object) -> None:
         """Writes a record of events.jsonl, of now."""
         self.accounts.note(event, self.world.now, **record)
@@ -314,7 +319,7 @@ class RoundServer(Server[R_co]):
                 why = "ends the run, which its rule does not end, so that when it ends may tell what no noise covers"
                 raise PluginError(f"server '{self.name}'", f"{why}; end it by the rule's `ends`")
             if last:
-                self.trips.end()
+                self.end_messages()
             self.on_round(done)
             empty_rounds = 0 if len(done.clients) else empty_rounds + 1
             if empty_rounds >= MAX_EMPTY_ATTEMPTS and self.parts.rule.most_rounds is None:

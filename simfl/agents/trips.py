@@ -242,11 +242,6 @@ class Trips:
         way.enter(now, trip, now + trip.down_bytes * way.s_per_byte(trip.client))
         self._watch(way)
 
-    def end(self) -> None:
-        """The run has ended."""
-        if self.nodes is not None:
-            self.nodes.end()
-
     def cancel(self, trip: Trip, open_end: bool = False) -> None:
         """Nobody waits for it any more, perhaps for the run has ended (``open_end``). Its durations become what they
         would at least have been.

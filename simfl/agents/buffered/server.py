@@ -273,7 +273,7 @@ class BufferedServer(Server[BufferedRule]):
                 self.dispatcher.cancel(task, open_end=True)
                 self._log(task, open_end=True)
             self._add_row(task, "open")
-        self.trips.end()
+        self.end_messages()
         self.run_ended.succeed()
 
     def _end(self, task: AsyncJob, outcome: str, round: int | None = None, staleness: int | None = None) -> None:
