@@ -131,7 +131,7 @@ class AgentNodes:
             if reply.shares_link and reply.stage in (AT_WORK, ON_LINK_UP):
                 self.trips.cancel(reply)
                 self._note_reply(reply)
-                self._settle(reply)
+                self._drop_done(reply)
 
     def on_death(self, assignment: Assignment) -> None:
         """A client has died in its work; the end of its connection is on its way."""
@@ -202,7 +202,7 @@ class AgentNodes:
             self._note_reply(reply)
         if reply.acknowledged and not reply.is_lost:
             self._acknowledge(reply)
-        self._settle(reply)
+        self._drop_done(reply)
         if not reply.is_lost:
             self._arrive(reply.of)
 
@@ -231,9 +231,9 @@ class AgentNodes:
         reply, value = about
         if not reply.event.triggered:
             reply.event.succeed(value)
-            self._settle(reply)
+            self._drop_done(reply)
 
-    def _settle(self, reply: Reply) -> None:
+    def _drop_done(self, reply: Reply) -> None:
         """A reply whose way has ended, and for which nobody waits, is forgotten."""
         if reply.stage == OVER and (reply.event is None or reply.event.triggered):
             del self.replies[reply.number, reply.attempt]

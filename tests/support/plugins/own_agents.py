@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simfl.clients.client_agents import Standard
 from simfl.plugins.agents import CLIENT_AGENTS, ClientAgent, Node
 
 
@@ -121,5 +120,5 @@ class NoGenerator(ClientAgent):
 
 @CLIENT_AGENTS("nothing_new")
 @dataclass(frozen=True)
-class NothingNew(Standard):
+class NothingNew(type(CLIENT_AGENTS.of("standard"))):
     """Overrides nothing of the standard agent."""
