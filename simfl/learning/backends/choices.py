@@ -35,6 +35,7 @@ class Sequential(Backend):
 class Dense(Backend):
     """Many clients as batched matrix products, forward and backward pass written out; fully connected models."""
 
+    batched = True
     plain_sgd = True
 
     def supports(self, module: object, bf16: bool) -> str | None:
@@ -69,6 +70,7 @@ Cohort = Annotated[int | None, Field(ge=1, description="clients computed at once
 class Grouped(Backend):
     """Many clients as one network of grouped convolutions; models that are a sequence of layers."""
 
+    batched = True
     plain_sgd = True
 
     cohort: Cohort = None
@@ -95,11 +97,12 @@ class Grouped(Backend):
 @BACKENDS("vmap")
 @dataclass(frozen=True)
 class Vmap(Backend):
-    """Many clients through torch.func.vmap; any model of batchable operations.
+    """Many clients through torch.func.vmap; models of batchable operations whose samples do not interact.
 
     The one backend whose bits depend on which jobs are trained together (the same jobs give the same bits).
     """
 
+    batched = True
     plain_sgd = True
 
     cohort: Cohort = None
@@ -195,4 +198,4 @@ class Auto:
         batched = (Dense(),) if task.x.device.type == "cpu" else (Dense(), Grouped())
         last = () if task.x.device.type == "cpu" else (Vmap(),)
         choices = (*batched, *last, Sequential())
-        return next(choice for choice in choices if choice.supports(task.module, task.bf16) is None)
+        return next(choice for choice in choices if choice.refuses(task) is None)
