@@ -128,8 +128,9 @@ class SupervisedLearner(Learner):
             why = f"{why}, so that a message's size or time tells of its client's samples"
             raise PluginError(named, f"{why}; declare in `sends` what it tells")
         self.statistics = shared_statistics(self.parameters, self.algorithm.private)
+        averaged = self.choice.norm_statistics == "averaged"
         if self.statistics is not None:
-            refuse_shared_statistics(self.parameters, self.statistics[0], scenario)
+            refuse_shared_statistics(self.parameters, self.statistics[0], averaged, scenario)
         self.states = AlgorithmState(
             self.algorithm, scenario.clients, self.algorithm.common(self.parameters, self.dimension)
         )

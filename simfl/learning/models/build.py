@@ -105,13 +105,15 @@ def shared_statistics(
     least = [0.0 if p.name.endswith(STATISTICS[1]) else -inf for p in parameters if p.statistic]
     if not every:
         return None
-    at, floor = np.concatenate(every), np.repeat(np.float32(least), [len(part) for part in every])
+    at, floor = np.concatenate(every), np.repeat(np.array(least, dtype=np.float32), [len(part) for part in every])
     sent = np.ones(len(at), dtype=bool) if private is None else ~private[at]
     return (at[sent], floor[sent]) if sent.any() else None
 
 
-def refuse_shared_statistics(parameters: Sequence[Parameter], at: NDArray[np.int64], setting: ScenarioView) -> None:
-    """Of running statistics at coordinates that leave a client.
+def refuse_shared_statistics(
+    parameters: Sequence[Parameter], at: NDArray[np.int64], averaged: bool, setting: ScenarioView
+) -> None:
+    """Of running statistics at coordinates that leave a client, perhaps meant to be ``averaged``.
 
     Raises:
         ScenarioError: they are not meant to be averaged, or their mean is not what the server gets.
@@ -122,7 +124,7 @@ def refuse_shared_statistics(parameters: Sequence[Parameter], at: NDArray[np.int
         "keep norm layers private (training.personal: fedbn, fedltn, or private_layers with keep: norm), use "
         "torch.nn.GroupNorm instead (as resnet18_gn does)"
     )
-    if setting.learning.norm_statistics == "private":
+    if not averaged:
         why = f"{what}, which no average of clients' models carries; {remedies}"
         raise ScenarioError("model", f"{why}, or set learning.norm_statistics to averaged")
     rule, protocol = setting.training, setting.secagg
