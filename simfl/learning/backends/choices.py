@@ -116,6 +116,11 @@ class Vmap(Backend):
             return "torch.func.vmap computes a recurrent layer of one client after the other; use sequential"
         return None
 
+    def refuses(self, task: TrainingTask) -> str | None:
+        from simfl.learning.backends.trial import influence
+
+        return super().refuses(task) or influence(task)
+
     def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.cohort_engine import CohortEngine
         from simfl.learning.backends.replicas import VmapNetwork

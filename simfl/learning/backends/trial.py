@@ -13,6 +13,7 @@ import torch
 from simfl.core.types import Vectors
 from simfl.learning.backends.base import Engine, TrainingTask
 from simfl.learning.backends.sequential_engine import SequentialEngine
+from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import layout, values
 from simfl.learning.work import Work
 
@@ -79,6 +80,32 @@ def disagreement(build: Callable[[TrainingTask], Engine], task: TrainingTask) ->
                 "step influence one another or layers are used in ways of their own; use sequential"
             )
     return None
+
+
+def influence(task: TrainingTask) -> str | None:
+    """Whether, in training mode, a sample's output depends on the others or on how many there are; None = it does not.
+
+    The last of a few samples is changed, left out, and made NaN, which nothing that it goes into can hide.
+    """
+    module, masks = (tried := copy.deepcopy(task.module).cpu().train()), Masks(tried)
+    rows = torch.from_numpy(np.linspace(0, len(task.x) - 1, 5).astype(np.int64)).to(task.x.device)
+    x = task.x[rows].cpu()
+    changed = x.clone()
+    changed[-1] = (3 - 2 * x[0]) if x.is_floating_point() else (x[-1] + 1) % (int(task.x.max()) + 1)
+    others = [changed, x[:-1]]
+    if x.is_floating_point():
+        others.append(torch.cat([x[:-1], torch.full_like(x[-1:], torch.nan)]))
+    outputs = []
+    with torch.no_grad():
+        for samples in (x, *others):
+            masks.set_masks([torch.ones(())] * len(masks.shapes))
+            try:
+                outputs.append(module(samples)[:4])
+            except Exception as error:  # as above
+                return f"it cannot compute it ({first_line(error)}); use sequential"
+    if all(torch.allclose(outputs[0], output, rtol=1e-4, atol=1e-6) for output in outputs[1:]):
+        return None
+    return "samples of a step influence one another, and those that fill up its steps would, too; use sequential"
 
 
 def first_line(error: Exception) -> str:
