@@ -78,7 +78,7 @@ class SupervisedLearner(Learner):
         exact = choice.backend.plain_sgd and not choice.bf16
         self.smoothness = float(choice.model.smoothness) if exact else inf
         self.augment = choice.augment and choice.augment.suiting(self.data.shape, choice.data.name)
-        self._build_model(scenario.means)
+        self._build_model(scenario)
         self._build_algorithm(scenario)
         self.trained_early: dict[int, TrainedJob] = {}
         self.watched, self.trained_on = bool(scenario.attacks), set[tuple[int, int]]()  # clients, versions
@@ -96,7 +96,7 @@ class SupervisedLearner(Learner):
             choice.evaluate, test_set, record, self.runner, self.samples, self.models, self.start, losses
         )
 
-    def _build_model(self, means: RuntimeOptions) -> None:
+    def _build_model(self, scenario: ScenarioView) -> None:
         choice = self.choice
         module = build(choice.model, self.data.shape, self.data.classes, self.data.tokens)
         if choice.bf16 and self.device.type == "cpu":
@@ -109,12 +109,12 @@ class SupervisedLearner(Learner):
         self.start = initial(module, self.streams("model")) if values is None else values
         self.predictor = Predictor(module, self.device)
         attach(module, torch.from_numpy(self.start.copy()))  # what is tried begins near it
-        self.task = self._task(module.to(self.device), means)
+        self.task = self._task(module.to(self.device), scenario.means)
         if reason := refusal(self.task):
             raise ScenarioError("model", f"{choice.model.name} {reason}")
         if reason := choice.backend.refuses(self.task):
             raise ScenarioError("backend", f"{choice.backend.name} cannot train this model: {reason}")
-        refuse_single_samples(self._sizes(), self.local.batch_size, self._alone)
+        refuse_single_samples(self._sizes(scenario.training.most_rounds), self.local.batch_size, self._alone)
         self.engine = choice.backend.build(self.task)
 
     def _build_algorithm(self, scenario: ScenarioView) -> None:
@@ -140,9 +140,9 @@ class SupervisedLearner(Learner):
         if self.choice.partition.changes and not self.choice.partition.accumulates and self.algorithm.repeats:
             self.steepness = inf  # what is sent may be of samples that the client had before
 
-    def _sizes(self) -> NDArray[np.int64]:
+    def _sizes(self, rounds: int | None) -> NDArray[np.int64]:
         """How many samples clients hold, (versions, clients), as far as is known when the run begins."""
-        versions = min(self.local.most_rounds or LATEST, LATEST) if self.choice.partition.counts_change else 0
+        versions = min(rounds or LATEST, LATEST) if self.choice.partition.counts_change else 0
         clients = np.arange(len(self.samples))
         growing = [self.partition.counts(clients, np.full(len(clients), v, dtype=np.int64)) for v in range(versions)]
         return np.stack([self.samples, *growing])
