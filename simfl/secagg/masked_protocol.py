@@ -157,8 +157,9 @@ class MaskedProtocol(Protocol):
             ]
         rate = 0.0 if rates is None else float(rates.mean())
         expected_losses = rate * most
-        often = expected_losses > dropouts if dropouts else (1 - rate) ** most < 0.5
-        if not often:
+        if not dropouts and (failing := 1 - (1 - rate) ** most) > 0:
+            return [f"one missing client fails a round: of {most}, about {100 * failing:.0f} % of the rounds fail"]
+        if not 0 < dropouts < expected_losses:
             return []
         return [
             f"about {expected_losses:.3g} of {most} clients fail in a round, and more than {dropouts} may break its sum"
