@@ -87,9 +87,7 @@ def command(
         options = {"--out": None if str(out) == "results" else out, "--timeline": timeline, "--scheduler": scheduler}
         click.echo(f"to go on: {_words_again(file, overrides, options, log, insecure, plugins)}", err=True)
         raise
-    _print_result(finished, as_json, quiet)
-    if (line := _missed_target(scenario, finished.summary)) is not None:
-        click.echo(line, err=True)
+    _print_result(finished, scenario, as_json, quiet)
     _print_notes(file, () if quiet or as_json else [*scenario.notes, *_left_out(scenario, finished.summary)])
 
 
@@ -137,7 +135,7 @@ def _words_again(
     return shlex.join(["simfl", "run", file, *overrides, *(str(part) for pair in pairs for part in pair), *flags])
 
 
-def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
+def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, quiet: bool) -> None:
     from simfl.core.certificate_words import basis_facts, basis_lines
     from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
     from simfl.results.folder import ResultsFolder
@@ -170,6 +168,8 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
         click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
     if finished.summary["skipped"] == finished.summary["rounds"]:
         click.echo(_why_nothing(ResultsFolder.open(finished.path)), err=True)
+    if missed := _missed_target(scenario, finished.summary):
+        click.echo(missed, err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
 
 

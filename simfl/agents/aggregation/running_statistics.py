@@ -36,7 +36,7 @@ def set_statistics(
         starts = [learner.get(job.start)[at] for job in jobs]
         base = np.stack(starts) - rule.contributions(np.zeros_like(base), lambda: starts, before[at])
     weight = float(shares.sum())
-    change = result.summed[at] / (weight if rule.aggregate.sum_only else 1.0)
-    mean = change + np.einsum("n,nk->k", shares / weight, base.astype(np.float64))
+    step = result.summed[at] / (weight if rule.aggregate.sum_only else 1.0)
+    mean = step + np.einsum("n,nk->k", shares / weight, base.astype(np.float64))
     after[at] = np.maximum(mean, least)  # a sum in a field is off by what its grid rounds
     return after

@@ -84,7 +84,6 @@ class Backend(Plugin, Protocol):
 
     Attributes:
         external: the remote clients, which are processes of their own.
-        batched: it computes clients side by side, so that a model is tried before it is used (:meth:`refuses`).
         plain_sgd: its steps are those of SGD with the rule's batches, rate and penalties; a backend has to say so, as
             epsilons of single samples ask for.
         uses_cluster: whether it works on a cluster, whose scheduler may be named (``RuntimeOptions.scheduler``).
@@ -93,7 +92,6 @@ class Backend(Plugin, Protocol):
     external: tuple[int, ...] = ()
     uses_cluster: bool = False
     plain_sgd: bool = False
-    batched: bool = False
 
     def supports(self, module: object, bf16: bool) -> str | None:
         """Why this backend cannot train the module (in bfloat16), or None."""
@@ -101,11 +99,7 @@ class Backend(Plugin, Protocol):
 
     def refuses(self, task: TrainingTask) -> str | None:
         """Why this backend cannot carry out a task, by :meth:`supports` or because it was tried; or None."""
-        if (reason := self.supports(task.module, task.bf16)) or not self.batched:
-            return reason
-        from simfl.learning.backends.trial import disagreement
-
-        return disagreement(self.build, task)
+        return self.supports(task.module, task.bf16)
 
     @abstractmethod
     def build(self, task: TrainingTask) -> Engine:

@@ -30,12 +30,20 @@ class Sequential(Backend):
         return SequentialEngine(task)
 
 
+class Batched(Backend):
+    """Computes clients side by side, and a model only if it then gives what it does alone."""
+
+    def refuses(self, task: TrainingTask) -> str | None:
+        from simfl.learning.backends.trial import disagreement
+
+        return self.supports(task.module, task.bf16) or disagreement(self.build, task)
+
+
 @BACKENDS("dense")
 @dataclass(frozen=True)
-class Dense(Backend):
+class Dense(Batched):
     """Many clients as batched matrix products, forward and backward pass written out; fully connected models."""
 
-    batched = True
     plain_sgd = True
 
     def supports(self, module: object, bf16: bool) -> str | None:
@@ -67,10 +75,9 @@ Cohort = Annotated[int | None, Field(ge=1, description="clients computed at once
 
 @BACKENDS("grouped")
 @dataclass(frozen=True)
-class Grouped(Backend):
+class Grouped(Batched):
     """Many clients as one network of grouped convolutions; models that are a sequence of layers."""
 
-    batched = True
     plain_sgd = True
 
     cohort: Cohort = None
@@ -96,13 +103,12 @@ class Grouped(Backend):
 
 @BACKENDS("vmap")
 @dataclass(frozen=True)
-class Vmap(Backend):
+class Vmap(Batched):
     """Many clients through torch.func.vmap; models of batchable operations whose samples do not interact.
 
     The one backend whose bits depend on which jobs are trained together (the same jobs give the same bits).
     """
 
-    batched = True
     plain_sgd = True
 
     cohort: Cohort = None

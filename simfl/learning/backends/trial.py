@@ -71,10 +71,10 @@ def disagreement(build: Callable[[TrainingTask], Engine], task: TrainingTask) ->
     except Exception as error:  # as above
         return f"it cannot compute it ({first_line(error)}); use sequential"
     off = np.abs(got - wanted)
-    floor = OVERALL * np.abs(wanted).max() + ROUNDING * np.abs(values(module)).max()
+    always = OVERALL * np.abs(wanted).max() + ROUNDING * np.abs(values(module)).max()
     for entry in layout(module):
         part = np.s_[:, entry.start : entry.start + int(np.prod(entry.shape))]
-        if not (off[part] <= RELATIVE * np.abs(wanted[part]).max(initial=0) + floor).all():
+        if not (off[part] <= RELATIVE * np.abs(wanted[part]).max(initial=0) + always).all():
             return (
                 f"on a few samples it gives '{entry.name}' another update than plain SGD does, as where samples of a "
                 "step influence one another or layers are used in ways of their own; use sequential"

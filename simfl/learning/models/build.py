@@ -105,9 +105,9 @@ def shared_statistics(
     least = [0.0 if p.name.endswith(STATISTICS[1]) else -inf for p in parameters if p.statistic]
     if not every:
         return None
-    at, floor = np.concatenate(every), np.repeat(np.array(least, dtype=np.float32), [len(part) for part in every])
+    at, bounds = np.concatenate(every), np.repeat(np.array(least, dtype=np.float32), [len(part) for part in every])
     sent = np.ones(len(at), dtype=bool) if private is None else ~private[at]
-    return (at[sent], floor[sent]) if sent.any() else None
+    return (at[sent], bounds[sent]) if sent.any() else None
 
 
 def refuse_shared_statistics(
@@ -131,7 +131,7 @@ def refuse_shared_statistics(
     culprit = next(
         (f"the stage {stage.name} changes" for stage in setting.privacy.stages
          if is_foreign(stage) or stage.adds_noise or stage.changes_coordinates or stage.observer or stage.certificate),
-        f"compression: {setting.compression.name} changes" if setting.compression.name != "none" else "",
+        f"compression: {setting.compression.name} changes" if setting.compression.codes else "",
     ) or (f"secagg: {protocol.name} adds noise to" if protocol.certificate else "")  # fmt: skip
     if not culprit and rule.asynchronous and not rule.aggregate.sum_only:
         culprit = f"aggregate: {rule.aggregate.name} takes from stale updates apart from"
