@@ -240,8 +240,7 @@ class AggregationPipeline:
             opened=tuple(compress(total.opened, in_sum)),
         )  # fmt: skip
         self.compression.keep(total.clients.tolist())
-        summed = total.vector
-        total, factor = self._apply_factor(client_updates, total)
+        summed, (total, factor) = total.vector, self._apply_factor(client_updates, total)
         mask = factor.values if factor and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
         vector = total.vector if parts.changes_coordinates else self._to_sum(total.vector, number)
