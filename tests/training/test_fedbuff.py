@@ -88,7 +88,7 @@ def test_a_preset_does_not_do_what_its_name_denies():
         (["training.rounds=null"], "training.rounds", ["client_updates", "time_s", "target_accuracy"]),
         (["training.stop.target_accuracy=0.9"], "training.stop.target_accuracy", ["learning.evaluate.every"]),
         (
-            ["training.rounds=null", "training.stop.target_accuracy=0.9", "learning.evaluate.every=1"],
+            ["training.rounds=null", "training.stop.target_accuracy=0.9"],
             "training.rounds",
             ["target_accuracy", "never"],
         ),
