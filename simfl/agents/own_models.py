@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import R_co, RoundResult
 from simfl.agents.aggregation.pipeline import AggregationResult
+from simfl.agents.aggregation.running_statistics import set_statistics
 from simfl.agents.servers import RoundServer
 from simfl.core.errors import PluginError
 from simfl.core.types import Arrays, Job, Updates
@@ -87,7 +88,8 @@ class OwnModelsServer(RoundServer[R_co]):
                 results[client] = result
         after = {i: self.parts.rule.step(self.models[i], each.server_update, {})[0] for i, each in results.items()}
         for client, model in after.items():
-            self.models[client] = model
+            before = self.models[client].copy()
+            self.models[client] = set_statistics(self.parts, model, results[client], before, own_base=True)
         for job in jobs:
             self.parts.learner.drop(job.start)
         return self._end_round(t, results, trained.mean_loss)

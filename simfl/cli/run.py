@@ -1,6 +1,8 @@
 """``simfl run``"""
 
+import csv
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from pathlib import Path
@@ -23,6 +25,7 @@ from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 
 if TYPE_CHECKING:
+    from simfl.results.folder import ResultsFolder
     from simfl.runs.run import FinishedRun
     from simfl.scenario import Scenario
 
@@ -84,7 +87,7 @@ def command(
         options = {"--out": None if str(out) == "results" else out, "--timeline": timeline, "--scheduler": scheduler}
         click.echo(f"to go on: {_words_again(file, overrides, options, log, insecure, plugins)}", err=True)
         raise
-    _print_result(finished, as_json, quiet)
+    _print_result(finished, scenario, as_json, quiet)
     _print_notes(file, () if quiet or as_json else [*scenario.notes, *_left_out(scenario, finished.summary)])
 
 
@@ -132,7 +135,7 @@ def _words_again(
     return shlex.join(["simfl", "run", file, *overrides, *(str(part) for pair in pairs for part in pair), *flags])
 
 
-def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
+def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, quiet: bool) -> None:
     from simfl.core.certificate_words import basis_facts, basis_lines
     from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
     from simfl.results.folder import ResultsFolder
@@ -164,5 +167,27 @@ def _print_result(finished: "FinishedRun", as_json: bool, quiet: bool) -> None:
     if (diverged := finished.summary.get("diverged_round")) is not None:
         click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
     if finished.summary["skipped"] == finished.summary["rounds"]:
-        click.echo("every round was skipped: in none were enough clients available and in time", err=True)
+        click.echo(_why_nothing(ResultsFolder.open(finished.path)), err=True)
+    if missed := _missed_target(scenario, finished.summary):
+        click.echo(missed, err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
+
+
+def _why_nothing(folder: "ResultsFolder") -> str:
+    """Why every round was skipped, in words: the commonest failure of the protocol, if it names any."""
+    rows = csv.DictReader(folder.read("phases.csv").decode().splitlines() if "phases.csv" in folder else [])
+    if reasons := Counter(row["failure"] for row in rows if row["failure"]):
+        return "every round was skipped; in {1} the protocol failed: {0}".format(*reasons.most_common(1)[0])
+    return "every round was skipped: in none were enough clients available and in time"
+
+
+def _missed_target(scenario: "Scenario", summary: JsonObject) -> str | None:
+    """That the accuracy at which the run was to end was not reached, if so."""
+    from simfl.training.sgd_rule import RunLength
+
+    target = scenario.training.stop.target_accuracy if isinstance(scenario.training, RunLength) else None
+    reached = summary.get("test_accuracy")
+    if target is None or (reached is not None and reached >= target):
+        return None
+    last = "no accuracy was measured" if reached is None else f"the last is {reached:.4g}"
+    return f"the target accuracy {target:g} was not reached in {summary['rounds']} rounds: {last}"

@@ -86,6 +86,8 @@ class Learner(ABC):
         samples: int64, shape (clients,): training samples of each client; where data grow, all it will ever hold.
         uses_outcomes: whether :meth:`report_outcomes` is called.
         private: bool (d,): coordinates that never leave a client; None = there are none.
+        statistics: coordinates, (k,), that are averaged and set, no step being made of them, and the least value of
+            each, (k,); None = there are none.
         tensors: where each of the model's parameters lies in its vector.
         steepness: of the model, see :class:`simfl.learning.models.base.Model`; None = nothing is learned.
     """
@@ -97,6 +99,7 @@ class Learner(ABC):
     tensors: tuple[slice, ...]
     uses_outcomes: bool
     private: NDArray[np.bool_] | None
+    statistics: tuple[NDArray[np.int64], NDArray[np.float32]] | None = None
     steepness: float | None
 
     @property

@@ -21,6 +21,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import RuntimeOptions, ScenarioView
 from simfl.core.types import Arrays, Job, Labels, Updates
 from simfl.learning.backends import Sgd, TrainingTask
+from simfl.learning.backends.trial import refusal
 from simfl.learning.base import Learner, Sizes
 from simfl.learning.client_accuracies import ClientAccuracies, ClientSamples, Predictor
 from simfl.learning.evaluator import EvaluationSet, SupervisedEvaluator, TrainingLosses
@@ -33,12 +34,22 @@ from simfl.learning.local_runner import (
     add_arrays,
     upload_masks,
 )
-from simfl.learning.models.build import build, check_bf16, initial, refuse_shared_statistics, refuse_single_samples
-from simfl.learning.models.flat import layout, parameters, size
+from simfl.learning.models.build import (
+    build,
+    check_bf16,
+    initial,
+    refuse_shared_statistics,
+    refuse_single_samples,
+    shared_statistics,
+)
+from simfl.learning.models.flat import attach, layout, parameters, size
 from simfl.learning.partitions.base import Split
 from simfl.learning.torch_setup import configure_torch, device
 from simfl.learning.transforms.base import origins_of
 from simfl.learning.work import Augment, largest_move
+
+LATEST = 1000
+"""Up to this version of the model the samples of clients are looked at."""
 
 PIECE = 1 << 10
 """Samples whose norms are computed at a time."""
@@ -67,8 +78,8 @@ class SupervisedLearner(Learner):
         exact = choice.backend.plain_sgd and not choice.bf16
         self.smoothness = float(choice.model.smoothness) if exact else inf
         self.augment = choice.augment and choice.augment.suiting(self.data.shape, choice.data.name)
-        self._build_model(scenario.means)
-        self._build_algorithm(scenario.clients)
+        self._build_model(scenario)
+        self._build_algorithm(scenario)
         self.trained_early: dict[int, TrainedJob] = {}
         self.watched, self.trained_on = bool(scenario.attacks), set[tuple[int, int]]()  # clients, versions
         self.models: dict[int, NDArray[np.float32]] = {}
@@ -85,11 +96,9 @@ class SupervisedLearner(Learner):
             choice.evaluate, test_set, record, self.runner, self.samples, self.models, self.start, losses
         )
 
-    def _build_model(self, means: RuntimeOptions) -> None:
+    def _build_model(self, scenario: ScenarioView) -> None:
         choice = self.choice
         module = build(choice.model, self.data.shape, self.data.classes, self.data.tokens)
-        if reason := choice.backend.supports(module, choice.bf16):
-            raise ScenarioError("backend", f"{choice.backend.name} cannot train this model: {reason}")
         if choice.bf16 and self.device.type == "cpu":
             check_bf16(module, self.data.shape, self.data.tokens)
         self.dimension = size(layout(module))
@@ -99,10 +108,16 @@ class SupervisedLearner(Learner):
         values = choice.model.initial_values()
         self.start = initial(module, self.streams("model")) if values is None else values
         self.predictor = Predictor(module, self.device)
-        self.task = self._task(module.to(self.device), means)
+        attach(module, torch.from_numpy(self.start.copy()))  # what is tried begins near it
+        self.task = self._task(module.to(self.device), scenario.means)
+        if reason := refusal(self.task):
+            raise ScenarioError("model", f"{choice.model.name} {reason}")
+        if reason := choice.backend.refuses(self.task):
+            raise ScenarioError("backend", f"{choice.backend.name} cannot train this model: {reason}")
+        refuse_single_samples(self._sizes(scenario.training.most_rounds), self.local.batch_size, self._alone)
         self.engine = choice.backend.build(self.task)
 
-    def _build_algorithm(self, clients: int) -> None:
+    def _build_algorithm(self, scenario: ScenarioView) -> None:
         named = self.local.algorithm
         self.algorithm = named.for_model(self.parameters, self.start)
         if self.algorithm.pretraining() is not None and not named.needs_server:
@@ -112,16 +127,31 @@ class SupervisedLearner(Learner):
             why = "is `sized_by_training`" if self.algorithm.sized_by_training else "is not `dense`"
             why = f"{why}, so that a message's size or time tells of its client's samples"
             raise PluginError(named, f"{why}; declare in `sends` what it tells")
-        if any(parameter.statistic for parameter in self.parameters):  # they stay with the clients
-            if self.choice.norm_statistics == "private":
-                refuse_shared_statistics(self.parameters, self.algorithm.private)
-            refuse_single_samples(self.samples, self.local.batch_size)
-        self.states = AlgorithmState(self.algorithm, clients, self.algorithm.common(self.parameters, self.dimension))
+        self.statistics = shared_statistics(self.parameters, self.algorithm.private)
+        averaged = self.choice.norm_statistics == "averaged"
+        if self.statistics is not None:
+            refuse_shared_statistics(self.parameters, self.statistics[0], averaged, scenario)
+        self.states = AlgorithmState(
+            self.algorithm, scenario.clients, self.algorithm.common(self.parameters, self.dimension)
+        )
         self.sizes_vary = not self.algorithm.dense
         self.uses_outcomes = self.algorithm.uses_outcomes
         self.private = self.algorithm.private
         if self.choice.partition.changes and not self.choice.partition.accumulates and self.algorithm.repeats:
             self.steepness = inf  # what is sent may be of samples that the client had before
+
+    def _sizes(self, rounds: int | None) -> NDArray[np.int64]:
+        """How many samples clients hold, (versions, clients), as far as is known when the run begins."""
+        versions = min(rounds or LATEST, LATEST) if self.choice.partition.counts_change else 0
+        clients = np.arange(len(self.samples))
+        growing = [self.partition.counts(clients, np.full(len(clients), v, dtype=np.int64)) for v in range(versions)]
+        return np.stack([self.samples, *growing])
+
+    def _alone(self) -> str | None:
+        """Why the model cannot make a step of one sample, or None."""
+        if any(parameter.statistic for parameter in self.parameters):
+            return "has no variance to normalise by"
+        return refusal(self.task, (1,))
 
     def _client_samples(self, split: Split) -> ClientSamples:
         """Clients' own samples: these or, where no client has any, those that they train on."""

@@ -14,6 +14,7 @@ from simfl.core.errors import BusyError, IntegrityError, ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import refuse_altered
 from simfl.core.rng import Streams
+from simfl.core.scenario_view import summands
 from simfl.core.storage.data_folder import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
 from simfl.core.validation import checked_type
@@ -98,7 +99,11 @@ def build(scenario: Scenario) -> Components[Rule]:
         loss=scenario.network.loss,
         topology=scenario.topology,
     )
-    return replace(whole, edges=tuple(_edges(scenario, whole)))
+    edges, most = tuple(_edges(scenario, whole)), summands(scenario)
+    if most is not None and whole.learner.dimension and not edges and not whole.counts_change:
+        for key, why in scenario.secagg.overflow(scenario, most, int(whole.learner.samples.max(initial=1))):
+            raise ScenarioError(f"secagg.{key}", why)
+    return replace(whole, edges=edges)
 
 
 def _edges(scenario: Scenario, whole: Components[Rule]) -> Iterator[Components[Rule]]:

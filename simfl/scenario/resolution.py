@@ -32,13 +32,18 @@ def replace_plugins(value: object, replacement: Callable[[Any], Any]) -> Any:
 
 
 def key_of(scenario: object, error: ScenarioError) -> KeyPath:
-    """The full path of what an error is about: its key is relative to the innermost plugin that raised it, if any."""
+    """The full path of what an error is about: its key is relative to the innermost plugin that raised it, if any,
+    unless only the scenario has such a key.
+    """
     keys = _keys(error.key)
     raiser = None
     for frame, _ in walk_tb(error.__traceback__):
         if is_plugin(candidate := frame.f_locals.get("self")):
             raiser = candidate
     if raiser is None:
+        return keys
+    whole, inner = ({f.name for f in fields(each)} if is_dataclass(each) else set() for each in (scenario, raiser))
+    if keys and keys[0] in whole - inner:
         return keys
     return (*next((path for path, plugin in walk(scenario) if plugin is raiser), ()), *keys)
 

@@ -144,6 +144,10 @@ class Protocol(Plugin, Interface):
         units = np.arange(members, dtype=np.int32).reshape(-1, 1)
         return self.known(Cohort(0, units, 1, clients)).get("colluding")
 
+    def overflow(self, setting: ScenarioView, most: int, samples: int) -> list[tuple[str, str]]:
+        """Keys, and why by them no sum of so many updates can be, if a client may hold so many samples."""
+        return []
+
     def cautions(self, setting: ScenarioView) -> list[str]:
         """What works, but is perhaps not what was meant; ``simfl validate`` says it."""
         return []

@@ -114,15 +114,14 @@ class MaskedProtocol(Protocol):
             summed = f"{most} {'is' if most == 1 else 'are'} summed"
             problems.append(("min_sum", f"is {self.min_sum}, but {summed}; {nearest}"))
         elif most is not None:
-            problems += self._field_overflow(setting, most)
+            problems += self.overflow(setting, most, 1)  # however few samples clients hold
         if self.scale is not None and self.clip * self.scale > FINEST:
             problems.append(("scale", f"times clip is above 2^36; the largest scale is {FINEST / self.clip:g}"))
         return problems
 
-    def _field_overflow(self, setting: ScenarioView, most: int) -> list[tuple[str, str]]:
-        """Updates without room in the field however few samples clients hold."""
+    def overflow(self, setting: ScenarioView, most: int, samples: int) -> list[tuple[str, str]]:
         units = np.broadcast_to(np.int32(0), (most, 1))  # only counted, however many they are said to be
-        cohort = Cohort(0, units, 1, setting.clients, float(own_weights(setting, 1)[0]))
+        cohort = Cohort(0, units, 1, setting.clients, float(own_weights(setting, samples)[0]))
         if self.no_room(cohort) is None:
             return []
         weight = self.limit(cohort)
@@ -156,7 +155,10 @@ class MaskedProtocol(Protocol):
             return [
                 f"training.quorum leaves up to {late} of {most} clients out, and more than {dropouts} may break a sum"
             ]
-        expected_losses = 0.0 if rates is None else float(rates.mean()) * most
+        rate = 0.0 if rates is None else float(rates.mean())
+        expected_losses = rate * most
+        if not dropouts and (failing := 1 - (1 - rate) ** most) > 0:
+            return [f"one missing client fails a round: of {most}, about {100 * failing:.0f} % of the rounds fail"]
         if not 0 < dropouts < expected_losses:
             return []
         return [

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView, failure_rates
 from simfl.core.types import Aggregate
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.field import Elements, Q
@@ -63,13 +62,6 @@ class PairwiseRatchet(MaskedProtocol):
             return SessionFailure(f"upload: {hiding} clients, a sum needs {self.min_sum}")
         no_room = self.no_room(cohort)
         return SessionFailure(no_room) if no_room else None
-
-    def cautions(self, setting: ScenarioView) -> list[str]:
-        rates, n = failure_rates(setting), setting.selection.k
-        cautions = super().cautions(setting)
-        if n is not None and rates is not None and (failing := 1 - (1 - float(rates.mean())) ** n) > 0:
-            cautions.append(f"one missing client fails a round: of {n}, about {100 * failing:.0f} % of the rounds fail")
-        return cautions
 
     def recover(
         self, cohort: Cohort, uploaded: NDArray[np.bool_], prepared: Sequence[Any], streams: Streams

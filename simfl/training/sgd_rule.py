@@ -176,6 +176,8 @@ class RunLength:
                 "nothing ends the run: give rounds, or client_updates, time_s, traffic_bytes or target_accuracy "
                 "in stop",
             )
+        elif self.limits[:4] == (None,) * 4:
+            yield "rounds", "is needed beside stop.target_accuracy, which may never be reached"
         elif self.stop.target_accuracy is not None and not learning.evaluate_every:
             yield "stop.target_accuracy", "the model is not measured while it trains; set learning.evaluate.every to 1"
 

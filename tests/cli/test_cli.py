@@ -343,6 +343,31 @@ def test_a_run_of_skipped_rounds_says_so(tmp_path, monkeypatch):
     Path("t.yaml").write_text(text + "devices: {availability: {name: bernoulli, dropout: [1, 1, 1, 1]}}\n")
     assert "every round was skipped" in call("run", "t.yaml").stderr
     assert "every round was skipped" not in call("run", "t.yaml", "devices.availability.dropout=0").stderr
+    failing = ("secagg=secagg", "devices.availability.dropout=0", "devices.failure=bernoulli:probability=1")
+    assert "in 2 the protocol failed: upload: 0 clients" in call("run", "t.yaml", *failing).stderr
+
+
+def test_a_target_that_was_not_reached_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("t.yaml").write_text(
+        "clients: 4\nselection: {name: random, k: 2}\ntraining: {name: fedavg, rounds: 2}\n"
+        "learning: {data: digits, partition: iid, model: logistic, evaluate: {every: 1}}\n"
+    )
+    missed = "the target accuracy 0.99 was not reached in 2 rounds"
+    assert missed in call("run", "t.yaml", "training.stop.target_accuracy=0.99").stderr
+    assert "target" not in call("run", "t.yaml", "training.stop.target_accuracy=0.01").stderr
+
+
+def test_sums_without_room_are_refused_before_the_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("t.yaml").write_text(
+        "clients: 30\nselection: {name: random, k: 30}\ntraining: {name: fedavg, rounds: 2}\nsecagg: secagg\n"
+        "learning: {data: digits, partition: {name: bootstrap, samples: 60000}, model: logistic}\n"
+    )
+    for command in (("run",), ("validate", "--deep")):
+        refused = call(*command, "t.yaml", "secagg.clip=4000")
+        assert refused.exit_code == 2 and "no room in the field; the largest is 1192" in refused.output
+    assert call("validate", "--deep", "t.yaml", "secagg.clip=1192").exit_code == 0
 
 
 def test_validate_takes_overrides(tmp_path, monkeypatch):

@@ -189,6 +189,14 @@ def test_where_no_run_is_feasible_a_line_names_the_nearest(tiny, tmp_path):
     assert {row["feasible"] for row in rows(tmp_path)} == {"0"} == {row["best"] for row in rows(tmp_path)}
 
 
+def test_a_run_that_has_diverged_is_never_best(tmp_path):
+    (tmp_path / "wild.yaml").write_text(LEARNS.replace("logistic", "mlp"))
+    call("search", tmp_path / "wild.yaml", "training.learning_rate=0.1,1e6", "--maximise", "mean_cardinality",
+         "--jobs", 1, "--out", tmp_path)  # fmt: skip
+    wild, tame = sorted(rows(tmp_path), key=lambda row: -float(row["training.learning_rate"]))
+    assert (wild["best"], wild["feasible"], tame["best"]) == ("0", "0", "1") and "diverged at round" in wild["note"]
+
+
 def test_a_requirement_on_the_rounds_of_a_run_names_the_one_for_any_number_of_rounds(tiny, tmp_path):
     words = ["search", tiny, "selection.k=3,6", "--maximise", "mean_cardinality", "--jobs", 1, "--out", tmp_path]
     said = call(*words, "--require", "privacy_weak>=2").stderr

@@ -87,6 +87,11 @@ def test_a_preset_does_not_do_what_its_name_denies():
         (["selection=half_partition:k=12,T=12", "training.buffer=96"], "training.buffer", ["only 84"]),
         (["training.rounds=null"], "training.rounds", ["client_updates", "time_s", "target_accuracy"]),
         (["training.stop.target_accuracy=0.9"], "training.stop.target_accuracy", ["learning.evaluate.every"]),
+        (
+            ["training.rounds=null", "training.stop.target_accuracy=0.9"],
+            "training.rounds",
+            ["target_accuracy", "never"],
+        ),
         (["training.stop.accuracy=0.9"], "training.stop.accuracy", ["target_accuracy"]),
         (["training.client=scaffold"], "training.client", ["plain or fedprox"]),
         (

@@ -14,6 +14,7 @@ from simfl.agents.aggregation.components import Components, RoundCosts, RoundRes
 from simfl.agents.aggregation.exchange import ASK
 from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult, ReleasedUpdate
 from simfl.agents.aggregation.policy_queries import ClientRecords, stall_error
+from simfl.agents.aggregation.running_statistics import set_statistics
 from simfl.clients.local_values import RoundOutcome
 from simfl.core.columns import BYTES_SENT_UP, failing
 from simfl.core.errors import PluginError
@@ -154,7 +155,7 @@ class GlobalModelState:
         after, self.optimiser = self.parts.rule.step(read_only(before), released.server_update, self.optimiser)
         if mask is not None:  # where that is 1, exactly the other model
             after = np.where(mask == 1, after, before + mask * (after - before))
-        self.model = after
+        self.model = set_statistics(self.parts, after, result, before)
 
     def _conclude(self, result: AggregationResult | None, costs: RoundCosts) -> None:
         """Clients look at what became of their updates; whoever leaves is named to those who stay."""

@@ -75,6 +75,7 @@ class AggregationResult:
         divisor: what the sum was divided by.
         mask: what the server's step is multiplied with, float32 (d,) or one number; None = nothing.
         legible: each update and the aggregate as the server reads them, float32 (n, d) and (d,); None = coded.
+        summed: what the protocol gives, before any factor.
     """
 
     total: Aggregate
@@ -88,6 +89,7 @@ class AggregationResult:
     divisor: float
     mask: Any = None
     legible: tuple[NDArray[np.float32] | None, ...] = (None, None)
+    summed: Any = None
 
 
 class CompressionStep:
@@ -238,7 +240,7 @@ class AggregationPipeline:
             opened=tuple(compress(total.opened, in_sum)),
         )  # fmt: skip
         self.compression.keep(total.clients.tolist())
-        total, factor = self._apply_factor(client_updates, total)
+        summed, (total, factor) = total.vector, self._apply_factor(client_updates, total)
         mask = factor.values if factor and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
         vector = total.vector if parts.changes_coordinates else self._to_sum(total.vector, number)
@@ -246,7 +248,7 @@ class AggregationPipeline:
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
         legible = each, read if parts.changes_coordinates else total.vector
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
-                                 members.divisor, mask, legible)  # fmt: skip
+                                 members.divisor, mask, legible, summed)  # fmt: skip
 
     def _members(self, number: int, updates: Updates, client_updates: ClientUpdates, total: Aggregate) -> Members:
         """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""

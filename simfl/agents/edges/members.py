@@ -151,6 +151,7 @@ class MemberLearner(Learner):
     def __init__(self, whole: Learner, members: EdgeMembers) -> None:
         self.whole, self.members = whole, members
         self.dimension, self.model_bytes, self.sizes_vary = whole.dimension, whole.model_bytes, whole.sizes_vary
+        self.statistics = whole.statistics
         self.samples, self.tensors = whole.samples[members.clients], whole.tensors
         self.uses_outcomes, self.private, self.steepness = whole.uses_outcomes, whole.private, whole.steepness
 

@@ -284,11 +284,14 @@ class _Running:
             return Trial(number, member.values, member.digest, PRUNED, note=note)
         if index.status(member.digest) != DONE:
             return Trial(number, member.values, member.digest, FAILED, note=index.error(member.digest) or "")
-        numbers = measures(ResultsFolder.open(folder).summary)
+        summary = ResultsFolder.open(folder).summary
+        numbers, diverged = measures(summary), summary.get("diverged_round")
         numbers = {name: numbers[name] for name in goal.names if name in numbers}
         empty = any(objective.value(numbers) is None for objective in goal.objectives)
         violations = tuple(requirement.violation(numbers) for requirement in goal.requirements)
-        return Trial(number, member.values, member.digest, EMPTY if empty else DONE, numbers, violations)
+        note = "" if diverged is None else f"diverged at round {diverged}"  # its values are of chance
+        state = EMPTY if empty or note else DONE
+        return Trial(number, member.values, member.digest, state, numbers, violations, note)
 
     def tell(self, proposal: "Proposal", trial: Trial) -> None:
         """Tells Optuna; of a run that was stopped early, that it was worse than others."""

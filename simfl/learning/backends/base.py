@@ -97,6 +97,10 @@ class Backend(Plugin, Protocol):
         """Why this backend cannot train the module (in bfloat16), or None."""
         return None
 
+    def refuses(self, task: TrainingTask) -> str | None:
+        """Why this backend cannot carry out a task, by :meth:`supports` or because it was tried; or None."""
+        return self.supports(task.module, task.bf16)
+
     @abstractmethod
     def build(self, task: TrainingTask) -> Engine:
         """The engine for a task."""

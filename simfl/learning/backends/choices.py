@@ -30,9 +30,18 @@ class Sequential(Backend):
         return SequentialEngine(task)
 
 
+class Batched(Backend):
+    """Computes clients side by side, and a model only if it then gives what it does alone."""
+
+    def refuses(self, task: TrainingTask) -> str | None:
+        from simfl.learning.backends.trial import disagreement
+
+        return self.supports(task.module, task.bf16) or disagreement(self.build, task)
+
+
 @BACKENDS("dense")
 @dataclass(frozen=True)
-class Dense(Backend):
+class Dense(Batched):
     """Many clients as batched matrix products, forward and backward pass written out; fully connected models."""
 
     plain_sgd = True
@@ -66,7 +75,7 @@ Cohort = Annotated[int | None, Field(ge=1, description="clients computed at once
 
 @BACKENDS("grouped")
 @dataclass(frozen=True)
-class Grouped(Backend):
+class Grouped(Batched):
     """Many clients as one network of grouped convolutions; models that are a sequence of layers."""
 
     plain_sgd = True
@@ -94,8 +103,8 @@ class Grouped(Backend):
 
 @BACKENDS("vmap")
 @dataclass(frozen=True)
-class Vmap(Backend):
-    """Many clients through torch.func.vmap; any model of batchable operations.
+class Vmap(Batched):
+    """Many clients through torch.func.vmap; models of batchable operations whose samples do not interact.
 
     The one backend whose bits depend on which jobs are trained together (the same jobs give the same bits).
     """
@@ -112,6 +121,11 @@ class Vmap(Backend):
         if is_recurrent(module):
             return "torch.func.vmap computes a recurrent layer of one client after the other; use sequential"
         return None
+
+    def refuses(self, task: TrainingTask) -> str | None:
+        from simfl.learning.backends.trial import influence
+
+        return super().refuses(task) or influence(task)
 
     def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.cohort_engine import CohortEngine
@@ -195,4 +209,4 @@ class Auto:
         batched = (Dense(),) if task.x.device.type == "cpu" else (Dense(), Grouped())
         last = () if task.x.device.type == "cpu" else (Vmap(),)
         choices = (*batched, *last, Sequential())
-        return next(choice for choice in choices if choice.supports(task.module, task.bf16) is None)
+        return next(choice for choice in choices if choice.refuses(task) is None)

@@ -64,6 +64,9 @@ class External:
     def supports(self, module: object, bf16: bool) -> str | None:
         return self.inner.supports(module, bf16)
 
+    def refuses(self, task: TrainingTask) -> str | None:
+        return self.inner.refuses(task)
+
     def without_remote_clients(self) -> Backend:
         return self.inner
 

@@ -62,17 +62,20 @@ class SequentialEngine:
             with torch.autocast(device.type, torch.bfloat16, enabled=task.bf16):
                 logits = task.module(x)
             loss = cross_entropy(logits.float(), task.y.index_select(0, chosen))
-            gradients = torch.autograd.grad(loss, self.parameters)
+            gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
             with torch.no_grad():
                 step(gradients, work.rate)
             if s >= work.last_pass:
                 total += loss.detach() * len(chosen)
         return float(total) / (bounds[-1] - bounds[work.last_pass])
 
-    def _plain_step(self, gradients: Sequence[torch.Tensor], rate: float) -> None:
+    def _plain_step(self, gradients: Sequence[torch.Tensor | None], rate: float) -> None:
+        tensors, used = self.tensors, [gradient for gradient in gradients if gradient is not None]
+        if len(used) < len(tensors):  # as torch.optim does, a step leaves what the loss does not depend on
+            tensors = [tensor for tensor, gradient in zip(tensors, gradients, strict=True) if gradient is not None]
         if decay := self.task.sgd.weight_decay:
-            torch._foreach_mul_(self.tensors, 1 - rate * decay)
-        torch._foreach_add_(self.tensors, list(gradients), alpha=-rate)
+            torch._foreach_mul_(tensors, 1 - rate * decay)
+        torch._foreach_add_(tensors, used, alpha=-rate)
 
 
 class _Step:
@@ -86,11 +89,21 @@ class _Step:
         self.parts = views(self.gradient, engine.trained)
         self.shift = None if work.shift is None else torch.from_numpy(work.shift[:n]).to(self.x.device)
         self.mask = None if work.mask is None else torch.from_numpy(work.mask[:n]).to(self.x)
-        self.velocity: torch.Tensor | None = None
+        self.velocity = torch.zeros_like(self.x) if self.sgd.momentum else None
+        moving = [vector for vector in (self.x, self.velocity) if vector is not None]
+        self.moving = [views(vector, engine.trained) for vector in moving]
 
-    def __call__(self, gradients: Sequence[torch.Tensor], rate: float) -> None:
-        sgd, g = self.sgd, self.gradient
-        torch._foreach_copy_(self.parts, list(gradients))
+    def __call__(self, gradients: Sequence[torch.Tensor | None], rate: float) -> None:
+        unused = [i for i, gradient in enumerate(gradients) if gradient is None]
+        before = [(parts[i], parts[i].clone()) for parts in self.moving for i in unused]
+        known = [torch.zeros_like(p) if g is None else g for p, g in zip(self.parts, gradients, strict=True)]
+        torch._foreach_copy_(self.parts, known)
+        self._move(self.gradient, rate)
+        for part, value in before:
+            part.copy_(value)
+
+    def _move(self, g: torch.Tensor, rate: float) -> None:
+        sgd = self.sgd
         if self.proximal:
             g.add_(self.x, alpha=self.proximal).sub_(self.start, alpha=self.proximal)
         if self.distance:
@@ -102,9 +115,7 @@ class _Step:
             g.add_(self.shift)
         if sgd.weight_decay:
             g.add_(self.x, alpha=sgd.weight_decay)
-        if sgd.momentum:
-            if self.velocity is None:
-                self.velocity = torch.zeros_like(g)
+        if self.velocity is not None:
             self.velocity.mul_(sgd.momentum)
             if self.mask is None:
                 self.velocity.add_(g)

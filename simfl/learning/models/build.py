@@ -3,9 +3,9 @@
 Imported only where torch is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,9 @@ from torch import nn
 
 from simfl.clients.local_values import Parameter
 from simfl.core.errors import ScenarioError
+from simfl.core.registration.protocol import is_foreign
+from simfl.core.scenario_view import ScenarioView
+from simfl.learning.backends.trial import first_line
 from simfl.learning.models.base import check_size, check_tokens
 from simfl.learning.models.convolutions import guard
 from simfl.learning.models.dropout import key_dropout, trial_pass
@@ -38,13 +41,12 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
         guard(module)
         module.train()
         _refuse_cumulative(module)
-        before = {name: buffer.clone() for name, buffer in _own_buffers(module)}
         state = torch.get_rng_state()
         try:
             with torch.no_grad(), trial_pass(module):
                 out = module(torch.zeros(2, *shape, dtype=torch.int64 if tokens else torch.float32))
         except Exception as error:  # somebody else's module may raise anything
-            why = _first_line(error)
+            why = first_line(error)
             flat = "; a linear layer takes flat samples: begin with torch.nn.Flatten()"
             hint = flat if len(shape) > 1 and "mat1 and mat2" in why else ""
             raise _refusal(model, f"cannot take samples of shape {list(shape)}: {why}{hint}") from error
@@ -61,8 +63,6 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
                 "draws from torch's global random state; simfl's draws come from named streams. Layers such as "
                 "torch.nn.Dropout and Dropout2d are drawn by simfl; functions such as F.dropout cannot be",
             )
-        if any(not torch.equal(before[name], buffer) for name, buffer in _own_buffers(module)):
-            raise _refusal(model, "changes a buffer in its forward pass; an average of models cannot carry that")
     return module
 
 
@@ -79,21 +79,9 @@ def check_bf16(module: nn.Module, shape: tuple[int, ...], tokens: bool = False) 
         with torch.enable_grad(), torch.autocast("cpu", torch.bfloat16), trial_pass(tried):
             tried(torch.zeros(2, *shape, dtype=torch.int64 if tokens else torch.float32))
     except Exception as error:  # somebody else's module may raise anything
-        why = _first_line(error).partition(". ")[0]
+        why = first_line(error).partition(". ")[0]
         text = f"torch cannot compute this model in bfloat16 on this processor ({why}); set bf16 to false"
         raise ScenarioError("bf16", text) from error
-
-
-def _first_line(error: Exception) -> str:
-    """Of its message, or the name of its type where it has none."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
-def _own_buffers(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """The buffers that no norm layer moves."""
-    for name, layer in module.named_modules():
-        if not isinstance(layer, nn.modules.batchnorm._NormBase):
-            yield from ((f"{name}.{local_name}", buffer) for local_name, buffer in layer.named_buffers(recurse=False))
 
 
 def _refuse_cumulative(module: nn.Module) -> None:
@@ -106,44 +94,71 @@ def _refuse_cumulative(module: nn.Module) -> None:
             )
 
 
-def refuse_shared_statistics(parameters: Sequence[Parameter], private: NDArray[np.bool_] | None) -> None:
-    """Coordinates that are ``private``, bool (d,), never leave a client.
+def shared_statistics(
+    parameters: Sequence[Parameter], private: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
+    """The coordinates of running statistics that leave a client, and the least value of each, both (k,); None = none.
+
+    Coordinates that are ``private``, bool (d,), never do.
+    """
+    every = [np.arange(p.elements.start, p.elements.stop) for p in parameters if p.statistic]
+    least = [0.0 if p.name.endswith(STATISTICS[1]) else -inf for p in parameters if p.statistic]
+    if not every:
+        return None
+    at, bounds = np.concatenate(every), np.repeat(np.array(least, dtype=np.float32), [len(part) for part in every])
+    sent = np.ones(len(at), dtype=bool) if private is None else ~private[at]
+    return (at[sent], bounds[sent]) if sent.any() else None
+
+
+def refuse_shared_statistics(
+    parameters: Sequence[Parameter], at: NDArray[np.int64], averaged: bool, setting: ScenarioView
+) -> None:
+    """Of running statistics at coordinates that leave a client, perhaps meant to be ``averaged``.
 
     Raises:
-        ScenarioError: a running statistic, or the norm layer that uses it, would be averaged.
+        ScenarioError: they are not meant to be averaged, or their mean is not what the server gets.
     """
-    statistic = next(
-        (p for p in parameters if p.statistic and (private is None or not private[p.elements].all())), None
+    layer = next(p for p in parameters if p.statistic and p.elements.stop > at[0])
+    what = f"layer '{layer.name.rpartition('.')[0]}' ({layer.layer}) keeps running statistics of the batches it saw"
+    remedies = (
+        "keep norm layers private (training.personal: fedbn, fedltn, or private_layers with keep: norm), use "
+        "torch.nn.GroupNorm instead (as resnet18_gn does)"
     )
-    if statistic is None:
-        return
-    raise ScenarioError(
-        "model",
-        f"layer '{statistic.name.rpartition('.')[0]}' ({statistic.layer}) keeps running statistics of the batches it "
-        "saw, which no average of clients' models carries; keep norm layers private (training.personal: fedbn, "
-        "fedltn, or private_layers with keep: norm), use torch.nn.GroupNorm instead (as resnet18_gn does), or set "
-        "learning.norm_statistics to averaged",
-    )
+    if not averaged:
+        why = f"{what}, which no average of clients' models carries; {remedies}"
+        raise ScenarioError("model", f"{why}, or set learning.norm_statistics to averaged")
+    rule, protocol = setting.training, setting.secagg
+    culprit = next(
+        (f"the stage {stage.name} changes" for stage in setting.privacy.stages
+         if is_foreign(stage) or stage.adds_noise or stage.changes_coordinates or stage.observer or stage.certificate),
+        f"compression: {setting.compression.name} changes" if setting.compression.codes else "",
+    ) or (f"secagg: {protocol.name} adds noise to" if protocol.certificate else "")  # fmt: skip
+    if not culprit and rule.asynchronous and not rule.aggregate.sum_only:
+        culprit = f"aggregate: {rule.aggregate.name} takes from stale updates apart from"
+    if culprit:
+        why = f"{what}, and {culprit} their mean: a variance could be negative"
+        raise ScenarioError("norm_statistics", f"{why}; {remedies}, or leave that out")
 
 
-def refuse_single_samples(samples: NDArray[np.int64], batch_size: int | None) -> None:
-    """Of the samples of each client, (clients,); ``batch_size`` None = all in a step.
+def refuse_single_samples(samples: NDArray[np.int64], batch_size: int | None, why: Callable[[], str | None]) -> None:
+    """Of the samples of each client, (..., clients); ``batch_size`` None = all in a step.
 
     Raises:
-        ScenarioError: a step would see one sample, of which there is no variance.
+        ScenarioError: a step would see one sample, which the model cannot take, for the reason that ``why`` gives.
     """
+    sizes = samples.ravel()
 
     def lone(size: int | None) -> NDArray[np.int64]:
-        return np.flatnonzero((samples == 1) | (samples % size == 1 if size and size > 1 else size == 1))
+        return np.flatnonzero((sizes == 1) | (sizes % size == 1 if size and size > 1 else size == 1))
 
-    if not (alone := lone(batch_size)).size:
+    if not (alone := lone(batch_size)).size or (reason := why()) is None:
         return
     near = sorted(range(2, 2 * (batch_size or 1) + 64), key=lambda size: abs(size - (batch_size or 1)))
     valid = next((f"; the nearest valid value is {size}" for size in near if not lone(size).size), "")
     raise ScenarioError(
         "training.batch_size",
-        f"is {batch_size}: client {alone[0]} holds {samples[alone[0]]} training samples, and a step of one sample has "
-        f"no variance to normalise by{valid}",
+        f"is {batch_size}: client {alone[0] % samples.shape[-1]} holds {sizes[alone[0]]} training samples, and in a "
+        f"step of one sample the model {reason}{valid}",
     )
 
 
