@@ -58,15 +58,19 @@ def command(
 ) -> None:
     """Run a scenario and write its results to OUT/NAME/DIGEST/.
 
-    A run that was interrupted goes on where it stopped; complete results are kept as they are.
+    A run that was interrupted goes on where it stopped; complete results are kept as they are. If FILE is the folder of
+    a complete run, the same run is made longer: results/quickstart/87b4d6358c0c training.rounds=200
 
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
     """
-    from simfl.results.file_names import is_finished
+    from simfl.results.file_names import SCENARIO, is_finished
     from simfl.results.notes import Notes
 
     _check_timeline(timeline)
     notes = Notes(run_name, tags, note)
+    goes_on = Path(file) if is_finished(Path(file)) else None
+    if goes_on is not None:
+        file = str(goes_on / SCENARIO)
     scenario = _with_means(load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure))
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
@@ -77,7 +81,7 @@ def command(
             from simfl.runs.tracking.tracked_run import run_tracked
 
             finished = run_tracked(scenario, out, log, notes, force=force, timeline=timeline,
-                                   progress=progress, phase=phase)  # fmt: skip
+                                   progress=progress, phase=phase, extendable=True, goes_on=goes_on)  # fmt: skip
     except ScenarioError as error:
         raise scenario.locate(error) from None
     except KeyboardInterrupt:
