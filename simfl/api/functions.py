@@ -81,7 +81,7 @@ def run(
     goes_on = Path(scenario) if isinstance(scenario, (str, Path)) and is_finished(Path(scenario)) else None
     base, texts, handles = hand_in_all(scenario if goes_on is None else goes_on / SCENARIO, overrides, keys)
     chosen = base if isinstance(base, Scenario) and not texts else source(base)[1](texts)
-    how = {"resume": resume, "force": force, "extendable": True, "goes_on": goes_on}
+    how: dict[str, Any] = {"resume": resume, "force": force, "extendable": True, "goes_on": goes_on}
     try:
         return Result.open(run_tracked(chosen, Path(out), names, notes, on_round=on_round, **how).path)
     except ScenarioError as error:

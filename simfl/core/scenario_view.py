@@ -4,6 +4,7 @@
 another of a few attributes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.columns import Column
 from simfl.core.errors import amount
 from simfl.core.rng import Streams
 from simfl.core.types import RemoteClients
@@ -183,6 +185,7 @@ class ChosenLearning(Protocol):
 
     Attributes:
         evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
+        columns: of rounds.csv that it fills.
         validates: clients keep samples for validation; tokens: samples are tokens of a text, not numbers.
         external: the numbers of remote clients, (n,).
         everybody_holds_samples: whether every client certainly does, given enough data.
@@ -200,6 +203,9 @@ class ChosenLearning(Protocol):
 
     @property
     def tokens(self) -> bool: ...
+
+    @property
+    def columns(self) -> Sequence[Column]: ...
 
     @property
     def validates(self) -> bool: ...
