@@ -63,15 +63,12 @@ def command(
 
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
     """
-    from simfl.results.file_names import SCENARIO, is_finished
+    from simfl.results.file_names import is_finished
     from simfl.results.notes import Notes
 
     _check_timeline(timeline)
-    notes = Notes(run_name, tags, note)
-    goes_on = Path(file) if is_finished(Path(file)) else None
-    if goes_on is not None:
-        file = str(goes_on / SCENARIO)
-    scenario = _with_means(load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure))
+    notes, goes_on = Notes(run_name, tags, note), Path(file) if is_finished(Path(file)) else None
+    scenario = _with_means(load(_scenario_of(file), overrides, plugins).using(scheduler=scheduler, insecure=insecure))
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
         say_how_to_watch(folder, quiet)
@@ -90,6 +87,13 @@ def command(
         raise
     _print_result(finished, as_json, quiet)
     _print_notes(file, () if quiet or as_json else [*scenario.notes, *_left_out(scenario, finished.summary)])
+
+
+def _scenario_of(file: str) -> str:
+    """The scenario's file, also of the folder of a complete run."""
+    from simfl.results.file_names import SCENARIO, is_finished
+
+    return str(Path(file) / SCENARIO) if is_finished(Path(file)) else file
 
 
 def _print_notes(file: str, notes: Iterable[str]) -> None:

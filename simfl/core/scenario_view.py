@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.columns import Column
 from simfl.core.errors import amount
 from simfl.core.rng import Streams
 from simfl.core.types import RemoteClients
@@ -205,7 +204,7 @@ class ChosenLearning(Protocol):
     def tokens(self) -> bool: ...
 
     @property
-    def columns(self) -> Sequence[Column]: ...
+    def columns(self) -> Sequence[Any]: ...
 
     @property
     def validates(self) -> bool: ...

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 
 from simfl.core.errors import IntegrityError, ScenarioError
+from simfl.core.registration.protocol import is_foreign, is_plugin
 from simfl.core.storage.disk import open_regular, write_atomically
 from simfl.results import checkpoint
 from simfl.results.file_names import LAST, SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.results.tables import csv_bytes
 from simfl.scenario import Scenario
-from simfl.scenario.digest import foreign_plugins
 from simfl.scenario.plugin_files import Trust
+from simfl.scenario.resolution import walk
+from simfl.scenario.yaml.places import dotted_key
 from simfl.training.sgd_rule import RunLength, Stop
 
 TABLE, DIGEST = "rounds.csv", "digest"
@@ -81,8 +83,9 @@ def go_on_from(begun: Path, folder: Path, scenario: Scenario, tables: Mapping[st
     Returns:
         Why it has to start from the first round instead; empty = it need not.
     """
-    if foreign := foreign_plugins(scenario):
-        return f"plugin {foreign[0].__name__} may depend on how many rounds there are"
+    for path, plugin in walk(scenario):
+        if is_plugin(plugin) and is_foreign(plugin):
+            return f"{dotted_key(path)} '{plugin.name}' may depend on how many rounds there are"
     if not (begun / LAST).exists():
         return f"{begun} has no {LAST}"
     try:

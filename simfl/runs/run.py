@@ -177,10 +177,7 @@ def run(
     """
     folder = out / scenario.name / scenario.digest
     events = scenario.trace == "events" or timeline is not None
-    refuse_link(folder.parent)
-    refuse_link(folder)
-    if goes_on is not None:
-        check_longer(goes_on, scenario)
+    _check_places(folder, goes_on, scenario)
     finished = None if force else _complete(folder, scenario, events)
     if finished is None:
         _refuse_alone(scenario)
@@ -194,19 +191,30 @@ def run(
             add_notes(folder, notes)
             if finished is None:
                 _begin(scenario, parts, folder, force or not resume)
-                simulation = Simulation(
-                    scenario, parts, folder, events, progress, begins, on_round, goes_on, extendable
-                )
-                finished = FinishedRun(folder, scenario.digest, simulation.simulate(), False)
+                how = events, progress, begins, on_round, goes_on, extendable
+                summary = Simulation(scenario, parts, folder, *how).simulate()
+                finished = FinishedRun(folder, scenario.digest, summary, False)
     else:
         add_notes(folder, notes)
         _finish_tidying(folder)
     if on_round is not None and finished.reused:
-        for row in read_rows(ResultsFolder.open(folder).file("rounds.csv")):
-            on_round(row)
+        _repeat(folder, on_round)
     if timeline is not None:
         _write_timeline(scenario, folder, timeline)
     return finished
+
+
+def _check_places(folder: Path, goes_on: Path | None, scenario: Scenario) -> None:
+    refuse_link(folder.parent)
+    refuse_link(folder)
+    if goes_on is not None:
+        check_longer(goes_on, scenario)
+
+
+def _repeat(folder: Path, on_round: OnRound) -> None:
+    """Hands over the rows of a complete run."""
+    for row in read_rows(ResultsFolder.open(folder).file("rounds.csv")):
+        on_round(row)
 
 
 def _write_timeline(scenario: Scenario, folder: Path, timeline: Path) -> None:

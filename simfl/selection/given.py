@@ -42,6 +42,9 @@ class GivenSelection:
     def check(self, setting: ScenarioView) -> list[Problem]:
         if self.rows is None:
             return [("path", "give either path or rows")]
+        if setting.training.asynchronous:
+            why = "lists who takes part in each round, and a buffered server asks who starts next; use training: fedavg"
+            return [("name", f"is given, which {why}")]
         largest = max((client for row in self.rows for client in row), default=-1)
         if largest >= setting.clients:
             return [("rows", f"name client {largest}, and there are clients 0 to {setting.clients - 1}")]

@@ -184,10 +184,11 @@ class RunLength:
             )
         elif self.stop.target_accuracy is not None and not learning.evaluate_every:
             yield "stop.target_accuracy", "the model is not measured while it trains; set learning.evaluate.every to 1"
-        measured = learning.evaluate_every and any(column.name == "validation_loss" for column in learning.columns)
-        if self.stop.patience is not None and not measured:
+        if self.stop.patience is None:
+            return
+        if not (learning.evaluate_every and any(column.name == "validation_loss" for column in learning.columns)):
             yield "stop.patience", "needs a validation part; set learning.evaluate.validation (and every to 1)"
-        if self.stop.patience is not None and self.rounds is None:
+        if self.rounds is None:
             yield (
                 "rounds",
                 "is null, and a loss may fall for ever; stop.patience needs the most rounds, too",
