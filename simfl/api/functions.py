@@ -53,7 +53,8 @@ def run(
     """Runs a scenario, or opens its results if they are complete.
 
     Args:
-        scenario: a file, a mapping with the keys of one, or what :func:`load` returned.
+        scenario: a file, a mapping with the keys of one, or what :func:`load` returned; or the folder of a finished run
+            that is made longer by ``training.rounds`` or ``training.stop``.
         overrides, keys: as for :func:`load`.
         out: root of all results.
         resume: go on where an interrupted run stopped; else start anew.
@@ -71,17 +72,18 @@ def run(
     """
     from simfl.api.result_objects import Result
     from simfl.experiments.sweep.plan import source
+    from simfl.results.file_names import SCENARIO, is_finished
     from simfl.results.notes import Notes, texts_of
     from simfl.runs.tracking.tracked_run import run_tracked
     from simfl.scenario import Scenario
 
     names, notes = texts_of(log), Notes(run_name, texts_of(tags), note)
-    base, texts, handles = hand_in_all(scenario, overrides, keys)
+    goes_on = Path(scenario) if isinstance(scenario, (str, Path)) and is_finished(Path(scenario)) else None
+    base, texts, handles = hand_in_all(scenario if goes_on is None else goes_on / SCENARIO, overrides, keys)
     chosen = base if isinstance(base, Scenario) and not texts else source(base)[1](texts)
+    how: dict[str, Any] = {"resume": resume, "force": force, "extendable": True, "goes_on": goes_on}
     try:
-        return Result.open(
-            run_tracked(chosen, Path(out), names, notes, on_round=on_round, resume=resume, force=force).path
-        )
+        return Result.open(run_tracked(chosen, Path(out), names, notes, on_round=on_round, **how).path)
     except ScenarioError as error:
         raise chosen.locate(error) from None
 

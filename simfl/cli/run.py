@@ -61,7 +61,8 @@ def command(
 ) -> None:
     """Run a scenario and write its results to OUT/NAME/DIGEST/.
 
-    A run that was interrupted goes on where it stopped; complete results are kept as they are.
+    A run that was interrupted goes on where it stopped; complete results are kept as they are. If FILE is the folder of
+    a complete run, the same run is made longer: results/quickstart/87b4d6358c0c training.rounds=200
 
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
     """
@@ -69,8 +70,8 @@ def command(
     from simfl.results.notes import Notes
 
     _check_timeline(timeline)
-    notes = Notes(run_name, tags, note)
-    scenario = _with_means(load(file, overrides, plugins).using(scheduler=scheduler, insecure=insecure))
+    notes, goes_on = Notes(run_name, tags, note), Path(file) if is_finished(Path(file)) else None
+    scenario = _with_means(load(_scenario_of(file), overrides, plugins).using(scheduler=scheduler, insecure=insecure))
     folder = out / scenario.name / scenario.digest
     if force or not is_finished(folder):
         say_how_to_watch(folder, quiet)
@@ -80,7 +81,7 @@ def command(
             from simfl.runs.tracking.tracked_run import run_tracked
 
             finished = run_tracked(scenario, out, log, notes, force=force, timeline=timeline,
-                                   progress=progress, phase=phase)  # fmt: skip
+                                   progress=progress, phase=phase, extendable=True, goes_on=goes_on)  # fmt: skip
     except ScenarioError as error:
         raise scenario.locate(error) from None
     except KeyboardInterrupt:
@@ -89,6 +90,13 @@ def command(
         raise
     _print_result(finished, scenario, as_json, quiet)
     _print_notes(file, () if quiet or as_json else [*scenario.notes, *_left_out(scenario, finished.summary)])
+
+
+def _scenario_of(file: str) -> str:
+    """The scenario's file, also of the folder of a complete run."""
+    from simfl.results.file_names import SCENARIO, is_finished
+
+    return str(Path(file) / SCENARIO) if is_finished(Path(file)) else file
 
 
 def _print_notes(file: str, notes: Iterable[str]) -> None:

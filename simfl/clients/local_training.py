@@ -1,6 +1,6 @@
 """Local training settings, shared by every rule: what one client does with the model it downloaded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
@@ -9,6 +9,8 @@ from pydantic import Field
 
 from simfl.clients.base import CLIENTS, PERSONAL, ClientAlgorithm
 from simfl.clients.local_values import LocalContext, LocalPass
+from simfl.clients.schedules import SCHEDULES, ConstantRate, checked_factor
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView
 
 Rate = Annotated[float, Field(gt=0, le=1e6)]
@@ -52,6 +54,9 @@ class LocalTraining:
     half_at: Annotated[
         Rate | None, Field(description="round at which the rate is half: divided by 1 + round / half_at; null = never")
     ] = None
+    schedule: Annotated[
+        Any, SCHEDULES, Field(description="what the rate is multiplied with besides, from round to round")
+    ] = field(default=ConstantRate(), metadata=SINCE_LATER)
     momentum: Annotated[float, Field(ge=0, lt=1, description="of the clients' SGD; starts anew in every job")] = 0.0
     weight_decay: Annotated[float, Field(ge=0, le=1e6, description="L2 penalty, added to the gradient")] = 0.0
     clip_norm: Annotated[
@@ -70,7 +75,8 @@ class LocalTraining:
         """Whether what clients send is the model of plain SGD, and nothing else of their data: no step is stretched by
         momentum or shortened by a clip, and none was made at the rate of an earlier version.
         """
-        earlier = self.algorithm.repeats and (self.decay_at or self.half_at)
+        changing = self.decay_at or self.half_at or not isinstance(self.schedule, ConstantRate)
+        earlier = self.algorithm.repeats and changing
         return self.algorithm.descends and not (self.momentum or self.clip_norm or earlier)
 
     def check(self, scenario: ScenarioView) -> list[tuple[str, str]]:
@@ -94,7 +100,8 @@ class LocalTraining:
     def rate(self, version: int) -> float:
         """The learning rate for a model downloaded at ``version``."""
         stepped = self.learning_rate * self.decay ** sum(version >= at for at in self.decay_at)
-        return stepped / (1 + version / self.half_at) if self.half_at else stepped
+        halved = stepped / (1 + version / self.half_at) if self.half_at else stepped
+        return halved * checked_factor(self.schedule, version)
 
     def steps(self, samples: NDArray[np.int64]) -> NDArray[np.int64]:
         """SGD steps of a job whose client holds so many samples, shape (n,); none without samples."""

@@ -4,10 +4,11 @@
 another of a few attributes.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,6 +184,7 @@ class ChosenLearning(Protocol):
 
     Attributes:
         evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
+        columns: of rounds.csv that it fills.
         validates: clients keep samples for validation; tokens: samples are tokens of a text, not numbers.
         external: the numbers of remote clients, (n,).
         everybody_holds_samples: whether every client certainly does, given enough data.
@@ -200,6 +202,9 @@ class ChosenLearning(Protocol):
 
     @property
     def tokens(self) -> bool: ...
+
+    @property
+    def columns(self) -> Sequence[Any]: ...
 
     @property
     def validates(self) -> bool: ...

@@ -173,9 +173,13 @@ class ClientAccuracies:
         """Measures the models in use, see :meth:`ClientSamples.accuracies`; the columns' values of all kinds."""
         self._measure_waiting()
         self.accuracy = self.samples.accuracies(model, personal)
-        scores = client_scores(self.accuracy[self.samples.holders], "accuracy")
-        scores |= client_scores(self._trained[self._known], "trained_accuracy")
-        return scores | client_scores(self._best[self._known], "best_accuracy") if self.best else scores
+        kinds = [("accuracy", self.accuracy, self.samples.holders), ("trained_accuracy", self._trained, self._known)]
+        kinds += [("best_accuracy", self._best, self._known)] if self.best else []
+        sizes = self.samples.split.sizes
+        scores: dict[str, float] = {}
+        for name, accuracy, known in kinds:
+            scores |= client_scores(accuracy[known], sizes[known], name)
+        return scores
 
     def by_client(self) -> dict[str, Floats]:
         """All kinds, (clients,) each, NaN where there is none."""

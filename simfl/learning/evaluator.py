@@ -66,10 +66,10 @@ TUNED = 64
 
 
 class EvaluationSet:
-    """The test part of a data set, or the samples at some positions of it."""
+    """The samples at some positions of the test part of a data set."""
 
-    def __init__(self, predictor: Predictor, data: Dataset, chosen: Integers | None, device: torch.device) -> None:
-        used = slice(None) if chosen is None else np.sort(chosen)
+    def __init__(self, predictor: Predictor, data: Dataset, chosen: Integers, device: torch.device) -> None:
+        used = np.sort(chosen)
         self.predictor, self.classes, self.labels = predictor, data.classes, data.y_test[used]
         self._x, self._y = (torch.from_numpy(part).to(device) for part in (data.x_test[used], self.labels))
 
@@ -83,6 +83,12 @@ class EvaluationSet:
         loss, predicted = self.predictor(model, self._x, self._y)
         scores = overall_scores(loss, predicted, self.labels, self.classes)
         return scores | class_scores(loss, predicted, self.labels, self.classes) if per_class else scores
+
+    def validate(self, model: Vector) -> dict[str, float]:
+        """``validation_loss`` and ``validation_accuracy`` of a global model."""
+        loss, predicted = self.predictor(model, self._x, self._y)
+        accuracy = correct(loss, predicted, self.labels).mean()
+        return {"validation_loss": float(loss.mean()), "validation_accuracy": float(accuracy)}
 
     def client_scores(self, clients: Iterable[int], personal: Callable[[int], Vector | None]) -> dict[str, float]:
         """``test_accuracy_client_i`` of every client that uses a model of its own."""
@@ -113,6 +119,7 @@ class SupervisedEvaluator(Evaluator):
         self,
         wanted: EvaluationSettings,
         test_set: EvaluationSet,
+        validation_set: EvaluationSet | None,
         record: ClientAccuracies,
         runner: LocalRunner,
         samples: Integers,
@@ -123,10 +130,13 @@ class SupervisedEvaluator(Evaluator):
         self.losses = losses
         self.wanted, self.test_set, self.record, self.runner = wanted, test_set, record, runner
         self.samples, self.models, self.start = samples, models, initial
+        self.validation_set = validation_set
 
     def evaluate(self, version: int) -> dict[str, float]:
         model, states = self.models[version], self.runner.states
         scores = self.test_set.scores(model, self.wanted.per_class)
+        if self.validation_set is not None:
+            scores |= self.validation_set.validate(model)
         if not self.wanted.per_client:
             return scores
 

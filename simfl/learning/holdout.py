@@ -45,7 +45,12 @@ class Holdout:
     @property
     def tests(self) -> bool:
         """Whether clients have test samples of their own."""
-        return bool(self.test or self.test_samples or self.test_column)
+        return bool(self.test or self.foreign)
+
+    @property
+    def foreign(self) -> bool:
+        """Whether these are of the data's test part."""
+        return bool(self.test_samples or self.test_column)
 
     def split(self, data: Dataset, whole: Split, rng: np.random.Generator) -> Holdings:
         """The samples of each client, by role.

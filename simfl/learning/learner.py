@@ -89,11 +89,13 @@ class SupervisedLearner(Learner):
         data = (self.augment, self.partition, self.states)
         self.runner = LocalRunner(self.engine, self.local, streams, *data, self.validation.accuracy, record.wanted)
         losses = TrainingLosses(self.predictor, self.task.x, self.task.y, self.partition, streams)
-        count = choice.evaluate.samples
-        chosen = None if count is None else streams("evaluate").permutation(len(self.data.y_test))[:count]
-        test_set = EvaluationSet(self.predictor, self.data, chosen, self.device)
+        chosen = choice.evaluate.parts(len(self.data.y_test), streams)
+        tested, validated = (
+            None if each is None else EvaluationSet(self.predictor, self.data, each, self.device) for each in chosen
+        )
+        assert tested is not None
         self.measuring = SupervisedEvaluator(
-            choice.evaluate, test_set, record, self.runner, self.samples, self.models, self.start, losses
+            choice.evaluate, tested, validated, record, self.runner, self.samples, self.models, self.start, losses
         )
 
     def _build_model(self, scenario: ScenarioView) -> None:

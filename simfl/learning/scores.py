@@ -8,7 +8,9 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from simfl.core.columns import Column
+from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import SINCE_LATER
+from simfl.core.rng import Streams
 
 Losses = NDArray[np.float64]
 Classes = NDArray[np.int64]
@@ -63,14 +65,19 @@ _MODELS = {
     "accuracy": ("Client accuracy", "of the model that each client uses"),
     "trained_accuracy": ("Trained accuracy", "of the model that each client's last local training left"),
 }
-_STATISTICS = {"mean": "mean over the clients", "min": "lowest client", "worst_decile": "mean of the lowest tenth"}
+_STATISTICS = {
+    "mean": "mean over the clients",
+    "weighted": "mean over the clients, weighted by these samples",
+    "min": "lowest client",
+    "worst_decile": "mean of the lowest tenth",
+}
 
 
 def _columns(name: str, heading: str, whose: str) -> tuple[Column, ...]:
-    """The three statistics of one accuracy."""
+    """The statistics of one accuracy."""
     return tuple(
         Column(f"client_{name}_{kind}", f"{heading}, {kind.replace('_', ' ')}", "share",
-               f"Accuracy on its own samples {whose}: {meaning}.", 1, shown=kind != "worst_decile")
+               f"Accuracy on its own samples {whose}: {meaning}.", 1, shown=kind in ("mean", "min"))
         for kind, meaning in _STATISTICS.items()
     )  # fmt: skip
 
@@ -86,22 +93,32 @@ BEST_COLUMNS = _columns(
 """What ``evaluate.best`` adds to them."""
 
 
+VALIDATION_COLUMNS = (
+    Column("validation_loss", "Validation loss", "number", "Mean loss of the model on the validation part.", -1),
+    Column("validation_accuracy", "Validation accuracy", "share", "Of the model on the validation part.", 1),
+)
+"""What ``evaluate.validation`` adds to rounds.csv."""
+
+
 def on_training_samples(column: Column, how: str) -> Column:
     """What measuring clients adds where they have no test samples of their own, or others may have trained on these."""
     sentence = column.sentence.replace("its own samples", f"its own samples ({how}, optimistic)")
     return column._replace(heading=f"{column.heading} ({how})", sentence=sentence)
 
 
-def client_scores(accuracy: NDArray[np.float64], name: str) -> dict[str, float]:
-    """``client_<name>_mean``, ``_min`` and ``_worst_decile`` of an accuracy, (clients,); nothing where there are none.
+def client_scores(accuracy: NDArray[np.float64], samples: NDArray[np.int64], name: str) -> dict[str, float]:
+    """``client_<name>_mean``, ``_weighted``, ``_min`` and ``_worst_decile`` of an accuracy, (clients,); nothing where
+    there are none.
 
-    The worst decile is the mean accuracy of the tenth of the clients (rounded up) with the lowest one. All are NaN
-    where one is.
+    ``weighted`` counts each client by the samples that it was measured on, (clients,), at least 1. The worst decile is
+    the mean accuracy of the tenth of the clients (rounded up) with the lowest one. All are NaN where one is.
     """
     if not len(accuracy):
         return {}
     ranked = np.sort(accuracy) if np.isfinite(accuracy).all() else np.full(len(accuracy), np.nan)
-    values = {"mean": ranked.mean(), "min": ranked[0], "worst_decile": ranked[: -(-len(ranked) // 10)].mean()}
+    weighted = np.average(accuracy, weights=samples)
+    lowest = ranked[: -(-len(ranked) // 10)]
+    values = {"mean": ranked.mean(), "weighted": weighted, "min": ranked[0], "worst_decile": lowest.mean()}
     return {f"client_{name}_{kind}": float(value) for kind, value in values.items()}
 
 
@@ -115,6 +132,9 @@ class EvaluationSettings:
     samples: Annotated[
         int | None, Field(ge=1, description="use so many test samples, drawn once; null = all of them")
     ] = None
+    validation: Annotated[
+        float, Field(ge=0, lt=1, description="share of the test part that is kept for validation, and not tested on")
+    ] = field(default=0.0, metadata=SINCE_LATER)
     per_class: Annotated[bool, Field(description="loss and accuracy of every class too")] = False
     per_client: Annotated[
         bool, Field(description="accuracy of each client's model on its own test (else training) samples too")
@@ -124,6 +144,24 @@ class EvaluationSettings:
     ] = field(default=False, metadata=SINCE_LATER)
 
     __pydantic_config__ = ConfigDict(extra="forbid", strict=True)
+
+    def parts(self, count: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+        """Which of ``count`` test samples a model is tested on, and on which it is validated; None = on none.
+
+        Raises:
+            ScenarioError: nothing is left for one of them.
+        """
+        rest, validation = np.arange(count), None
+        if self.validation:
+            order = streams("validation").permutation(count)
+            first = round(self.validation * count)
+            validation, rest = order[:first], order[first:]
+            if not (len(validation) and len(rest)):
+                why = f"is {self.validation:g}, which leaves one part of {count} test samples empty"
+                raise ScenarioError("evaluate.validation", why)
+        if self.samples is not None:
+            rest = rest[streams("evaluate").permutation(len(rest))[: self.samples]]
+        return rest, validation
 
 
 def _short(value: object) -> object:

@@ -19,7 +19,14 @@ from simfl.learning.models import MODELS
 from simfl.learning.models.base import check_size, check_tokens
 from simfl.learning.partitions import PARTITIONS
 from simfl.learning.partitions.base import Iid
-from simfl.learning.scores import BEST_COLUMNS, COLUMNS, EvaluationField, EvaluationSettings, on_training_samples
+from simfl.learning.scores import (
+    BEST_COLUMNS,
+    COLUMNS,
+    VALIDATION_COLUMNS,
+    EvaluationField,
+    EvaluationSettings,
+    on_training_samples,
+)
 from simfl.learning.transforms import TRANSFORMS
 from simfl.learning.transforms.base import Unchanged
 from simfl.learning.work import Augment
@@ -61,6 +68,8 @@ class Supervised:
         """Own samples of clients that get others with every version."""
         if self.evaluate.best and not self.evaluate.per_client:
             return [("evaluate.best", "is about each client's own accuracy; set evaluate.per_client to true, too")]
+        if self.evaluate.validation and self.holdout is not None and self.holdout.foreign:
+            return [("evaluate.validation", "takes of the test part, on which clients test, too; use holdout.test")]
         if self.holdout is None or not self.partition.changes:
             return []
         why = f"sets samples aside once, but partition: {self.partition.name} gives clients others over time"
@@ -88,6 +97,9 @@ class Supervised:
 
     @property
     def columns(self) -> tuple[Column, ...]:
+        return (VALIDATION_COLUMNS if self.evaluate.validation else ()) + self._client_columns()
+
+    def _client_columns(self) -> tuple[Column, ...]:
         if not self.evaluate.per_client:
             return ()
         columns = COLUMNS + BEST_COLUMNS if self.evaluate.best else COLUMNS

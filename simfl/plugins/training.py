@@ -1,5 +1,6 @@
 """Training rules, and what they are put together from."""
 
+from simfl.clients.schedules import SCHEDULES, Schedule
 from simfl.training.aggregates import AGGREGATES, AggregationRule, Factor
 from simfl.training.base import RULES, BufferedRule, Progress, Rule, SynchronousRule
 from simfl.training.fedavg import FedAvg
@@ -12,6 +13,7 @@ __all__ = [
     "AGGREGATES",
     "ARRIVALS",
     "RULES",
+    "SCHEDULES",
     "SERVER_OPTIMISERS",
     "STALENESS",
     "AggregationRule",
@@ -22,6 +24,7 @@ __all__ = [
     "FedBuff",
     "Progress",
     "Rule",
+    "Schedule",
     "ServerOptimiser",
     "SgdRule",
     "Staleness",

@@ -25,14 +25,17 @@ def save(folder: Path, round: int, arrays: Arrays, marks: dict[str, tuple[int, s
     ``arrays`` are the server's state, ``marks`` (bytes, SHA-256) of every table at this moment.
     """
     make_folder(folder, folder.parent)
+    write_atomically(folder / f"{round:010d}.ckpt", content(arrays, marks))
+    for old in checkpoint_files(folder)[KEPT:]:
+        old.unlink()
+
+
+def content(arrays: Arrays, marks: dict[str, tuple[int, str]]) -> bytes:
+    """A checkpoint as a file."""
     buffer = io.BytesIO()
     named: JsonObject = {f"state/{key}": value for key, value in arrays.items()}
     np.savez(buffer, **named, marks=np.array(json.dumps(marks)))
-    data = buffer.getvalue()
-    path = folder / f"{round:010d}.ckpt"
-    write_atomically(path, seal_bytes(data))
-    for old in checkpoint_files(folder)[KEPT:]:
-        old.unlink()
+    return seal_bytes(buffer.getvalue())
 
 
 def load(path: Path) -> tuple[Arrays, dict[str, tuple[int, str]]]:

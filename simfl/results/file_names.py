@@ -28,16 +28,19 @@ JOB_TIMES = "job_times.csv"
 JOINED_LIST = "clients.json"
 """In ``joined``: the clients that have a file there."""
 
+LAST = "last.ckpt"
+"""The last checkpoint of a finished run, from which one with more rounds goes on."""
+
 OWN = (
     SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
     "phases.csv", "messages.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, OBSERVERS, "aggregations.csv",
     "aggregates.csv", VECTORS, "events.jsonl", UPDATES, "model.npy", "columns.json", JOB_TIMES, MACHINE, BEGUN, FAILURE,
-    PRUNED, SUMMARY,
+    PRUNED, LAST, SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 
-BESIDE = (MACHINE, JOB_TIMES)
-"""Files of a run that say how and how fast it was computed: they differ between reruns, and nothing compares them."""
+BESIDE = (MACHINE, JOB_TIMES, LAST)
+"""Files of a run that say how it was computed, and how far: they differ between reruns, and nothing compares them."""
 
 SWEEPS = (
     CONTENTS, "sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv",

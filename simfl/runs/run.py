@@ -30,6 +30,7 @@ from simfl.results.run_files import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
 from simfl.runs.client_links import build_links
 from simfl.runs.clients_table import clients_files
+from simfl.runs.continuing import check_longer
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
 from simfl.scenario import Scenario, data_files
 from simfl.scenario.edge_scenarios import edge_groups, edge_scenario
@@ -151,6 +152,8 @@ def run(
     phase: Phase | None = None,
     on_round: OnRound | None = None,
     notes: Notes | None = None,
+    extendable: bool = False,
+    goes_on: Path | None = None,
 ) -> FinishedRun:
     """Runs a scenario into ``out/<name>/<digest>/``; a complete folder is reused.
 
@@ -167,6 +170,9 @@ def run(
             run, and those before the checkpoint from which a run goes on, come from its table. What it raises stops the
             run and is raised here; the run goes on after that round when it is run again.
         notes: a name, tags and a note that are added to those of the folder, complete or not.
+        extendable: keep the last checkpoint of the run when it ends, so that ``goes_on`` can name it.
+        goes_on: folder of a finished run of the same scenario that ended earlier (:func:`check_longer`): its last
+            checkpoint is the beginning, unless there is one in the folder itself.
 
     Raises:
         IntegrityError: a file of the complete folder is damaged, or resuming found only damaged checkpoints.
@@ -176,8 +182,7 @@ def run(
     """
     folder = out / scenario.name / scenario.digest
     events = scenario.trace == "events" or timeline is not None
-    refuse_link(folder.parent)
-    refuse_link(folder)
+    _check_places(folder, goes_on, scenario)
     finished = None if force else _complete(folder, scenario, events)
     if finished is None:
         _refuse_alone(scenario)
@@ -191,17 +196,30 @@ def run(
             add_notes(folder, notes)
             if finished is None:
                 _begin(scenario, parts, folder, force or not resume)
-                simulation = Simulation(scenario, parts, folder, events, progress, begins, on_round)
-                finished = FinishedRun(folder, scenario.digest, simulation.simulate(), False)
+                how = events, progress, begins, on_round, goes_on, extendable
+                summary = Simulation(scenario, parts, folder, *how).simulate()
+                finished = FinishedRun(folder, scenario.digest, summary, False)
     else:
         add_notes(folder, notes)
         _finish_tidying(folder)
     if on_round is not None and finished.reused:
-        for row in read_rows(ResultsFolder.open(folder).file("rounds.csv")):
-            on_round(row)
+        _repeat(folder, on_round)
     if timeline is not None:
         _write_timeline(scenario, folder, timeline)
     return finished
+
+
+def _check_places(folder: Path, goes_on: Path | None, scenario: Scenario) -> None:
+    refuse_link(folder.parent)
+    refuse_link(folder)
+    if goes_on is not None:
+        check_longer(goes_on, scenario)
+
+
+def _repeat(folder: Path, on_round: OnRound) -> None:
+    """Hands over the rows of a complete run."""
+    for row in read_rows(ResultsFolder.open(folder).file("rounds.csv")):
+        on_round(row)
 
 
 def _write_timeline(scenario: Scenario, folder: Path, timeline: Path) -> None:

@@ -35,6 +35,7 @@ from simfl.results.tables import (
     TableWriter,
 )
 from simfl.runs.clients_table import write_accuracies
+from simfl.runs.continuing import go_on_from, keep_last
 from simfl.runs.edge_tables import write_edge
 from simfl.runs.finalise import cell, finish, round_cells
 from simfl.scenario import Scenario
@@ -66,13 +67,18 @@ class Simulation:
         progress: Progress | None,
         begins: Phase,
         on_round: OnRound | None = None,
+        goes_on: Path | None = None,
+        extendable: bool = False,
     ) -> None:
         self.scenario, self.parts, self.folder, self.progress = scenario, parts, folder, progress
-        self.begins, self.on_round = begins, on_round
+        self.begins, self.on_round, self.extendable = begins, on_round, extendable
         self.raised: BaseException | None = None  # by on_round
         self.rounds = parts.rule.most_rounds
         self.row = (*ROUNDS, *(column.name for column in plugin_columns(scenario)))
         self.columns = _tables(parts, self.row, events)
+        if goes_on is not None and not checkpoint.checkpoint_files(folder / "checkpoint"):
+            if anew := go_on_from(goes_on, folder, scenario, self.columns):
+                print(f"note: the run begins with its first round: {anew}", file=sys.stderr)
         self.tables: dict[str, TableWriter] = {}
         self.measuring = MetricRunner(parts)
         self.server = self._start()
@@ -233,6 +239,8 @@ class Simulation:
         columns = *ROUND_COLUMNS, *plugin_columns(self.scenario)
         observers, state = self.parts.observers, self.server.state() if self.parts.observers else {}
         observed = [under(f"observed/{i}", state) for i in range(len(observers))]
+        if self.extendable and remote is None:
+            keep_last(self.folder, self.scenario.digest)
         attack_results = finalise_attacks(observers, observed, self.parts.learner, self.parts.streams)
         summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
                          no_skill, self.parts.learner.samples, attack_results)  # fmt: skip

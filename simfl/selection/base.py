@@ -182,6 +182,7 @@ POLICIES = Registry[Policy](
         "simfl.selection",
         "bernoulli",
         "fedcs",
+        "given",
         "guarded",
         "oort",
         "partition",

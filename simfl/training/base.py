@@ -31,6 +31,7 @@ class Progress(NamedTuple):
         time_s: simulated seconds.
         traffic_bytes: bytes sent in both directions.
         accuracy: test accuracy, None where it was not measured.
+        no_better: changed models in a row that were measured and had no lower validation loss than the best before.
     """
 
     rounds: int
@@ -38,6 +39,7 @@ class Progress(NamedTuple):
     time_s: float
     traffic_bytes: int
     accuracy: float | None
+    no_better: int = 0
 
 
 class Losses(NamedTuple):

@@ -1,7 +1,7 @@
 """What the training rules have in common whose clients train by SGD and whose updates are averaged."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ from pydantic import ConfigDict, Field
 
 from simfl.clients.local_training import LocalTraining
 from simfl.core.columns import Column
+from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.scenario_view import ChosenLearning, ScenarioView
 from simfl.core.types import Floats, Integers, Vectors
 from simfl.training.aggregates import AGGREGATES, Mean
@@ -113,7 +114,7 @@ class ServerStep:
         return model + update, state
 
 
-Limits = tuple[int | None, int | None, float | None, int | None, float | None]
+Limits = tuple[int | None, int | None, float | None, int | None, float | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,10 @@ class Stop:
     target_accuracy: Annotated[
         float | None, Field(gt=0, le=1, description="test accuracy, where it is measured (learning.evaluate.every)")
     ] = None
+    patience: Annotated[
+        int | None,
+        Field(ge=1, description="measured models in a row without a new lowest validation loss (evaluate.validation)"),
+    ] = field(default=None, metadata=SINCE_LATER)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +153,7 @@ class RunLength:
     def limits(self) -> Limits:
         """What ends the run, in the order of :class:`simfl.training.base.Progress`; None = no limit."""
         stop = self.stop
-        return self.rounds, stop.client_updates, stop.time_s, stop.traffic_bytes, stop.target_accuracy
+        return self.rounds, stop.client_updates, stop.time_s, stop.traffic_bytes, stop.target_accuracy, stop.patience
 
     @property
     def ends_by_participation(self) -> bool:
@@ -163,14 +168,15 @@ class RunLength:
         )
 
     def advances(self, before: Progress, after: Progress) -> bool:
-        """Whether something that can end the run has come nearer; an accuracy may, with every update."""
-        *limits, target = self.limits
-        grown = [new > old for old, new in zip(before[:-1], after[:-1], strict=True)]
-        return target is not None or any(more for more, limit in zip(grown, limits, strict=True) if limit is not None)
+        """Whether something that can end the run has come nearer; what is measured may, with every update."""
+        *limits, target, patience = self.limits
+        grown = [new > old for old, new in zip(before[:4], after[:4], strict=True)]
+        measured = target is not None or patience is not None
+        return measured or any(more for more, limit in zip(grown, limits, strict=True) if limit is not None)
 
     def endless(self, learning: ChosenLearning) -> Iterator[tuple[str, str]]:
         """Problems of a run that nothing ends."""
-        if self.limits == (None,) * 5:
+        if self.limits == (None,) * 6:
             yield (
                 "rounds",
                 "nothing ends the run: give rounds, or client_updates, time_s, traffic_bytes or target_accuracy "
@@ -180,6 +186,15 @@ class RunLength:
             yield "rounds", "is needed beside stop.target_accuracy, which may never be reached"
         elif self.stop.target_accuracy is not None and not learning.evaluate_every:
             yield "stop.target_accuracy", "the model is not measured while it trains; set learning.evaluate.every to 1"
+        if self.stop.patience is None:
+            return
+        if not (learning.evaluate_every and any(column.name == "validation_loss" for column in learning.columns)):
+            yield "stop.patience", "needs a validation part; set learning.evaluate.validation (and every to 1)"
+        if self.rounds is None:
+            yield (
+                "rounds",
+                "is null, and a loss may fall for ever; stop.patience needs the most rounds, too",
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -148,7 +148,7 @@ def test_robust_aggregates_ignore_a_liar_and_clients_without_samples():
 
 
 def test_impossible_combinations_are_named():
-    learning = SimpleNamespace(evaluate_every=1)
+    learning = SimpleNamespace(evaluate_every=1, columns=())
     plain, hidden = (
         SimpleNamespace(
             learning=learning,

@@ -246,6 +246,7 @@ class RunProgress:
         self.traffic_bytes = 0
         self.latest = Progress(0, 0, -inf, 0, None)
         self.stagnant_rounds = 0
+        self.best_validation, self.no_better = inf, 0
 
     def end_round(
         self,
@@ -288,7 +289,8 @@ class RunProgress:
             **cells,
             **measured,
         }
-        return row, last or rule.ends(so_far._replace(accuracy=measured.get("test_accuracy")))
+        accuracy = measured.get("test_accuracy")
+        return row, last or rule.ends(so_far._replace(accuracy=accuracy, no_better=self.no_better))
 
     def _measure(self, t: int, changed: bool, last: bool) -> dict[str, float]:
         """The measurements due after round t (of version t + 1), by name: every ``evaluate_every`` rounds (0: in none)
@@ -300,6 +302,9 @@ class RunProgress:
             return {}
         if self.model_changed:
             self.measured, self.model_changed = self.parts.learner.evaluator.evaluate(t + 1), False
+            loss = self.measured.get("validation_loss", inf)
+            better = loss < self.best_validation
+            self.best_validation, self.no_better = (loss, 0) if better else (self.best_validation, self.no_better + 1)
         return self.measured
 
     def _require_progress(self, so_far: Progress, summed: bool) -> None:
@@ -327,6 +332,7 @@ class RunProgress:
             "rounds": np.int64(self.tally.rounds),
             "traffic_bytes": np.int64(self.traffic_bytes),
             "evaluation/changed": np.bool_(self.model_changed),
+            "evaluation/best": np.array([self.best_validation, self.no_better]),
             **{f"evaluation/value/{name}": np.float64(value) for name, value in self.measured.items()},
         }
 
@@ -334,4 +340,6 @@ class RunProgress:
         """Goes back to a :meth:`state`."""
         self.tally, self.traffic_bytes = tally, int(state["traffic_bytes"])
         self.model_changed = bool(state["evaluation/changed"])
+        best, no_better = state["evaluation/best"].tolist()
+        self.best_validation, self.no_better = float(best), int(no_better)
         self.measured = {name: float(value) for name, value in under("evaluation/value", state).items()}
