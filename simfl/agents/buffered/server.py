@@ -269,9 +269,10 @@ class BufferedServer(Server[BufferedRule]):
         """The run ends, and with it all open jobs."""
         self.dispatcher.stopped = True
         for task in self.dispatcher.live.values():
-            if self.log is not None and task.unit.departed and isnan(task.ended_s):
-                self.dispatcher.cancel(task, open_end=True)
-                self._log(task, open_end=True)
+            if task.unit.departed and isnan(task.ended_s):
+                self.dispatcher.cancel(task, open_end=True)  # what it waited for on shared links is known then
+                if self.log is not None:
+                    self._log(task, open_end=True)
             self._add_row(task, "open")
         self.end_messages()
         self.run_ended.succeed()
