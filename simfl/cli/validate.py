@@ -199,6 +199,7 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
 
         attempt(lambda: server_of(scenario.training))
     from simfl.runs.client_links import build_links
+    from simfl.scenario.data_files import names
 
     streams, devices = Streams(scenario.seed), scenario.devices
     if scenario.clients > MANY_CLIENTS:
@@ -208,5 +209,9 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
             attempt(lambda: devices.availability.build(scenario, streams, links.names))
         attempt(lambda: devices.computation.build(scenario, streams))
         attempt(lambda: devices.failure.build(scenario, streams))
-    preflight.unchecked += attempt(lambda: scenario.learning.preview(scenario)) or []
+    unchecked: list[str] | None = attempt(lambda: scenario.learning.preview(scenario))
+    files = [name for path, name in names(scenario) if path[:2] == ("learning", "data")]
+    if unchecked is not None and files:
+        preflight.unchecked.append(f"the content of {', '.join(files)} beyond a header")
+    preflight.unchecked += unchecked or []
     return preflight
