@@ -226,7 +226,7 @@ def _read(path: Path, columns: list[str]) -> Any:
             raise broken(path, "has no rows")
         batches, held_bytes = [], 0
         try:
-            for batch in file.iter_batches(BATCH, columns=columns):  # a word that is stored once may stand in all rows
+            for batch in file.iter_batches(BATCH, columns=columns, use_threads=False):  # words may be repeated
                 batches.append(batch)
                 held_bytes += batch.nbytes
                 refuse_too_large(2 * held_bytes, "", f"{path}: {meta.num_rows:,} rows")

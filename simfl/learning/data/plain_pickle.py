@@ -6,6 +6,7 @@ Names of numpy in a pickle stand for functions of this module, which make arrays
 import io
 import pickle
 import pickletools
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -96,7 +97,9 @@ def read_pickle(file: IO[bytes], what: object) -> Any:
         for step, argument, _ in pickletools.genops(content):
             if step.name.endswith("PUT") and int(argument) > len(content):  # it would reserve memory for as many
                 raise pickle.UnpicklingError(f"it numbers its values up to {argument}")
-        return _plain(_Reader(io.BytesIO(content)).load(), [len(content)])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # numpy's about types that nobody writes
+            return _plain(_Reader(io.BytesIO(content)).load(), [len(content)])
     except Exception as error:  # a damaged pickle may raise anything
         why = " ".join(str(error).split())[:200]
         raise broken(what, f"is no pickle that is read without executing it ({why})") from None
