@@ -1,7 +1,6 @@
 """Clients in cities of the world, with measured or modelled latencies."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -20,7 +19,7 @@ from simfl.core.storage.text_table import csv_rows
 from simfl.core.types import Name
 from simfl.network.base import NETWORKS
 from simfl.network.csv_file import read_table
-from simfl.network.links import NARROWEST, Jitter, Loss, PathLinks, Paths, seconds_per_byte
+from simfl.network.links import NARROWEST, Jitter, Loss, PathLinks, seconds_per_byte
 from simfl.network.shared_edges import (
     NodePlaces,
     ServerField,
@@ -31,7 +30,7 @@ from simfl.network.shared_edges import (
     share_server,
     shares_nothing,
 )
-from simfl.network.sites import connect, place
+from simfl.network.sites import TableSites, connect, place
 
 EARTH_RADIUS_KM = 6371.0
 
@@ -265,7 +264,7 @@ class Cities:
     def _populations(self, atlas: dict[str, City]) -> NDArray[np.float64]:
         return np.array([atlas[name].population for name in self._chosen(atlas)])
 
-    def _sites(self, names: list[str], cities: list[City], setting: ScenarioView) -> "CityPaths":
+    def _sites(self, names: list[str], cities: list[City], setting: ScenarioView) -> "TableSites":
         latitude, longitude, _ = np.array(cities).T
         distance = distance_km(latitude, longitude)
         np.fill_diagonal(distance, 0.0)
@@ -281,30 +280,8 @@ class Cities:
             here, there = (names[i] for i in unknown[0])
             raise ScenarioError("cities", f"neither measurements nor coordinates for '{here}' to '{there}'")
         if not self.measured_jitter:
-            return CityPaths(latency, np.ones_like(latency))
-        return CityPaths(latency - spread, spread)
-
-
-class CityPaths(NamedTuple):
-    """Sites with a known path between every two, from row to column."""
-
-    latency_s: NDArray[np.float64]
-    jitter: NDArray[np.float64]
-
-    def paths_from(self, site: int) -> Paths:
-        return Paths(self.latency_s[site], np.zeros(len(self.latency_s)), self.jitter[site])
-
-    def paths_to(self, site: int) -> Paths:
-        return Paths(self.latency_s[:, site], np.zeros(len(self.latency_s)), self.jitter[:, site])
-
-    def paths_into(self, site: int) -> Paths:
-        return self.paths_to(site)
-
-    def links_from(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
-        return np.array([bits.get((site, other), 0) for other in range(len(self.latency_s))], dtype=np.int64)
-
-    def links_to(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
-        return np.array([bits.get((other, site), 0) for other in range(len(self.latency_s))], dtype=np.int64)
+            return TableSites(latency, np.ones_like(latency))
+        return TableSites(latency - spread, spread)
 
 
 def measured_atlas(path: Path) -> dict[str, City]:

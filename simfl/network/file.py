@@ -163,7 +163,7 @@ class NetworkFile:
             raise ScenarioError("clients", f"no node fits '{self.clients}'; there are {shown(list(nodes))}")
         if server not in nodes:
             return tuple(nodes)
-        near = topology.sites().graph.component(nodes[server])
+        near = topology.sites().near(nodes[server])
         return tuple(name for name, i in nodes.items() if near[i] and name != server)
 
     @property

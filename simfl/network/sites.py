@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property, lru_cache
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -38,6 +39,9 @@ MAX_EDGES = 500_000
 
 class Sites(Protocol):
     """Places with known paths between them; an infinite latency means that there is no path."""
+
+    def near(self, site: int) -> NDArray[np.bool_]:
+        """The sites that links in any direction connect with one, bool (sites,)."""
 
     def paths_from(self, site: int) -> Paths:
         """The paths from one site to every site, shape (sites,)."""
@@ -241,7 +245,8 @@ class SiteMap(NamedTuple):
         return GraphSites(Arcs(len(number), src, dst, latency_s, s_per_byte), self.end_to_end)
 
 
-class SiteTable(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SiteTable:
     """Named nodes and latencies between them, measured from end to end, see :class:`SiteMap`.
 
     Attributes:
@@ -254,7 +259,7 @@ class SiteTable(NamedTuple):
     latency_s: NDArray[np.float64]
     directed: bool = False
     notes: tuple[str, ...] = ()
-    labels: Mapping[str, str] = {}
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, names: Sequence[str], latency_s: NDArray[np.float64], directed: bool, unit: str) -> "SiteTable":
@@ -266,8 +271,10 @@ class SiteTable(NamedTuple):
         measured = ~np.isnan(latency_s)
         within = latency_s.diagonal()
         np.fill_diagonal(measured, False)
-        order: dict[int, None] = {}
+        order, places = dict[int, None](), np.count_nonzero(measured.any(axis=1) | measured.any(axis=0))
         for place in np.flatnonzero(measured.any(axis=1)).tolist():
+            if len(order) == places:
+                break
             order.update(dict.fromkeys([place, *np.flatnonzero(measured[place]).tolist()]))
         index = list(order)
         notes = [f"a table of {len(names)} places, cells in {unit}"]
@@ -278,7 +285,7 @@ class SiteTable(NamedTuple):
             notes.append(f"{amount(len(names) - len(index), 'place')} without any value left out")
         if (within > 0).any():
             notes.append("the diagonal is the latency between those at one place")
-        table = latency_s[np.ix_(index, index)]
+        table = latency_s if index == list(range(len(names))) else latency_s[np.ix_(index, index)]
         return cls(tuple(names[i] for i in index), table, directed, tuple(notes))
 
     @property
@@ -291,14 +298,45 @@ class SiteTable(NamedTuple):
         """The pairs of places that are measured."""
         return {(self.names[i], self.names[j]) for i, j in np.argwhere(~np.isnan(self.latency_s)) if i != j}
 
-    def sites(self) -> "GraphSites":
+    def sites(self) -> "GraphSites | TableSites":
         """The places as sites, by their numbers."""
-        table = (
-            self.latency_s if self.directed else np.where(np.isnan(self.latency_s), self.latency_s.T, self.latency_s)
-        )
-        src, dst = np.nonzero(~np.isnan(table))
-        latency_s = table[src, dst]
-        return GraphSites(Arcs(len(table), src, dst, latency_s, np.zeros(len(src))), end_to_end=True)
+        return self._sites
+
+    @cached_property
+    def _sites(self) -> "GraphSites | TableSites":
+        table, gaps = self.latency_s, np.isnan(self.latency_s)
+        if gaps.any() and not self.directed:
+            table = np.where(gaps, table.T, table)
+            gaps = np.isnan(table)
+        if not (gaps & ~np.eye(len(table), dtype=bool)).any():
+            return TableSites(np.where(gaps, 0.0, table), np.broadcast_to(1.0, table.shape))
+        src, dst = np.nonzero(~gaps)
+        return GraphSites(Arcs(len(table), src, dst, table[src, dst], np.zeros(len(src))), end_to_end=True)
+
+
+class TableSites(NamedTuple):
+    """Sites with a known path between every two, from row to column."""
+
+    latency_s: NDArray[np.float64]
+    jitter: NDArray[np.float64]
+
+    def paths_from(self, site: int) -> Paths:
+        return Paths(self.latency_s[site], np.zeros(len(self.latency_s)), self.jitter[site])
+
+    def paths_to(self, site: int) -> Paths:
+        return Paths(self.latency_s[:, site], np.zeros(len(self.latency_s)), self.jitter[:, site])
+
+    def paths_into(self, site: int) -> Paths:
+        return self.paths_to(site)
+
+    def near(self, site: int) -> NDArray[np.bool_]:
+        return np.ones(len(self.latency_s), dtype=bool)
+
+    def links_from(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+        return np.array([bits.get((site, other), 0) for other in range(len(self.latency_s))], dtype=np.int64)
+
+    def links_to(self, site: int, bits: Mapping[tuple[int, int], int]) -> NDArray[np.int64]:
+        return np.array([bits.get((other, site), 0) for other in range(len(self.latency_s))], dtype=np.int64)
 
 
 class GraphSites:
@@ -323,6 +361,9 @@ class GraphSites:
         src, dst = np.array([*edges], dtype=np.int64).reshape(-1, 2).T
         ends = np.concatenate([src, dst]), np.concatenate([dst, src])
         return cls(Arcs(nodes, *ends, np.tile(latency_s, 2), np.tile(s_per_byte, 2)))
+
+    def near(self, site: int) -> NDArray[np.bool_]:
+        return self.graph.component(site)
 
     def paths_from(self, site: int) -> Paths:
         return self._paths(self.graph, site)

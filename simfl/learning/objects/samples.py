@@ -210,12 +210,9 @@ def _part(source: Any) -> Part:
     if isinstance(source, Mapping) and {"data", "target"} <= source.keys():
         names = source.get("target_names")
         part = _pair(source["data"], source["target"], names=None if names is None else tuple(map(str, names)))
-        others = {
-            name: _array(value) for name, value in source.items() if name not in ("data", "target") and _is_array(value)
-        }
-        return replace(
-            part, unused=tuple(str(name) for name, value in others.items() if value.shape[:1] == part.y.shape)
-        )
+        rest = {name: _array(each) for name, each in source.items() if _is_array(each)}
+        alike = [str(name) for name, each in rest.items() if each.shape[:1] == part.y.shape]
+        return replace(part, unused=tuple(name for name in alike if name not in ("data", "target")))
     if any(cls.__module__ == "datasets.arrow_dataset" and cls.__name__ == "Dataset" for cls in type(source).__mro__):
         x, y, label_names, columns = _columns_of(source)
         unused = tuple(name for name in columns if name not in OWNERS)
