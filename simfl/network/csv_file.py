@@ -3,7 +3,7 @@
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class TableLine(NamedTuple):
 
 
 @lru_cache(maxsize=2)
-def _content(path: Path, key: str, *_: int) -> tuple[Lines, tuple[int, int]] | tuple[list[str], NDArray[np.float64]]:
+def _content(path: Path, key: str, *_: int) -> tuple[Any, Any]:
     """The rows of a list and the columns of its ends, or the names and cells of a square table."""
     rows = iterate_rows(path, key)
     where, header = next(rows, (path.name, []))

@@ -384,7 +384,7 @@ class GraphSites:
         while (places != site).any():
             latency_s += hop_s[places]
             places = after[places]
-        direct = reverse.dst[reverse.of(site)] if self.end_to_end else []
+        direct: Any = reverse.dst[reverse.of(site)] if self.end_to_end else []
         latency_s[direct] = paths.latency_s[direct]
         return paths._replace(latency_s=np.where(np.isinf(paths.latency_s), np.inf, latency_s))
 

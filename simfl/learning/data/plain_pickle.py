@@ -95,7 +95,7 @@ def read_pickle(file: IO[bytes], what: object) -> Any:
     content = file.read()
     try:
         for step, argument, _ in pickletools.genops(content):
-            if step.name.endswith("PUT") and int(argument) > len(content):  # it would reserve memory for as many
+            if step.name.endswith("PUT") and int(argument or 0) > len(content):  # it would reserve memory for as many
                 raise pickle.UnpicklingError(f"it numbers its values up to {argument}")
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # numpy's about types that nobody writes
