@@ -31,7 +31,8 @@ from simfl.network.shared_edges import (
     share_server,
     shares_nothing,
 )
-from simfl.network.sites import TableSites, connect, place
+from simfl.network.site_table import TableSites
+from simfl.network.sites import connect, place
 
 EARTH_RADIUS_KM = 6371.0
 

@@ -22,7 +22,8 @@ from simfl.network.link_values import (
     number,
     words_of,
 )
-from simfl.network.sites import SiteMap, SiteTable
+from simfl.network.site_table import SiteTable
+from simfl.network.sites import SiteMap
 
 STARTS = ("src", "source", "from", "node1", "u", "start", "origin", "sender", "a", "head", "node_a", "source_id", "i")
 

@@ -31,7 +31,8 @@ from simfl.network.shared_edges import (
     share_server,
     shares_nothing,
 )
-from simfl.network.sites import NodePlacement, SiteMap, SiteTable, connect, members, node_problems
+from simfl.network.site_table import SiteTable
+from simfl.network.sites import NodePlacement, SiteMap, connect, members, node_problems
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".dat": "csv", ".graphml": "graphml", ".gexf": "gexf",
          ".gml": "gml", ".json": "json", ".edgelist": "edgelist", ".edges": "edgelist"}  # fmt: skip
