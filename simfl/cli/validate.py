@@ -199,7 +199,6 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
 
         attempt(lambda: server_of(scenario.training))
     from simfl.runs.client_links import build_links
-    from simfl.scenario.data_files import names
 
     streams, devices = Streams(scenario.seed), scenario.devices
     if scenario.clients > MANY_CLIENTS:
@@ -209,9 +208,14 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
             attempt(lambda: devices.availability.build(scenario, streams, links.names))
         attempt(lambda: devices.computation.build(scenario, streams))
         attempt(lambda: devices.failure.build(scenario, streams))
-    unchecked: list[str] | None = attempt(lambda: scenario.learning.preview(scenario))
-    files = [name for path, name in names(scenario) if path[:2] == ("learning", "data")]
-    if unchecked is not None and files:
-        preflight.unchecked.append(f"the content of {', '.join(files)} beyond a header")
-    preflight.unchecked += unchecked or []
+    preflight.unchecked += attempt(lambda: _preview(scenario)) or []
     return preflight
+
+
+def _preview(scenario: "Scenario") -> list[str]:
+    """What looking at the headers of the data leaves unchecked."""
+    from simfl.scenario.data_files import names
+
+    unchecked = scenario.learning.preview(scenario)
+    files = ", ".join(name for path, name in names(scenario) if path[:2] == ("learning", "data"))
+    return [f"the content of {files} beyond a header", *unchecked] if files else unchecked
