@@ -16,7 +16,9 @@ from simfl.network.sites import GraphSites
 
 @dataclass(frozen=True, eq=False)
 class SiteTable:
-    """Named nodes and latencies between them, measured from end to end, as those of a :class:`simfl.network.sites.SiteMap` that is end to end.
+    """Named nodes and latencies between them, measured from end to end.
+
+    See :class:`simfl.network.sites.SiteMap`.
 
     Attributes:
         names: of all places.
