@@ -19,7 +19,7 @@ Columns = Mapping[str, str]
 LIKELY = {
     "round": ("round", "iteration", "epoch", "step", "version"),
     "client": ("client", "cid", "user", "uid", "device", "node", "participant", "worker", "member", "site", "silo",
-               "hospital", "party"),
+               "hospital", "party", "partition"),
 }  # fmt: skip
 """Words in names of columns by which logs of other systems are recognised, also with an s."""
 

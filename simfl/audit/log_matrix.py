@@ -103,6 +103,8 @@ def table_matrix(table: Table, options: LogOptions, has_names: bool = True) -> L
     cells = {word: number for name in names for word, number in zip(table.columns[name].words, _values(table, name))}
     if wrong := [word for word, number in cells.items() if word and number != number and word.lower() != "nan"]:
         raise SimflError(f"{path}: not a matrix of numbers: '{plain(wrong[0])}'")
+    if np.isnan(values).all():
+        raise SimflError(f"{path}: not a matrix of numbers: all cells are empty")
     check_weights(values, path, largest=LARGEST)
     numbers = np.array(list(cells.values()))
     if (clash := written_otherwise(list(cells), numbers)).any():

@@ -312,6 +312,8 @@ def parquet_table(path: Path, wanted: Callable[[str], str]) -> Table:
                 columns = {name: (None, _words(path, name, wanted(name), batch.column(name))) for name in schema.names}
                 builder.add(np.arange(start, start + batch.num_rows), columns)
                 start += batch.num_rows
+    except MemoryError:  # of which pyarrow's is an ArrowException
+        raise
     except ArrowException as error:
         raise SimflError(f"{path}: not a Parquet file that can be read: {_line(error)}") from None
     return builder.table()

@@ -34,7 +34,6 @@ from simfl.privacy.ledger.noise_ledger import BoundedLedger
 from simfl.privacy.multiround.guarantee_trace import Trace
 
 if TYPE_CHECKING:
-    pass
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 

@@ -1,7 +1,8 @@
-"""Fresh Python processes: they import what this one does, and nothing more that lies in the current folder.
+"""Fresh processes: they import what this one does, and nothing more that lies in the current folder.
 
 Python puts the current folder at the head of the search path of ``python -c`` and ``python -m``, and so of most ways to
-start a process; a file ``numpy.py`` there would be executed by a child though its parent never looks there.
+start a process; a file ``numpy.py`` there would be executed by a child though its parent never looks there. Variables
+of the environment name further places and files that a child would execute.
 """
 
 import os
@@ -10,31 +11,55 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
+from multiprocessing.connection import wait
 from multiprocessing.context import SpawnContext, SpawnProcess
 from subprocess import Popen
-from typing import Any
+from typing import IO, Any
 
-SAFE = {"PYTHONSAFEPATH": "1"}
+START_LIMIT_S = 600
+"""After so many seconds a process that has not started never will."""
+
+UNSET = ("PYTHONBREAKPOINT", "PYTHONEXECUTABLE", "PYTHONHOME", "PYTHONINSPECT", "PYTHONPLATLIBDIR", "PYTHONSTARTUP",
+         "PYTHONUSERBASE")  # fmt: skip
+"""Variables by which Python finds or executes something else; an empty one is as good as none."""
+
 _lock = threading.RLock()
 
 
-def search_path() -> dict[str, str]:
-    """Variables of the environment with which a Python process searches the folders of this one, and no others."""
-    return SAFE | {"PYTHONPATH": os.pathsep.join(os.path.abspath(folder) for folder in sys.path)}
+def environment() -> dict[str, str]:
+    """Variables with which a Python process searches the folders of this one, and no others."""
+    folders = os.pathsep.join(os.path.abspath(folder) for folder in sys.path)
+    return {"PYTHONSAFEPATH": "1", "PYTHONPATH": folders} | dict.fromkeys(UNSET, "")
 
 
 def start_python(module: str, **settings: Any) -> "Popen[Any]":
     """``python -m module``, with the variables of ``env`` beside those of this process, and the settings of a Popen."""
-    environment = os.environ | settings.pop("env", {}) | search_path()
-    return Popen([sys.executable, "-P", "-m", module], env=environment, **settings)
+    variables = os.environ | settings.pop("env", {}) | environment()
+    return Popen([sys.executable, "-P", "-m", module], env=variables, **settings)
+
+
+def read_line(pipe: IO[bytes], limit_s: float | None) -> bytes:
+    """A process's next line; nothing that it wrote before may still be buffered.
+
+    Raises:
+        TimeoutError: none came within so many seconds; None = no limit.
+        EOFError: the process has ended.
+    """
+    if not wait([pipe], limit_s):  # type: ignore[list-item]  # whatever has a fileno will do
+        raise TimeoutError
+    line = pipe.readline()
+    if not line.endswith(b"\n"):
+        raise EOFError
+    return line
 
 
 @contextmanager
 def safe_path() -> Iterator[None]:
-    """Python processes that start meanwhile do not search the current folder before they are told what to search."""
+    """Python processes that start meanwhile search what this one does, whoever starts them."""
     with _lock:
-        before = {name: os.environ.get(name) for name in SAFE}
-        os.environ.update(SAFE)
+        safe = environment()
+        before = {name: os.environ.get(name) for name in safe}
+        os.environ.update(safe)
         try:
             yield
         finally:

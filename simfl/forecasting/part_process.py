@@ -12,6 +12,7 @@ from simfl.forecasting.parts import PartStore, PartTask, simulate_part
 
 def main() -> None:
     """Simulates the tasks one by one, and prints each that is ready; a failure is a line and an exit code."""
+    print("ready", flush=True)
     try:
         folder, key, tasks = json.loads(sys.stdin.readline())
         place = PartStore(Path(folder), key)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simfl.core.children import start_python
+from simfl.core.children import START_LIMIT_S, read_line, start_python
 from simfl.core.errors import ExhaustedError, IntegrityError, SimflError
 from simfl.core.processor import one_thread
 from simfl.core.storage.disk import write_atomically
@@ -88,11 +88,14 @@ def _simulate(
             place.store(task, part)
             yield task, part
         return
-    packed = b64encode(pickle.dumps(plan)).decode()
+    packed = b64encode(pickle.dumps(plan))
     count = min(processes, len(tasks))
     shares = [[task for task in tasks if (task.first // PART + task.policy) % count == i] for i in range(count)]
-    workers = [_start(place, packed, share) for share in shares]
+    pipe, workers = PIPE, list[Popen[bytes]]()
     try:
+        workers += (start_python("simfl.forecasting.part_process", stdin=pipe, stdout=pipe) for _ in shares)
+        for worker, share in zip(workers, shares, strict=True):
+            _begin(worker, place, packed, share)
         with DefaultSelector() as selector:
             for worker in workers:
                 assert worker.stdout is not None
@@ -126,15 +129,21 @@ def _refuse_failure(code: int) -> None:
         raise SimflError("a process that simulates futures has failed; its message stands above")
 
 
-def _start(place: "PartStore", packed: str, tasks: list[PartTask]) -> "Popen[str]":
-    """A fresh interpreter that simulates some tasks and says which is ready; of the caller it has the plan."""
-    text = f"{json.dumps([str(place.folder), place.key, tasks])}\n{packed}\n"
-    worker = start_python("simfl.forecasting.part_process", stdin=PIPE, stdout=PIPE, text=True, bufsize=1)
-    assert worker.stdin is not None
-    with suppress(BrokenPipeError):  # it has ended, which its exit code tells
-        with worker.stdin:
-            worker.stdin.write(text)
-    return worker
+def _begin(worker: Popen[bytes], place: "PartStore", packed: bytes, tasks: list[PartTask]) -> None:
+    """Tells a process which tasks it simulates, as soon as it listens; of the caller it has the plan.
+
+    Raises:
+        SimflError: it does not start.
+    """
+    assert worker.stdin is not None and worker.stdout is not None
+    try:
+        read_line(worker.stdout, START_LIMIT_S)
+    except TimeoutError:
+        raise SimflError(f"a process that simulates futures has not started for {START_LIMIT_S} s") from None
+    except EOFError:
+        _refuse_failure(worker.wait())
+    with suppress(BrokenPipeError), worker.stdin:  # it has ended, which its exit code tells
+        worker.stdin.write(f"{json.dumps([str(place.folder), place.key, tasks])}\n".encode() + packed + b"\n")
 
 
 def simulate_part(plan: FuturePlan, task: PartTask) -> Outcome:

@@ -22,12 +22,14 @@ class Arcs:
 
     def __init__(self, nodes: int, src: Any, dst: Any, latency_s: Any, s_per_byte: Any) -> None:
         code = np.asarray(src, dtype=np.int64) * nodes + np.asarray(dst, dtype=np.int64)
-        order = np.argsort(code, kind="stable")
-        code = code[order]
-        last = np.append(code[1:] != code[:-1], np.ones(min(len(code), 1), bool))
-        order, code = order[last], code[last]
+        self.latency_s, self.s_per_byte = (np.asarray(each, dtype=float) for each in (latency_s, s_per_byte))
+        if not (code[1:] > code[:-1]).all():
+            order = np.argsort(code, kind="stable")
+            code = code[order]
+            last = np.append(code[1:] != code[:-1], True)
+            order, code = order[last], code[last]
+            self.latency_s, self.s_per_byte = self.latency_s[order], self.s_per_byte[order]
         self.src, self.dst = np.divmod(code, max(nodes, 1))
-        self.latency_s, self.s_per_byte = (np.asarray(each, dtype=float)[order] for each in (latency_s, s_per_byte))
         self.start = np.searchsorted(self.src, np.arange(nodes + 1))
 
     def __len__(self) -> int:

@@ -1,13 +1,15 @@
 """Networks in text tables: lists of links, and square tables of latencies."""
 
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import ScenarioError, amount, suggestion
-from simfl.core.storage.text_table import csv_rows, is_number
+from simfl.core.storage.text_table import is_number, iterate_rows
 from simfl.network.link_values import (
     GREAT_CIRCLE,
     LATENCY_WORDS,
@@ -20,7 +22,8 @@ from simfl.network.link_values import (
     number,
     words_of,
 )
-from simfl.network.sites import SiteMap, SiteTable
+from simfl.network.site_table import SiteTable
+from simfl.network.sites import SiteMap
 
 STARTS = ("src", "source", "from", "node1", "u", "start", "origin", "sender", "a", "head", "node_a", "source_id", "i")
 
@@ -34,8 +37,39 @@ Lines = list[tuple[str, list[str]]]
 USUAL = Attributes()
 
 
+class TableLine(NamedTuple):
+    """A line of a square table, its cells behind the first one as numbers (NaN = empty) where all of them may be."""
+
+    where: str
+    first: str
+    rest: list[str] | NDArray[np.float64]
+
+    @property
+    def width(self) -> int:
+        """Number of cells."""
+        return 1 + len(self.rest)
+
+
+@lru_cache(maxsize=2)
+def _content(path: Path, key: str, *_: int) -> tuple[Any, Any]:
+    """The rows of a list and the columns of its ends, or the names and cells of a square table."""
+    rows = iterate_rows(path, key)
+    where, header = next(rows, (path.name, []))
+    ends = _ends(header)
+    if ends is None:
+        return _table(where, header, [_line(*row) for row in rows], path, key)
+    lines = list(rows)
+    if len(lines) == len(header) - 1 and {cells[0] for _, cells in lines} == set(header[1:]):
+        return _table(where, header, [_line(*row) for row in lines], path, key)
+    return [(where, header), *lines], ends
+
+
+def _line(where: str, cells: list[str]) -> TableLine:
+    return TableLine(where, cells[0], cells[1:] if (numbers := _numbers(cells[1:])) is None else numbers)
+
+
 def read_csv(path: Path, key: str, directed: bool = False, attributes: Attributes = USUAL) -> SiteMap | SiteTable:
-    """The network in a text table, by its header.
+    """The network in a text table, by its header; the file is read once while it does not change.
 
     A list has one link a line: two columns name its ends (``src,dst``, ``source,target``, ``from,to``, ...), others its
     latency and perhaps its bandwidth. A square table has latencies from row to column, whose pairs are measured from
@@ -44,10 +78,11 @@ def read_csv(path: Path, key: str, directed: bool = False, attributes: Attribute
     Raises:
         ScenarioError: the file is neither, or a line is broken; names the file and line.
     """
-    rows = csv_rows(path, key)
-    if rows and (ends := _ends(rows[0][1], rows[1:])) is not None:
-        return _read_list(rows, ends, key, directed, attributes)
-    names, table = _table(rows, path, key)
+    status = path.stat()
+    first, second = _content(path, key, status.st_mtime_ns, status.st_size)
+    if isinstance(second, tuple):
+        return _read_list(first, second, key, directed, attributes)
+    names, table = first, second
     if attributes.latency is not None:
         why = f"is '{attributes.latency}', but {path.name} is a square table, whose cells are the latencies"
         raise ScenarioError("latency", f"{why}; leave it out, unit says their unit")
@@ -57,10 +92,8 @@ def read_csv(path: Path, key: str, directed: bool = False, attributes: Attribute
     return SiteTable.of(names, table / attributes.scale(unit), directed, attributes.words(unit))
 
 
-def _ends(header: list[str], lines: Lines) -> tuple[int, int] | None:
+def _ends(header: list[str]) -> tuple[int, int] | None:
     """The columns of a list that name the ends of links; None = this is no list."""
-    if len(lines) == len(header) - 1 and {cells[0] for _, cells in lines} == set(header[1:]):
-        return None
     names = [name.lower().replace(" ", "_") for name in header]
     start = next((i for i, name in enumerate(names) if name in STARTS and (len(name) > 1 or i == 0)), None)
     end = next((i for i, name in enumerate(names) if name in ENDS and (len(name) > 1 or i == 1)), None)
@@ -95,20 +128,23 @@ def read_table(path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
     Raises:
         ScenarioError: the file holds no such table; names the file and line.
     """
-    return _table(csv_rows(path, key), path, key)
+    rows = iterate_rows(path, key)
+    return _table(*next(rows, (path.name, [])), [_line(*row) for row in rows], path, key)
 
 
-def _table(rows: Lines, path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
-    names, lines = _with_names(rows, key)
+def _table(
+    at: str, header: list[str], lines: list[TableLine], path: Path, key: str
+) -> tuple[list[str], NDArray[np.float64]]:
+    names, lines = _with_names(at, header, lines, key)
     if len(names) < 2 or len(set(names)) < len(names) or "" in names:
         form = "src,dst,rtt_ms (or latency_s), or a corner cell and then the names of a square table"
-        raise ScenarioError(key, f"{rows[0][0] if rows else path.name}: wrong header; it must be {form}")
+        raise ScenarioError(key, f"{at}: wrong header; it must be {form}")
     if len(names) > MAX_PLACES:
-        raise ScenarioError(key, f"{rows[0][0]}: {len(names)} places are too many; at most {MAX_PLACES}")
+        raise ScenarioError(key, f"{at}: {len(names)} places are too many; at most {MAX_PLACES}")
     position = {name: i for i, name in enumerate(names)}
     table = np.full((len(names), len(names)), np.nan)
     done: set[str] = set()
-    for where, (name, *cells) in lines:
+    for where, name, cells in lines:
         if name not in position:
             hint = suggestion(name, names) or "; a list of links has the columns src,dst,rtt_ms"
             raise ScenarioError(key, f"{where}: row '{name}' is not in the header{hint}")
@@ -117,41 +153,45 @@ def _table(rows: Lines, path: Path, key: str) -> tuple[list[str], NDArray[np.flo
         if len(cells) != len(names):
             raise ScenarioError(key, f"{where}: {amount(len(cells), 'value')} for {amount(len(names), 'column')}")
         done.add(name)
-        table[position[name]] = _numbers(cells, names, where, key)
+        if isinstance(cells, list):
+            for column, cell in zip(names, cells, strict=True):
+                if cell:
+                    number(cell, column, f"{where}: ", key)
+        table[position[name]] = cells
     if missing := [name for name in names if name not in done]:
         raise ScenarioError(key, f"{path.name}: the table is not square: there is no row '{missing[0]}'")
     return names, table
 
 
-def _with_names(rows: Lines, key: str) -> tuple[list[str], Lines]:
-    """The names of a table's places, and its lines, each with its name before its cells."""
-    if not rows:
-        return [], []
-    (where, header), lines = rows[0], rows[1:]
-    first = [cells[0] for _, cells in lines]
-    if all(not cell or is_number(cell) for cell in header) and len(rows) == len(header):
+def _with_names(at: str, header: list[str], lines: list[TableLine], key: str) -> tuple[list[str], list[TableLine]]:
+    """The names of a table's places, and its lines, each with its name in front."""
+    first = [line.first for line in lines]
+    if header and all(not cell or is_number(cell) for cell in header) and len(lines) + 1 == len(header):
         counted = all(b.isdigit() and a.isdigit() and int(b) == int(a) + 1 for a, b in pairwise(header[1:]))
-        if first == header[1:] and counted == bool(header[0]) and len(rows) > 2:
+        if first == header[1:] and counted == bool(header[0]) and len(lines) > 1:
             remedy = "write a word into the first cell of the file if it has names, or take them out"
-            raise ScenarioError(key, f"{where}: are these the names of places or latencies? {remedy}")
+            raise ScenarioError(key, f"{at}: are these the names of places or latencies? {remedy}")
         if first != header[1:] or header[0]:
             numbered = [str(i) for i in range(len(header))]
-            return numbered, [(at, [name, *cells]) for name, (at, cells) in zip(numbered, rows, strict=True)]
-    if lines and len(lines[0][1]) == len(header) + 1:
+            return numbered, _in_front(numbered, [_line(at, header), *lines])
+    if lines and lines[0].width == len(header) + 1:
         return header, lines
-    if len(lines) == len(header) and set(first).isdisjoint(header) and all(len(row) == len(header) for _, row in lines):
-        return header, [(at, [name, *cells]) for name, (at, cells) in zip(header, lines, strict=True)]
+    if len(lines) == len(header) and set(first).isdisjoint(header) and all(line.width == len(header) for line in lines):
+        return header, _in_front(header, lines)
     return header[1:], lines
 
 
-def _numbers(cells: list[str], names: list[str], where: str, key: str) -> NDArray[np.float64]:
-    """A line as numbers, NaN where there is none; only where some cell is wrong are they looked at one by one."""
+def _in_front(names: list[str], lines: list[TableLine]) -> list[TableLine]:
+    """Lines whose first cells are latencies, with names before them."""
+    return [
+        _line(line.where, [name, line.first, *map(str, line.rest)]) for name, line in zip(names, lines, strict=True)
+    ]
+
+
+def _numbers(cells: list[str]) -> NDArray[np.float64] | None:
+    """Cells as latencies, NaN where they are empty; None where one cannot be."""
     try:
-        values = np.array([cell or "nan" for cell in cells], dtype=np.float64)
+        values = np.fromiter((float(cell or "nan") for cell in cells) if "" in cells else map(float, cells), np.float64)
     except ValueError:
-        values = np.full(len(cells), -1.0)
-    if not ((values >= 0) & (values <= MAX_VALUE) | np.isnan(values)).all():
-        for name, cell in zip(names, cells, strict=True):
-            if cell:
-                number(cell, name, f"{where}: ", key)
-    return values
+        return None
+    return values if ((values >= 0) & (values <= MAX_VALUE) | np.isnan(values)).all() else None

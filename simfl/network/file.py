@@ -31,7 +31,8 @@ from simfl.network.shared_edges import (
     share_server,
     shares_nothing,
 )
-from simfl.network.sites import NodePlacement, SiteMap, SiteTable, connect, members, node_problems
+from simfl.network.site_table import SiteTable
+from simfl.network.sites import NodePlacement, SiteMap, connect, members, node_problems
 
 KINDS = {".csv": "csv", ".tsv": "csv", ".txt": "csv", ".dat": "csv", ".graphml": "graphml", ".gexf": "gexf",
          ".gml": "gml", ".json": "json", ".edgelist": "edgelist", ".edges": "edgelist"}  # fmt: skip
@@ -163,7 +164,7 @@ class NetworkFile:
             raise ScenarioError("clients", f"no node fits '{self.clients}'; there are {shown(list(nodes))}")
         if server not in nodes:
             return tuple(nodes)
-        near = topology.sites().graph.component(nodes[server])
+        near = topology.sites().near(nodes[server])
         return tuple(name for name, i in nodes.items() if near[i] and name != server)
 
     @property

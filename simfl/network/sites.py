@@ -39,6 +39,9 @@ MAX_EDGES = 500_000
 class Sites(Protocol):
     """Places with known paths between them; an infinite latency means that there is no path."""
 
+    def near(self, site: int) -> NDArray[np.bool_]:
+        """The sites that links in any direction connect with one, bool (sites,)."""
+
     def paths_from(self, site: int) -> Paths:
         """The paths from one site to every site, shape (sites,)."""
 
@@ -241,66 +244,6 @@ class SiteMap(NamedTuple):
         return GraphSites(Arcs(len(number), src, dst, latency_s, s_per_byte), self.end_to_end)
 
 
-class SiteTable(NamedTuple):
-    """Named nodes and latencies between them, measured from end to end, see :class:`SiteMap`.
-
-    Attributes:
-        names: of all places.
-        latency_s: from row to column, float64 (names, names); NaN = not measured; on the diagonal between those who
-            are at one place.
-    """
-
-    names: tuple[str, ...]
-    latency_s: NDArray[np.float64]
-    directed: bool = False
-    notes: tuple[str, ...] = ()
-    labels: Mapping[str, str] = {}
-
-    @classmethod
-    def of(cls, names: Sequence[str], latency_s: NDArray[np.float64], directed: bool, unit: str) -> "SiteTable":
-        """The places that any measurement is of, in the order in which they first have one.
-
-        Args:
-            unit: of the file, in words.
-        """
-        measured = ~np.isnan(latency_s)
-        within = latency_s.diagonal()
-        np.fill_diagonal(measured, False)
-        order: dict[int, None] = {}
-        for place in np.flatnonzero(measured.any(axis=1)).tolist():
-            order.update(dict.fromkeys([place, *np.flatnonzero(measured[place]).tolist()]))
-        index = list(order)
-        notes = [f"a table of {len(names)} places, cells in {unit}"]
-        if lacking := len(index) * (len(index) - 1) - int(measured.sum()):
-            other = "by way of others" if directed else "as the other way, else by way of others"
-            notes.append(f"{amount(lacking, 'cell')} without a value: {other}")
-        if len(index) < len(names):
-            notes.append(f"{amount(len(names) - len(index), 'place')} without any value left out")
-        if (within > 0).any():
-            notes.append("the diagonal is the latency between those at one place")
-        table = latency_s[np.ix_(index, index)]
-        return cls(tuple(names[i] for i in index), table, directed, tuple(notes))
-
-    @property
-    def nodes(self) -> dict[str, int]:
-        """The places with their numbers."""
-        return {name: number for number, name in enumerate(self.names)}
-
-    @property
-    def linked(self) -> set[tuple[str, str]]:
-        """The pairs of places that are measured."""
-        return {(self.names[i], self.names[j]) for i, j in np.argwhere(~np.isnan(self.latency_s)) if i != j}
-
-    def sites(self) -> "GraphSites":
-        """The places as sites, by their numbers."""
-        table = (
-            self.latency_s if self.directed else np.where(np.isnan(self.latency_s), self.latency_s.T, self.latency_s)
-        )
-        src, dst = np.nonzero(~np.isnan(table))
-        latency_s = table[src, dst]
-        return GraphSites(Arcs(len(table), src, dst, latency_s, np.zeros(len(src))), end_to_end=True)
-
-
 class GraphSites:
     """Shortest paths over nodes 0 .. n-1.
 
@@ -324,6 +267,9 @@ class GraphSites:
         ends = np.concatenate([src, dst]), np.concatenate([dst, src])
         return cls(Arcs(nodes, *ends, np.tile(latency_s, 2), np.tile(s_per_byte, 2)))
 
+    def near(self, site: int) -> NDArray[np.bool_]:
+        return self.graph.component(site)
+
     def paths_from(self, site: int) -> Paths:
         return self._paths(self.graph, site)
 
@@ -343,7 +289,7 @@ class GraphSites:
         while (places != site).any():
             latency_s += hop_s[places]
             places = after[places]
-        direct = reverse.dst[reverse.of(site)] if self.end_to_end else []
+        direct: Any = reverse.dst[reverse.of(site)] if self.end_to_end else []
         latency_s[direct] = paths.latency_s[direct]
         return paths._replace(latency_s=np.where(np.isinf(paths.latency_s), np.inf, latency_s))
 

@@ -328,3 +328,17 @@ def test_an_audit_begins_with_what_was_read(tmp_path):
     assert "2026-03-01 10:00 to 2026-03-09 10:00 UTC" in first
     data = json.loads(CliRunner().invoke(simfl, ["audit", str(tmp_path / "a.csv"), "--json"]).stdout)
     assert data["read"][0] == first
+
+
+def test_lines_of_a_console_are_no_log(tmp_path):
+    lines = ["Starting Flower server, config: num_rounds=3", "[ROUND 1]", "configure_fit: sampled 3 clients (out of 5)"]
+    (tmp_path / "flower.log").write_text("".join(f"INFO :      {line}\n" for line in lines))
+    with pytest.raises(SimflError, match="flower.log:1: neither the columns round,client"):
+        read(tmp_path / "flower.log")
+
+
+def test_partitions_of_flower_are_clients(tmp_path):
+    rows = [(t, NAMES.index(c), 100) for t, c in ROWS]
+    (tmp_path / "flower.csv").write_text(text(("server_round", "partition_id", "num_examples"), rows))
+    log = read(tmp_path / "flower.csv")
+    assert (log.matrix.toarray() == TRUTH).all() and "client = partition_id" in log.words[0]

@@ -30,10 +30,27 @@ def call(*words):
 @pytest.mark.parametrize("memory_kb", [250_000, 400_000])
 def test_too_little_memory_is_one_line_and_exit_6(tmp_path, memory_kb):
     (tmp_path / "tiny.yaml").write_text(TINY + "learning: {data: digits, model: logistic}\n")
+    assert with_memory(tmp_path, memory_kb, "run", "tiny.yaml", "-q") == (6, "out of memory\n")
+
+
+@pytest.mark.parametrize("memory_kb", [1_000_000, 1_500_000, 2_000_000])
+def test_parquet_that_needs_more_memory_is_one_line_and_exit_6(tmp_path, memory_kb):
+    """A file of 60 kB that stands for 20 million rows."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    zeros = pyarrow.array(np.zeros(20_000_000))
+    parquet.write_table(pyarrow.table({"a": zeros, "label": zeros.cast("int8")}), tmp_path / "a.parquet")
+    (tmp_path / "tiny.yaml").write_text(TINY + "learning: {data: {name: parquet, path: a.parquet}, model: logistic}\n")
+    assert with_memory(tmp_path, memory_kb, "validate", "tiny.yaml", "--deep") == (6, "out of memory\n")
+
+
+def with_memory(folder, memory_kb, *words):
+    """The exit code of a command that has so much memory, and what it says."""
     limit = lambda: resource.setrlimit(resource.RLIMIT_AS, (1024 * memory_kb, 1024 * memory_kb))  # noqa: E731
-    words = [str(Path(sys.executable).parent / "simfl"), "run", "tiny.yaml", "-q"]
-    done = subprocess.run(words, cwd=tmp_path, preexec_fn=limit, capture_output=True, text=True, check=False)  # noqa: PLW1509
-    assert (done.returncode, done.stderr) == (6, "out of memory\n")
+    line = [str(Path(sys.executable).parent / "simfl"), *words]
+    done = subprocess.run(line, cwd=folder, preexec_fn=limit, capture_output=True, text=True, check=False)  # noqa: PLW1509
+    return done.returncode, done.stderr
 
 
 def chain(error, cause):

@@ -140,7 +140,8 @@ def test_data_that_would_be_downloaded_are_not(folder, monkeypatch):
 def test_what_is_not_checked_is_named_and_checked_deep(folder):
     text = WORLD.replace("model:", "partition: {name: natural, column: a}, model:")
     code, report = validated(text.replace("digits", "{name: csv, path: table.csv, label: y}"))
-    assert code == 0 and report["unchecked"] == ["the content of data 'csv', and what is made of it"]
+    below = "the content of table.csv beyond a header"
+    assert code == 0 and report["unchecked"] == [below, "the content of data 'csv', and what is made of it"]
     code, report = validated(text)
     assert code == 0 and report["unchecked"] == ["partition 'natural' of these data"]
     code, report = validated(text, "--deep")

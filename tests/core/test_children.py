@@ -1,15 +1,19 @@
 """Processes that simfl starts import what simfl itself imports, and nothing that lies in the current folder."""
 
 import ast
+import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 import simfl
+from simfl.core.children import UNSET, SafeSpawn, environment, start_python
+from simfl.core.errors import SimflError
 from tests.support.fake_slurm import FakeSlurm
 
 TINY = """
@@ -113,6 +117,58 @@ def test_a_task_of_a_job_array_executes_no_file_of_the_current_folder(trapped, m
     assert task.returncode == 0, output
 
 
+def seen() -> dict[str, str]:
+    """What a child has of the variables that Python reads; it prints them where it is executed as a module."""
+    return {name: value for name, value in os.environ.items() if name in {*UNSET, "PYTHONPATH", "PYTHONSAFEPATH"}}
+
+
+@pytest.fixture
+def strange(tmp_path, monkeypatch):
+    """Variables of others, which name files and folders that this process does not search; what a child is to see."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(Path(simfl.__file__).parents[1])
+    for name in ("PYTHONPATH", *UNSET):
+        monkeypatch.setenv(name, str(tmp_path / "strange"))
+    return environment()
+
+
+def test_children_have_no_variables_of_others(strange):
+    worker = start_python("tests.core.test_children", stdout=subprocess.PIPE, env={"PYTHONPATH": "stranger"})
+    assert json.loads(worker.communicate()[0]) == strange
+    with ProcessPoolExecutor(1, SafeSpawn()) as pool:
+        assert pool.submit(seen).result() == strange
+
+
+def test_workers_of_dask_have_no_variables_of_others(strange):
+    engine = pytest.importorskip("simfl.learning.backends.dask_engine")
+    from simfl.core.scenario_view import RuntimeOptions
+
+    client = engine._connect(1, RuntimeOptions())
+    try:
+        assert client.submit(seen).result() == strange
+        client.restart()  # a worker that has died is started again, long after the first
+        assert client.submit(seen, pure=False).result() == strange
+    finally:
+        engine._close(client, "none")
+
+
+def test_a_forecast_waits_for_no_process_that_does_not_start(monkeypatch):
+    from simfl.forecasting import parts
+
+    started = []
+
+    def sleep(module, **pipes):
+        started.append(subprocess.Popen(["sleep", "60"], **pipes))
+        return started[-1]
+
+    monkeypatch.setattr(parts, "start_python", sleep)
+    monkeypatch.setattr(parts, "START_LIMIT_S", 0.2)
+    tasks = [parts.PartTask(0, first, first + parts.PART) for first in (0, parts.PART)]
+    with pytest.raises(SimflError, match="has not started for"):
+        list(parts._simulate(None, tasks, 2, None))
+    assert [process.returncode for process in started] == [-9, -9]
+
+
 def test_what_the_traps_see(trapped):
     """The same folder, where Python does search it."""
     subprocess.run([sys.executable, "-c", "import numpy, simfl"], cwd=trapped, check=False)
@@ -132,3 +188,7 @@ def test_modules_that_start_processes_are_known():
             executable.add(path.stem)
     assert found - {"children"} == STARTING
     assert executable == {"children"}
+
+
+if __name__ == "__main__":
+    print(json.dumps(seen()))

@@ -4,6 +4,8 @@ import gzip
 import io
 import json
 import pickle
+import pickletools
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -358,6 +360,30 @@ def test_data_sets_of_clients_are_never_a_test_part():
             read_samples(wrong)
 
 
+def test_what_else_was_given_is_named():
+    x, y = RNG.normal(size=(30, 4)), np.arange(30) % 3
+    pair, bunch = (
+        (x, y),
+        {"data": x, "target": y, "images": x[:, None], "DESCR": "digits", "target_names": ["a", "b", "c"]},
+    )
+    for source, names in (
+        ({"train": pair, "test": pair, "validation": pair}, "validation"),
+        ({"train": pair, "val": pair, "unlabelled": x}, "val, unlabelled"),
+        ({"train": [pair, pair], "valid": [pair, pair]}, "valid"),
+        (bunch, "images"),
+        ([bunch, bunch], "images"),
+        ({"train": bunch, "test": bunch, 3: pair}, "3, images"),
+    ):
+        given = read_samples(source)
+        (note,) = PythonData("mine").dataset(given, Streams(0)).notes
+        assert note == f"mine: no samples or labels of a training or test part: {names}"
+        known = {key: source[key] for key in ("train", "test") if key in source} if isinstance(source, dict) else source
+        if isinstance(source, dict) and "train" in source:
+            assert np.array_equal(given.x, read_samples(known).x)
+    for source in (pair, {"train": pair, "test": pair}, [pair, pair], {"data": x, "target": y}):
+        assert PythonData("mine").dataset(read_samples(source), Streams(0)).notes == ()
+
+
 def test_images_in_python_of_which_nobody_knows_the_channels():
     x, y = RNG.normal(size=(30, 3, 6, 4)), np.arange(30) % 3
     for channels, shape in (("first", (3, 6, 4)), ("last", (4, 3, 6))):
@@ -417,13 +443,34 @@ def test_what_is_pickled_is_never_executed(tmp_path, capsys):
     for protocol in range(2, 6):
         read = read_pickle(io.BytesIO(pickle.dumps(values, protocol)), "a")
         assert read["b"] == [2.5, "t"] and all(np.array_equal(read[name], values[name]) for name in "ac")
-    content = pickle.dumps(values)
-    for place in range(0, len(content), 5):
-        damaged = bytes([*content[:place], RNG.integers(256), *content[place + 1 :]])
-        try:
-            read_pickle(io.BytesIO(damaged), "a")
-        except ScenarioError as error:
-            assert "\n" not in str(error)
+
+
+@pytest.mark.parametrize("place", range(8))
+def test_no_step_in_a_damaged_pickle_reserves_memory(place):
+    """Every step that there is, at every place of a small one."""
+    values = {"a": np.arange(6).reshape(2, 3), "b": [np.float32(2.5), "t"], "c": np.asfortranarray(np.eye(3)[:, :2])}
+    content, most = pickle.dumps(values), 0
+    for at in range(place, len(content), 8):
+        for step in pickletools.opcodes:
+            tracemalloc.start()
+            try:
+                read_pickle(io.BytesIO(bytes([*content[:at], ord(step.code), *content[at + 1 :]])), "a")
+            except ScenarioError as error:
+                assert "\n" not in str(error)
+            most = max(most, tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert most < 2**20
+
+
+def test_small_pickles_that_ask_for_much_memory():
+    laughs = ["ha"]
+    for _ in range(40):
+        laughs = [laughs, laughs]
+    for content, why in ((b"\x80\x02]r\xff\xff\xff\x7f.", "numbers its values up to 2147483647"),
+                         (b"\x80\x05\x96" + (2**40).to_bytes(8, "little") + b".", "expected 1099511627776 bytes"),
+                         (pickle.dumps(laughs), "hold one another again and again")):  # fmt: skip
+        with pytest.raises(ScenarioError, match=why):
+            read_pickle(io.BytesIO(content), "a")
 
 
 def test_a_config_that_says_another_number_of_clients(tmp_path):

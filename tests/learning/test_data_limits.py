@@ -207,6 +207,39 @@ def test_truncated_tables_are_one_line(tmp_path, suffix):
     refused(tmp_path, "not a readable CSV", name="csv", path=f"a.csv{suffix}", label="y")
 
 
+@pytest.fixture
+def small_parquet(tmp_path):
+    """Files of some kilobytes that stand for very many numbers, or one long text in every row."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    import pyarrow
+
+    zeros, label = pyarrow.array(np.zeros(2_000_000)), pyarrow.array(np.arange(2_000_000) % 2)
+    parquet.write_table(pyarrow.table({"a": zeros, "a.b": zeros, "label": label}), tmp_path / "numbers.parquet")
+    lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(np.zeros(10**7)), 10)
+    parquet.write_table(pyarrow.table({"x": lists, "label": label[: 10**6]}), tmp_path / "lists.parquet")
+    words = pyarrow.array(["x" * 500]).take(pyarrow.array(np.zeros(100_000, dtype=int)))
+    parquet.write_table(pyarrow.table({"a": words, "label": label[:100_000]}), tmp_path / "words.parquet")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "machine_mb", "message"),
+    [
+        ("numbers", 60, "2,000,000 rows: 6,000,000 numbers would take about 0.1 GiB"),
+        ("lists", 130, "1,000,000 rows: 11,000,000 numbers would take about 0.1 GiB"),
+        ("words", 50, "100,000 rows would take about 0.0 GiB of memory"),
+    ],
+)
+def test_parquet_is_measured_before_it_is_in_memory(small_parquet, monkeypatch, file, machine_mb, message):
+    import pyarrow
+
+    assert (small_parquet / f"{file}.parquet").stat().st_size < 500_000
+    monkeypatch.setattr(capacity, "machine_bytes", lambda: machine_mb * 10**6)
+    before = pyarrow.total_allocated_bytes()
+    refused(small_parquet, message, name="parquet", path=f"{file}.parquet")
+    assert pyarrow.total_allocated_bytes() - before < machine_mb * 10**6
+
+
 # -- the machine ------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,4 @@
-"""Bar 3: damage to what is not of a run: parts of forecasts, logs of calibrations and of a deployment."""
+"""Bar 3: damage to what is not of a run: parts of forecasts, calibrations and their logs, logs of a deployment."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 
 from simfl.audit.log import Log
 from simfl.core.errors import SimflError
-from simfl.flower.node_selection import read_entries
+from simfl.flower.node_selection import NodeSelection
 from simfl.forecasting.futures import plan as plan_futures
 from simfl.forecasting.parts import simulate_all
 from simfl.forecasting.past import past_of
@@ -17,6 +17,14 @@ from tests.reliability.damage_readers import InternalError, command
 from tests.support.damages import copied, damaged
 
 FUTURES = 20
+
+SCENARIO = """
+name: calibrated
+clients: 3
+selection: {name: random, k: 2}
+training: {name: fedavg, rounds: 2}
+learning: {name: none, parameters: 100, samples: 10}
+"""
 
 
 def forecasts(plan: Plan) -> Case:
@@ -53,24 +61,36 @@ def forecasts(plan: Plan) -> Case:
 def logs(plan: Plan) -> Case:
     """Logs that no seal can stand beside, since other programs write them."""
     rng = np.random.default_rng(plan.seed)
+    plan.scratch.mkdir(parents=True, exist_ok=True)
+    (plan.scratch / "s.yaml").write_text(SCENARIO)
     for name in ("whole", "twin"):
         folder = plan.scratch / name
         folder.mkdir()
         times = [JobTime(job, job % 3, job // 3, int(rng.integers(20, 90)), 4000, 4000, 1.7e9 + job, 1.7e9 + job,
                          *rng.uniform(0.1, 2, 3).tolist(), 1.7e9 + job + 6) for job in range(30)]  # fmt: skip
         (folder / "job_times.csv").write_bytes(job_times_bytes(times))
-        entries = [f"{t},{client},{1000 + client}\n" for t in range(10) for client in rng.permutation(8)[:3]]
-        (folder / "bridge.csv").write_text("round,client,node\n" + "".join(entries))
+        command("calibrate", folder / "job_times.csv", "--out", folder / "devices.csv")
+        server = NodeSelection("random:k=3", 8, int(rng.integers(100)), folder / "bridge.csv")
+        for _ in range(10):
+            server.conclude({node: {} for node in server.select(range(1000, 1008))})
 
     def case(number: int) -> Outcome:
         rng = np.random.default_rng([plan.seed, number])
         here = plan.scratch / "here"
         while (what := damaged(copied(plan.scratch / "whole", here), plan.scratch / "twin", rng)) is None:
             pass
-        readers = {"calibrate": lambda: command("calibrate", here)} if what[0].name == "job_times.csv" else {
+        at = f"devices.profiles={here / 'devices.csv'}"
+        readers = {
+            "job_times.csv": {"calibrate": lambda: command("calibrate", here)},
+            "devices.csv": {
+                "validate": lambda: command("validate", plan.scratch / "s.yaml", at),
+                "run": lambda: command("run", plan.scratch / "s.yaml", at, "--out", plan.scratch / "runs", "--force"),
+            },
+        }.get(what[0].name) or {
             "audit": lambda: command("audit", what[0]),
             "forecast": lambda: command("forecast", what[0], "--futures", 2, "--horizon", 2, "--processes", 1),
-            "NodeSelection": lambda: read_entries(what[0], 8),
+            "NodeSelection": lambda: NodeSelection("random:k=3", 8, 0, what[0]),
+            "its past": lambda: NodeSelection("random:k=3", 8, 0, past=what[0]),
         }  # fmt: skip
         wrong, counts = [], Counter()
         for name, ask in readers.items():
@@ -91,6 +111,6 @@ def logs(plan: Plan) -> Case:
 CHECKS = (
     Check(3, "forecasts", "a part of a forecast changed, as files of runs are; simulated again, or true",
           "damages", (5, 100, 1_000), forecasts),
-    Check(3, "logs", "a log of job times or of a deployment changed, which no seal can stand beside; numbers, or one "
-          "line", "damages", (5, 100, 1_000), logs),
+    Check(3, "logs", "a log of job times or of a deployment, or profiles of a calibration changed, which no seal can "
+          "stand beside; numbers, or one line", "damages", (5, 100, 1_000), logs),
 )  # fmt: skip

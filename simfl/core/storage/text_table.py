@@ -182,12 +182,17 @@ def _most_cells(path: Path, separator: str) -> int:
 
 
 def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
+    """The rows of :func:`iterate_rows`."""
+    return list(iterate_rows(path, key))
+
+
+def iterate_rows(path: Path, key: str) -> Iterator[tuple[str, list[str]]]:
     """The header and lines of a table that are not blank: ("file:line", stripped cells, "" where there is no value).
 
     Raises:
         ScenarioError: the file cannot be read, has more than 64 MiB or 20 million cells, or is no such text.
     """
-    rows, at = [], path.name
+    at, missing = path.name, frozenset(MISSING)
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ScenarioError(key, f"{path.name}: larger than {MAX_BYTES} bytes")
@@ -195,7 +200,7 @@ def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
         if _most_cells(path, dialect.separator) > MAX_CELLS:
             raise ScenarioError(key, f"{path.name}: more than the {MAX_CELLS:,} cells that are taken")
         if dialect.commented:
-            rows.append((f"{path.name}:{dialect.skipped}", list(dialect.header)))
+            yield f"{path.name}:{dialect.skipped}", list(dialect.header)
         with open_text(path, dialect.encoding) as text:
             for _ in range(dialect.skipped):
                 text.readline()
@@ -204,13 +209,16 @@ def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
             reader = csv.reader(lines, delimiter=dialect.separator, skipinitialspace=True)
             for row in reader:
                 at = f"{path.name}:{dialect.skipped + reader.line_num}"
-                if not any(word.strip() for word in row):
+                if not any(map(str.strip, row)):
                     continue
-                values = ["" if (cell := word.strip()) in MISSING else cell for word in row]
-                if not all(cell.isprintable() and len(cell) <= MAX_CELL for cell in values):
+                whole = "".join(row)
+                if " " in whole or not whole.isprintable():
+                    row = [word.strip() for word in row]
+                    whole = "".join(row)
+                if not whole.isprintable() or max(map(len, row)) > MAX_CELL:
                     why = f"a value has control characters or more than {MAX_CELL} characters"
                     raise ScenarioError(key, f"{at}: {why}")
-                rows.append((at, values))
+                yield at, row if missing.isdisjoint(row) else ["" if cell in missing else cell for cell in row]
     except csv.Error as error:
         raise ScenarioError(key, f"{at}: {error}") from None
     except (*UNREADABLE, UnicodeError) as error:
@@ -219,4 +227,3 @@ def csv_rows(path: Path, key: str) -> list[tuple[str, list[str]]]:
         raise
     except SimflError as error:
         raise ScenarioError(key, str(error).replace(f"{path}", path.name, 1)) from None
-    return rows

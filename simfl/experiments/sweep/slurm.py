@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from simfl.core.children import search_path
+from simfl.core.children import environment
 from simfl.core.errors import BusyError, MissingError, SimflError
 from simfl.core.storage.disk import file_lock, make_folder
 from simfl.experiments.sweep.execution import How, execute, open_members, write_definition
@@ -34,6 +34,8 @@ MAX_TASKS = 100
 """Tasks of an array, if ``--jobs`` does not say."""
 
 MINUTES = 60
+
+SQUEUE_LIMIT_S = 120
 """Time limit of a task, if ``--time`` does not say; it goes on afterwards."""
 
 MAX_REQUEUES = 1000
@@ -144,7 +146,7 @@ def _send(parts: list[ArrayTask], folder: Path, name: str, parameters: Mapping[s
         executor = SlurmExecutor(folder, max_num_timeout=MAX_REQUEUES)
         minutes = _minutes(parameters.get("time"))
         more = {key: value for key, value in parameters.items() if key != "time"}
-        setup = [f"export {name}={shlex.quote(value)}" for name, value in search_path().items()]
+        setup = [f"export {name}={shlex.quote(value)}" for name, value in environment().items()]
         executor.update_parameters(time=minutes, job_name=f"simfl-{name}", array_parallelism=len(parts), setup=setup,
                                    additional_parameters={"requeue": True, **more})  # fmt: skip
         with executor.batch():
@@ -182,9 +184,11 @@ def _tasks_left(job: str) -> int:
         return 0
     try:
         answer = subprocess.run(["squeue", "--noheader", "--array", "--jobs", job, "--format=%i"],
-                               capture_output=True, text=True, check=False)  # fmt: skip
+                               capture_output=True, text=True, check=False, timeout=SQUEUE_LIMIT_S)  # fmt: skip
     except FileNotFoundError:
         raise MissingError("--slurm: there is no squeue here; run it on a login node of the cluster") from None
+    except subprocess.TimeoutExpired:
+        raise SimflError(f"--slurm: squeue has not answered for {SQUEUE_LIMIT_S} s") from None
     if answer.returncode and "invalid job id" not in answer.stderr.lower():  # submitting again would run all twice
         raise SimflError(f"--slurm: squeue does not answer: {' '.join(answer.stderr.split())[-400:]}")
     return len(answer.stdout.split()) if answer.returncode == 0 else 0

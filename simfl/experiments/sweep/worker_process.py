@@ -7,10 +7,9 @@ import tempfile
 import threading
 from contextlib import suppress
 from dataclasses import asdict
-from multiprocessing.connection import wait
 from typing import IO
 
-from simfl.core.children import start_python
+from simfl.core.children import START_LIMIT_S, read_line, start_python
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.experiments.sweep.task import Task, note_failure
@@ -20,9 +19,6 @@ DEATHS = 3
 
 TIMEOUTS = 2
 """A run that has passed its time limit so often has failed; once may be the machine's fault."""
-
-START_LIMIT_S = 600
-"""A process that has not started after so many seconds never will."""
 
 THREADS = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
 
@@ -99,13 +95,15 @@ class Slot:
         assert worker.stdin is not None
         worker.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
         worker.stdin.flush()
-        return _reply(worker, self.time_limit_s)
+        assert worker.stdout is not None
+        return json.loads(read_line(worker.stdout, self.time_limit_s))
 
     def _start(self) -> subprocess.Popen[bytes]:
         for _ in range(DEATHS):
             worker = self._launch()
             try:
-                _reply(worker, START_LIMIT_S)
+                assert worker.stdout is not None
+                read_line(worker.stdout, START_LIMIT_S)
                 return worker
             except (TimeoutError, EOFError):  # no fault of a run
                 said = self._end()
@@ -139,19 +137,3 @@ class Slot:
             if self._closed:
                 raise Stopped
         return f"exit status {code}\n{said}"
-
-
-def _reply(worker: subprocess.Popen[bytes], limit_s: float | None) -> JsonObject:
-    """The worker's next line.
-
-    Raises:
-        TimeoutError: none came in time.
-        EOFError: the worker has died.
-    """
-    assert worker.stdout is not None
-    if not wait([worker.stdout], limit_s):  # type: ignore[list-item]  # whatever has a fileno will do
-        raise TimeoutError
-    line = worker.stdout.readline()
-    if not line.endswith(b"\n"):
-        raise EOFError
-    return json.loads(line)

@@ -20,7 +20,7 @@ import torch
 from distributed import Client, LocalCluster, WorkerPlugin, as_completed
 from numpy.typing import NDArray
 
-from simfl.core.children import SAFE, safe_path
+from simfl.core.children import environment, safe_path
 from simfl.core.errors import SimflError
 from simfl.core.http.bounded_server import check_scheduler
 from simfl.core.scenario_view import RuntimeOptions
@@ -45,10 +45,11 @@ DEATHS = 10
 WAIT_S = 60
 """For the first worker of a cluster."""
 
+ENVIRONMENT = "distributed.nanny.pre-spawn-environ"
+
 OWN = {
-    **{f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in SAFE.items()},
-    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": 2**26,
-    "distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**25,
+    f"{ENVIRONMENT}.MALLOC_TRIM_THRESHOLD_": 2**26,
+    f"{ENVIRONMENT}.MALLOC_MMAP_THRESHOLD_": 2**25,
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "10s",
@@ -198,7 +199,7 @@ def _connect(workers: int, means: RuntimeOptions) -> Any:
     try:
         if means.scheduler is None:
             here = {"dashboard_address": LOOPBACK, "worker_dashboard_address": LOOPBACK}  # Dask's default: everywhere
-            dask.config.set(OWN)
+            dask.config.set(OWN | {f"{ENVIRONMENT}.{name}": value for name, value in environment().items()})
             alike = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": logging.CRITICAL}
             with safe_path():
                 return Client(LocalCluster(n_workers=workers, host="127.0.0.1", **alike, **here))

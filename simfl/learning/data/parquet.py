@@ -24,7 +24,7 @@ from simfl.learning.capacity import refuse_too_large
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.csv import named_files
 from simfl.learning.data.image_arrays import Layout, broken, cut_by_client
-from simfl.learning.data.limits import check_classes
+from simfl.learning.data.limits import check_classes, check_values
 from simfl.learning.data.parquet_samples import (
     CLIENT,
     assemble,
@@ -39,6 +39,9 @@ from simfl.learning.data.table_columns import Categories, ColumnRoles, MissingFi
 
 LABELS = ("label", "labels", "y", "character", "fine_label", "target")
 SAMPLES = ("image", "img", "x", "pixels", "text")
+BATCH = 2**14
+"""Rows that are read at a time."""
+
 CLIENTS = ("client", "client_id", "writer_id", "character_id", "user_id", "user")
 
 
@@ -203,21 +206,33 @@ def _open(path: Path) -> Any:
         raise MissingError(f"{path}: Parquet needs pyarrow: pip install 'simfl[parquet]'") from None
     try:
         return ParquetFile(path)
+    except MemoryError:
+        raise
     except (ArrowException, OSError, ValueError) as error:
         raise _unreadable(path, error) from error
 
 
 def _read(path: Path, columns: list[str]) -> Any:
     with _open(path) as file:
-        from pyarrow import ArrowException
+        from pyarrow import ArrowException, Table
 
         meta = file.metadata
-        size_bytes = sum(meta.row_group(group).total_byte_size for group in range(meta.num_row_groups))
-        refuse_too_large(3 * size_bytes, "", f"{path}: {meta.num_rows:,} rows")
+        groups = [meta.row_group(group) for group in range(meta.num_row_groups)]
+        chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+        tops = tuple(f"{name}." for name in columns)
+        values = sum(chunk.num_values for chunk in chunks if f"{chunk.path_in_schema}.".startswith(tops))
+        check_values(values, 3 * sum(group.total_byte_size for group in groups), f"{path}: {meta.num_rows:,} rows")
         if not meta.num_rows:
             raise broken(path, "has no rows")
+        batches, held_bytes = [], 0
         try:
-            return file.read(columns)
+            for batch in file.iter_batches(BATCH, columns=columns, use_threads=False):  # words may be repeated
+                batches.append(batch)
+                held_bytes += batch.nbytes
+                refuse_too_large(2 * held_bytes, "", f"{path}: {meta.num_rows:,} rows")
+            return Table.from_batches(batches)
+        except MemoryError:  # of which pyarrow's is an ArrowException
+            raise
         except (ArrowException, OSError, ValueError) as error:
             raise _unreadable(path, error) from error
 

@@ -5,6 +5,8 @@ Names of numpy in a pickle stand for functions of this module, which make arrays
 
 import io
 import pickle
+import pickletools
+import warnings
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -90,19 +92,29 @@ def read_pickle(file: IO[bytes], what: object) -> Any:
     Raises:
         ScenarioError: it is damaged, or holds something else.
     """
+    content = file.read()
     try:
-        return _plain(_Reader(file).load())
+        for step, argument, _ in pickletools.genops(content):
+            if step.name.endswith("PUT") and int(argument or 0) > len(content):  # it would reserve memory for as many
+                raise pickle.UnpicklingError(f"it numbers its values up to {argument}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # numpy's about types that nobody writes
+            return _plain(_Reader(io.BytesIO(content)).load(), [len(content)])
     except Exception as error:  # a damaged pickle may raise anything
         why = " ".join(str(error).split())[:200]
         raise broken(what, f"is no pickle that is read without executing it ({why})") from None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, left: list[int]) -> Any:
+    """The value with arrays for what stands for them; at most so many values are ``left``, a byte of the file each."""
+    left[0] -= 1
+    if left[0] < 0:
+        raise pickle.UnpicklingError("its values hold one another again and again")
     if isinstance(value, _Content):
-        return _plain(value.value)
+        return _plain(value.value, left)
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return type(value)(map(_plain, value)) if isinstance(value, (list, tuple)) else value
+        return {key: _plain(item, left) for key, item in value.items()}
+    return type(value)(_plain(item, left) for item in value) if isinstance(value, (list, tuple)) else value
 
 
 def read_archive(path: Path) -> dict[str, Any]:

@@ -75,7 +75,9 @@ class PythonData(PythonObject):
         else:
             why = f"{self.object} has samples of shape {list(x.shape[1:])}, neither images nor features"
             raise ScenarioError("scale", f"{why}; the valid value is false")
-        return Dataset(x, y, x_test, y_test, arrays.label_names, columns, test_columns)
+        unused = arrays.unused if isinstance(arrays, DetailedData) else ()
+        notes = (f"{self.object}: no samples or labels of a training or test part: {', '.join(unused)}",) * bool(unused)
+        return Dataset(x, y, x_test, y_test, arrays.label_names, columns, test_columns, notes)
 
     def _cut(self, arrays: GivenData, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Positions for training and test."""

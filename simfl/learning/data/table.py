@@ -39,13 +39,13 @@ def encode(train: Any, test: Any, label: str, files: tuple[object, object], mean
     if not columns:
         raise broken(files[0], "has no column besides the label")
     for column in columns:
-        if _is_number(train[column]) != _is_number(test[column]) and not any(
+        if is_number(train[column]) != is_number(test[column]) and not any(
             p[column].isna().all() for p in (train, test)
         ):
-            kinds = " and ".join("numbers" if _is_number(part[column]) else "texts" for part in (train, test))
+            kinds = " and ".join("numbers" if is_number(part[column]) else "texts" for part in (train, test))
             why = f"column '{column}' holds {kinds} in the training and the test part"
             raise broken(files[1], f"{why}; write categories: [{column}] if all are names")
-    texts = {c: _texts(c, train, test, files) for c in columns if not (_is_number(train[c]) and _is_number(test[c]))}
+    texts = {c: _texts(c, train, test, files) for c in columns if not (is_number(train[c]) and is_number(test[c]))}
     x_train, x_test = _features(train, test, columns, texts, files, mean)
     groups, test_groups = ({str(column): text[part] for column, text in texts.items()} for part in (0, 1))
     return Dataset(x_train, y_train, x_test, y_test, names, groups, test_groups)
@@ -112,7 +112,8 @@ def _texts(column: Any, train: Any, test: Any, files: tuple[object, object]) -> 
     return [part.to_numpy(dtype=str) for part in both]
 
 
-def _is_number(column: Any) -> bool:
+def is_number(column: Any) -> bool:
+    """Whether a column of a data frame holds numbers or truth values."""
     return column.dtype.kind in "iufb"
 
 

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 
 from simfl.learning.data.base import Dataset
 from simfl.learning.data.image_arrays import REGRESSION, broken
-from simfl.learning.data.table import encode
+from simfl.learning.data.table import encode, is_number
 
 _PEOPLE = "client|hospital|user|site|silo|party|patient|subject|writer|speaker|participant"
 _OTHERS = "device|customer|owner|institution|centre|center|person|account|clinic|bank|author|character|worker|node"
@@ -147,11 +147,6 @@ def _clean(frame: Any, file: object, plan: ColumnRoles, notes: list[str]) -> Any
         mean = "numbers have the mean of the training part, " if wanted.rows == "mean" else ""
         notes.append(f"{file}: {count:,} missing values: {mean}texts have a value '?' of their own")
     return frame
-
-
-def is_number(column: Any) -> bool:
-    """Whether a column of a data frame holds numbers or truth values."""
-    return column.dtype.kind in "iufb"
 
 
 def _without(column: Any, values: Iterable[str | int | float]) -> Any:

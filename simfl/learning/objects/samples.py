@@ -9,7 +9,7 @@ mapping with the keys ``train`` and ``test``. A list is never a training and a t
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -37,6 +37,7 @@ class Part:
         columns: further values of each sample, shape (n,) each.
         unclear: images may have their channels first or last, and are as they were given.
         of_clients: it was put together from parts, one a client.
+        unused: what else was given, by its name.
     """
 
     x: NDArray[np.number]
@@ -45,6 +46,7 @@ class Part:
     columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     unclear: bool = False
     of_clients: bool = False
+    unused: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -74,11 +76,13 @@ class DetailedData(GivenData):
         test_columns: the same of the test part.
         by_client: each client keeps its share of samples for the test.
         unclear: its images may have their channels first or last.
+        unused: names of what else was given, parts and columns.
     """
 
     test_columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     by_client: bool = False
     unclear: bool = False
+    unused: tuple[str, ...] = ()
 
 
 def read_samples(source: Any) -> GivenData:
@@ -90,19 +94,20 @@ def read_samples(source: Any) -> GivenData:
     """
     if inspect.isroutine(source) or isinstance(source, (type, partial)):
         source = _call(source)
-    train, test = _halves(source)
+    train, test, others = _halves(source)
     parts = [_part(each) for each in (train, test) if each is not None]
     check_values(sum(part.x.size for part in parts), 0, "the data set")
     labels, names = _classes(parts)
     if len(parts) == 2 and parts[0].x.shape[1:] != parts[1].x.shape[1:]:
         shapes = " and ".join(str(list(part.x.shape[1:])) for part in parts)
         raise ValueError(f"training and test samples have different shapes, {shapes}")
-    others = (parts[1].x, labels[1]) if len(parts) == 2 else None
+    test_part = (parts[1].x, labels[1]) if len(parts) == 2 else None
+    unused = (*others, *dict.fromkeys(name for part in parts for name in part.unused))
     unclear, clients = any(part.unclear for part in parts), parts[0].of_clients
-    plain = parts[0].x, labels[0], others, names, parts[0].columns
-    if not unclear and not clients:
+    plain = parts[0].x, labels[0], test_part, names, parts[0].columns
+    if not unclear and not clients and not unused:
         return GivenData(*plain)
-    return DetailedData(*plain, parts[-1].columns if clients and len(parts) == 2 else {}, clients, unclear)
+    return DetailedData(*plain, parts[-1].columns if clients and len(parts) == 2 else {}, clients, unclear, unused)
 
 
 def _call(function: Callable[[], object]) -> object:
@@ -118,23 +123,23 @@ def _call(function: Callable[[], object]) -> object:
             raise ValueError(f"calling it without arguments raises {type(error).__name__}: {why}") from error
 
 
-def _halves(source: Any) -> tuple[Any, Any]:
-    """The training part, or all, and the test part or None.
+def _halves(source: Any) -> tuple[Any, Any, tuple[str, ...]]:
+    """The training part, or all, the test part or None, and the names of further parts.
 
     Raises:
         ValueError: there is no training part.
     """
     if isinstance(source, Mapping) and not {"data", "target"} <= source.keys():
         if "train" in source:
-            return source["train"], source.get("test")
+            others = tuple(str(name) for name in source if name not in ("train", "test"))
+            return source["train"], source.get("test"), others
         if {"test", "val", "valid", "validation"} & source.keys() or _of_clients(source) is None:
             known = ", ".join(map(str, source)) or "none"
             needed = "'train', and 'test' if there are test data, or a data set a client"
             raise ValueError(f"a mapping needs a key {needed} (it has {known})")
-        return source, None
-    if isinstance(source, tuple) and len(source) == 2 and not _is_pair(source):
-        return source[0], source[1]
-    return source, None
+    elif isinstance(source, tuple) and len(source) == 2 and not _is_pair(source):
+        return source[0], source[1], ()
+    return source, None, ()
 
 
 def _of_clients(source: Any) -> dict[Any, Any] | None:
@@ -171,7 +176,8 @@ def _join(sets: Mapping[Any, Any]) -> Part:
     ids = np.array(list(parts) if numbered else list(map(str, parts)))
     columns = {"client": np.repeat(ids, [len(part.y) for part in parts.values()])}
     x, y = (np.concatenate(arrays) for arrays in zip(*((part.x, part.y) for part in parts.values()), strict=True))
-    return Part(x, y, one.names, columns, any(part.unclear for part in parts.values()), True)
+    unused = tuple(dict.fromkeys(name for part in parts.values() for name in part.unused))
+    return Part(x, y, one.names, columns, any(part.unclear for part in parts.values()), True, unused)
 
 
 def _is_pair(source: Any) -> bool:
@@ -203,10 +209,14 @@ def _part(source: Any) -> Part:
         return _join(sets)
     if isinstance(source, Mapping) and {"data", "target"} <= source.keys():
         names = source.get("target_names")
-        return _pair(source["data"], source["target"], names=None if names is None else tuple(map(str, names)))
+        part = _pair(source["data"], source["target"], names=None if names is None else tuple(map(str, names)))
+        rest = {name: _array(each) for name, each in source.items() if _is_array(each)}
+        alike = [str(name) for name, each in rest.items() if each.shape[:1] == part.y.shape]
+        return replace(part, unused=tuple(name for name in alike if name not in ("data", "target")))
     if any(cls.__module__ == "datasets.arrow_dataset" and cls.__name__ == "Dataset" for cls in type(source).__mro__):
         x, y, label_names, columns = _columns_of(source)
-        return Part(_samples(x), _array(y), label_names, columns, _unclear(x))
+        unused = tuple(name for name in columns if name not in OWNERS)
+        return Part(_samples(x), _array(y), label_names, columns, _unclear(x), unused=unused)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.utils.data.DataLoader):
         raise ValueError("a DataLoader was given; hand in its data set (loader.dataset)")
