@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.agents.agent_run import AgentRun, Assignment
+from simfl.agents.agent_run import AgentRun, Assignment, Nodes
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import ANSWER, REQUEST, computation, message
@@ -26,7 +26,7 @@ ASSIGNMENT = ("round", "received_s", "waits_until_s", "work_s", "reply_s", "live
 """Columns of a stored assignment, besides the number of its request."""
 
 
-class AgentNodes:
+class AgentNodes(Nodes):
     """All clients with agents of their own.
 
     Args:
@@ -35,16 +35,13 @@ class AgentNodes:
         accounts: what is counted for the next round.
 
     Attributes:
-        mail: the requests that wait for a client's agent.
-        runs: the agents that run, by client.
         memory: of clients, by client.
     """
 
     def __init__(self, parts: Components[Any], trips: Trips, accounts: RoundAccounts) -> None:
-        self.parts, self.trips, self.world, self.accounts = parts, trips, trips.world, accounts
+        super().__init__(parts, trips.world)
+        self.trips, self.accounts = trips, accounts
         self.agent_of: Callable[[int], ClientAgent] = parts.agents.client.of_each(parts.clients, parts.streams)
-        self.mail: dict[int, deque[Assignment]] = {}
-        self.runs: dict[int, AgentRun] = {}
         self.memory: dict[int, Arrays] = {}
         self.ended: list[AgentRun] = []  # of which an answer may be on its way
         self.dead: dict[int, Trip] = {}  # whose client has died, of which the server may not have heard
@@ -84,11 +81,7 @@ class AgentNodes:
 
     def on_end(self, run: AgentRun) -> None:
         """An agent has ended; it begins again if a request waits."""
-        if not run.assignments:
-            raise run.error("ends without receiving the request that has started it")
-        for name, value in run.memory.items():
-            if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
-                raise run.error(f"keeps {name!r} in memory, which is no array of numbers; use numpy.array")
+        self.check_memory(run)
         for assignment in run.assignments:
             if assignment.trip is not None and not assignment.attempts and assignment.request.waits_until_s is None:
                 why = "ends without an answer, and no deadline says how long the server waits; give training.deadline_s"

@@ -5,6 +5,7 @@ values with which its waits have ended, and played again with these from its beg
 training. Its draws are addressed, and its memory goes back to what it was.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from copy import deepcopy
@@ -13,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simfl.agents.world import DEADLINES, Process
+from simfl.agents.aggregation.components import Components
+from simfl.agents.world import DEADLINES, Process, World
 from simfl.clients.client_agents import ClientAgent, Request, Update
 from simfl.core.errors import SimflError
 from simfl.core.registration.packages import raised_at
 from simfl.core.types import Arrays
 
 if TYPE_CHECKING:
-    from simfl.agents.agent_nodes import AgentNodes
     from simfl.agents.trips import Trip
 
 MOST_AT_AN_INSTANT = 10_000
@@ -74,6 +75,59 @@ class Assignment:
         self.worked_s = 0.0
 
 
+class Nodes(ABC):
+    """The clients whose agents run on one clock.
+
+    Args:
+        parts: the built scenario.
+        world: the clock.
+
+    Attributes:
+        mail: the requests that wait for a client's agent.
+        runs: the agents that run, by client.
+    """
+
+    def __init__(self, parts: Components[Any], world: World) -> None:
+        self.parts, self.world = parts, world
+        self.mail: dict[int, deque[Assignment]] = {}
+        self.runs: dict[int, AgentRun] = {}
+
+    def on_idle(self, run: "AgentRun") -> None:
+        """An agent waits for a request, and none is there."""
+
+    @abstractmethod
+    def on_end(self, run: "AgentRun") -> None:
+        """An agent has ended."""
+
+    @abstractmethod
+    def stop(self, run: "AgentRun") -> None:
+        """Ends an agent in the middle."""
+
+    @abstractmethod
+    def on_death(self, assignment: Assignment) -> None:
+        """A client has died in its work; the end of its connection is on its way."""
+
+    @abstractmethod
+    def send(self, run: "AgentRun", assignment: Assignment, acknowledged: bool, breaks_s: float | None) -> float:
+        """Sends an answer now; when its acknowledgement arrives, simulated seconds, infinite = never."""
+
+    @abstractmethod
+    def note_work(self, assignment: Assignment, client: int, since_s: float, completed: bool | None) -> None:
+        """Writes what a client has worked."""
+
+    @staticmethod
+    def check_memory(run: "AgentRun") -> None:
+        """
+        Raises:
+            AgentError: an agent that has ended did not receive what has started it, or keeps what cannot be stored.
+        """
+        if not run.assignments:
+            raise run.error("ends without receiving the request that has started it")
+        for name, value in run.memory.items():
+            if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+                raise run.error(f"keeps {name!r} in memory, which is no array of numbers; use numpy.array")
+
+
 class Wait(NamedTuple):
     """What a node's methods give.
 
@@ -109,7 +163,7 @@ class AgentRun:
 
     def __init__(
         self,
-        nodes: "AgentNodes",
+        nodes: Nodes,
         client: int,
         agent: ClientAgent,
         memory: Arrays,
@@ -274,8 +328,10 @@ class AgentRun:
         event = self.mail = self.nodes.world.event()
         if self.nodes.mail.get(self.client):
             self.take_mail()
-        elif timeout_s is not None:
+            return event
+        if timeout_s is not None:
             self.nodes.world.at(self.now_s + float(timeout_s), self._no_mail, event, DEADLINES)
+        self.nodes.on_idle(self)
         return event
 
     def _no_mail(self, event: Any) -> None:

@@ -19,7 +19,7 @@ class Request(NamedTuple):
     """A model that has reached a client, to be trained.
 
     Attributes:
-        sender: the node that waits for the update: ``"server"``.
+        sender: who waits for the update: ``"server"``, or ``"peers"`` where clients send to clients.
         round: the model's version, from 0.
         number: of the request; that of its job.
         received_s: when it arrived, simulated seconds.

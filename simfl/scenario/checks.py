@@ -81,14 +81,9 @@ def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
     rule, loss = scenario.training, scenario.network.loss
     if not scenario.agents.all_standard and not scenario.network.independent:
         yield ("agents", "client"), "clients with agents of their own share no links; use standard, or share none"
-    if rule.many_aggregators:
-        why = f"training '{rule.name}' has no server that asks clients"
-        if not scenario.agents.all_standard:
-            yield ("agents", "client"), f"{why}; use standard"
-        if scenario.agents.engine == "processes":
-            yield ("agents", "engine"), f"{why}; use auto or arrays"
-        if loss:
-            yield ("network", "loss"), f"{why}, and would wait for what is lost for ever; leave it out"
+    if rule.many_aggregators and loss:
+        why = f"training '{rule.name}' has no server with a deadline, and would wait for what is lost for ever"
+        yield ("network", "loss"), f"{why}; leave it out"
     elif loss:
         deadline_s = rule.deadline_s if has_buffer(rule) else None if rule.losses is None else rule.losses.deadline_s
         if deadline_s is None:
