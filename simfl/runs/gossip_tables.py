@@ -22,7 +22,7 @@ from simfl.privacy.accountant import History
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
 from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.results.run_files import participation_matrices
-from simfl.runs.accounting import accounts, history, history_of, of_clients
+from simfl.runs.accounting import MEASURED, accounts, history, history_of, of_clients
 from simfl.runs.observers import Columns, ObserverRecords, OneObserver, as_lists, only_sums, worst
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
@@ -39,7 +39,7 @@ class PeerRecords(OneObserver):
         """Each client's columns, by its name: what sums tell it, and what is known of anybody's else."""
         scenario, seen = self.scenario, self.history(0)
         names = {client: f"client/{client}" for client in range(scenario.clients)}
-        bare = as_lists(self.of_root)
+        bare = {name: values for name, values in as_lists(self.of_root).items() if name not in MEASURED}
         if not isinstance(scenario.privacy, Guarantees):
             return dict.fromkeys(names.values(), bare)
         nothing = replace(seen.any_view, rows=seen.any_view.rows * 0)
