@@ -85,7 +85,10 @@ class Nodes(ABC):
     Attributes:
         mail: the requests that wait for a client's agent.
         runs: the agents that run, by client.
+        most_waits: of one run of an agent; more go on for ever.
     """
+
+    most_waits = inf
 
     def __init__(self, parts: Components[Any], world: World) -> None:
         self.parts, self.world = parts, world
@@ -228,6 +231,14 @@ class AgentRun:
             lambda: self._send(assignment, timeout_s, breaks_s), lambda code: None if code < 0 else code > 0
         )
 
+    def evaluate(self, request: Request) -> Wait:
+        """See :class:`simfl.clients.client_agents.Node`."""
+        if not self.agent.reads_data:
+            raise self.error("evaluates a model and does not say so; set reads_data = True")
+        if not self._assignment(request).done:
+            raise self.error("evaluates the model of a request before its work is done; train it first")
+        return self._make(lambda: self._evaluate(request.round), lambda loss: loss)
+
     def sleep(self, seconds: float) -> Wait:
         """See :class:`simfl.clients.client_agents.Node`."""
         self._check("seconds", seconds)
@@ -308,6 +319,8 @@ class AgentRun:
         self.now_s = now_s
         if self.at_instant > MOST_AT_AN_INSTANT:
             raise self.error(f"goes on {MOST_AT_AN_INSTANT} times without letting time pass")
+        if len(self.ends) >= self.nodes.most_waits:
+            raise self.error(f"waits {self.nodes.most_waits:g} times in a round, for whose end all wait")
 
     def _close(self, agent: Generator[Any, Any, Any]) -> None:
         try:
@@ -321,6 +334,13 @@ class AgentRun:
         if self.past:
             return None
         return self.nodes.world.until(max(time_s, self.nodes.world.now), number, self.client + 1)
+
+    def _evaluate(self, version: int) -> Any:
+        if self.past or self.has_ended:
+            return None
+        client = np.array([self.client], dtype=np.int32)
+        loss = self.nodes.parts.learner.evaluator.training_losses(version, client)[0, 0]
+        return self._until(self.now_s, float(loss))
 
     def _await_mail(self, timeout_s: float | None) -> Any:
         if self.past:

@@ -90,6 +90,8 @@ class PeerNodes(Nodes):
         memory: of clients, by client.
     """
 
+    most_waits = 1e5
+
     def __init__(
         self,
         parts: Components[Any],
