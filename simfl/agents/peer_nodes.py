@@ -169,7 +169,9 @@ class PeerNodes(Nodes):
         self.check_memory(run)
         place = self.place[run.client]
         if not self.has_update[place] or any(self.arrives_s[i] == inf for i in self.messages[place]):
-            raise run.error("ends before its update has reached all clients that wait for it, and they have no deadline")
+            raise run.error(
+                "ends before its update has reached all clients that wait for it, and they have no deadline"
+            )
         self._finish(place)
 
     def on_death(self, assignment: Assignment) -> None:

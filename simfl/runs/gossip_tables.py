@@ -45,7 +45,9 @@ class PeerRecords(OneObserver):
         nothing = replace(seen.any_view, rows=seen.any_view.rows * 0)
         views = {client: seen.views.get(client, nothing) for client in names}
         alone = {client: replace(seen, views={client: view}) for client, view in views.items()}
-        return {name: {**bare, **only_sums(as_lists(accounts(scenario, alone[client])))} for client, name in names.items()}
+        return {
+            name: {**bare, **only_sums(as_lists(accounts(scenario, alone[client])))} for client, name in names.items()
+        }
 
 
 class GossipRecords(ObserverRecords):

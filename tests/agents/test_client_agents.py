@@ -309,7 +309,6 @@ def test_an_agent_without_yield_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "key"),
     [
-        (["training={name: serverless, rounds: 3}"], "agents.client"),
         (["agents.client={name: patient, attempts: 0}"], "agents.client.attempts"),
         (["agents.client={name: mixed, groups: [{agent: again}]}"], "agents.client.groups"),
         (["agents.client={name: mixed, groups: [{agent: again, clients: 3-9}]}"], "there are 8 clients"),

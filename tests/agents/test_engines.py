@@ -99,7 +99,9 @@ def test_processes_have_the_bytes_of_arrays(part, tmp_path):
         assert arrays == processes, f"scenario {number}"
         kind = "peers" if number % 4 == 1 else "lossy" if overrides else "whole"
         ends["ended early" if isinstance(arrays, str) else kind] += 1
-    assert (ends["peers"] if part == 1 else ends["lossy"] and ends["whole"]) and ends["ended early"] < sum(ends.values()) / 2, ends
+    assert (ends["peers"] if part == 1 else ends["lossy"] and ends["whole"]) and ends["ended early"] < sum(
+        ends.values()
+    ) / 2, ends
 
 
 @pytest.mark.parametrize("overrides", [[], BUFFERED, ["secagg={name: secagg, deadline_s: 3}"]])

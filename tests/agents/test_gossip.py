@@ -112,7 +112,9 @@ def test_observers_on_the_complete_graph_are_those_of_serverless(keys, tmp_path)
     summaries = [json.loads((folder / "summary.json").read_text())["observers"] for folder in (gossip, serverless)]
     assert summaries[0] == summaries[1] and len(summaries[0]) == 7
     seen, rounds = rows_of(serverless, "observers.csv"), rows_of(serverless)
-    assert [(row["observer"], row["round"]) for row in seen] == [(f"client/{i}", str(t)) for i in range(7) for t in range(5)]
+    assert [(row["observer"], row["round"]) for row in seen] == [
+        (f"client/{i}", str(t)) for i in range(7) for t in range(5)
+    ]
     for t, row in enumerate(rounds):
         for name in [name for name in seen[0] if name.startswith("privacy") and not name.endswith("colluders")]:
             of_each = [float(each[name]) for each in seen if each["round"] == str(t) and each[name]]
