@@ -97,6 +97,7 @@ class Nodes(ABC):
 
     def on_idle(self, run: "AgentRun") -> None:
         """An agent waits for a request, and none is there."""
+        return
 
     @abstractmethod
     def on_end(self, run: "AgentRun") -> None:

@@ -41,8 +41,7 @@ class PeerToPeerServer(PeerRounds):
                 self.ready_s = np.maximum(free_s, heard_s + compute_s)
             else:
                 columns = zip(everybody.tolist(), heard_s.tolist(), compute_s.tolist(), strict=True)
-                for process in [world.spawn(self._prepare_client(*row, free_s)) for row in columns]:
-                    yield process
+                yield from [world.spawn(self._prepare_client(*row, free_s)) for row in columns]
             yield world.until(float(self.ready_s.max()))
             size = int(each.sum()) * (n - 1)
             self.accounts.costs.bytes_up += size

@@ -1,9 +1,9 @@
 """What each client has seen of the others where there is no server.
 
 Where all send their updates to all, each has the same sums, and knows its own part of them. Where models go from
-neighbour to neighbour, a model that a client receives is a combination of what its neighbours have summed, of what their neighbours had summed
-a round before, and so on: of one-step sums, each of which was made at most so many rounds ago as its maker is away. The
-client is taken to have each of these by itself, which is at least what it has.
+neighbour to neighbour, a model that a client receives is a combination of what its neighbours have summed, of what
+their neighbours had summed a round before, and so on: of one-step sums, each of which was made at most so many rounds
+ago as its maker is away. The client is taken to have each of these by itself, which is at least what it has.
 """
 
 from collections.abc import Callable
