@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from simfl.agents.agent_run import AgentRun, Assignment, Nodes
+from simfl.agents.agent_run import AgentRun, Nodes
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import ANSWER, REQUEST, computation, message
+from simfl.agents.assignment import Assignment
 from simfl.agents.trips import ARRIVES, OVER, Trip, Trips
 from simfl.agents.world import ARRIVALS
 from simfl.clients.client_agents import ClientAgent, Request, Standard

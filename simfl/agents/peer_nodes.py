@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents.agent_run import AgentRun, Assignment, Nodes
+from simfl.agents.agent_run import AgentRun, Nodes
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import computation, message
+from simfl.agents.assignment import Assignment
 from simfl.agents.world import ARRIVALS, Process, World
 from simfl.clients.client_agents import ClientAgent, Request
 from simfl.core.json_data import JsonObject
@@ -85,7 +86,7 @@ class PeerNodes(Nodes):
 
     Args:
         parts: the built scenario.
-        drawn: for the round.
+        plan: of the round.
         agent_of: the agent of each client.
         memory: of clients, by client.
     """
@@ -95,31 +96,31 @@ class PeerNodes(Nodes):
     def __init__(
         self,
         parts: Components[Any],
-        drawn: PeerRound,
+        plan: PeerRound,
         agent_of: Callable[[int], ClientAgent],
         memory: dict[int, Arrays],
     ) -> None:
-        asked_s = drawn.asked_s[np.isfinite(drawn.asked_s)]
-        super().__init__(parts, World(float(min(drawn.begins_s.min(), asked_s.min(initial=inf)))))
-        self.drawn, self.agent_of, self.memory = drawn, agent_of, memory
+        asked_s = plan.asked_s[np.isfinite(plan.asked_s)]
+        super().__init__(parts, World(float(min(plan.begins_s.min(), asked_s.min(initial=inf)))))
+        self.plan, self.agent_of, self.memory = plan, agent_of, memory
         self.world.on_stall = self._on_stall
         self.over = self.world.event()
-        n, m = len(drawn.clients), len(drawn.place)
-        self.place = {client: place for place, client in enumerate(drawn.clients.tolist())}
+        n, m = len(plan.clients), len(plan.place)
+        self.place = {client: place for place, client in enumerate(plan.clients.tolist())}
         self.messages: list[list[int]] = [[] for _ in range(n)]  # that wait for each sender, or were sent by it
         self.has_update = [False] * n  # to give to whoever asks
         self.assignments: list[Assignment | None] = [None] * n
         self.attempts, self.arrives_s, self.acknowledged_s = [0] * m, [inf] * m, [inf] * m
         self.missing, self.bytes_sent = set(range(m)), 0
-        self.ends_s = drawn.begins_s.tolist()
+        self.ends_s = plan.begins_s.tolist()
         self.records: list[Record] = []
 
     def run(self) -> PeerExchange:
         """From the first client's beginning to the end of the round."""
-        drawn = self.drawn
-        for place, (client, begins_s) in enumerate(zip(drawn.clients.tolist(), drawn.begins_s.tolist(), strict=True)):
+        plan = self.plan
+        for place, (client, begins_s) in enumerate(zip(plan.clients.tolist(), plan.begins_s.tolist(), strict=True)):
             self.world.at(begins_s, self._begin, place, serial=client + 1)
-        for i, (place, asked_s) in enumerate(zip(drawn.place.tolist(), drawn.asked_s.tolist(), strict=True)):
+        for i, (place, asked_s) in enumerate(zip(plan.place.tolist(), plan.asked_s.tolist(), strict=True)):
             if isfinite(asked_s):
                 self.world.at(asked_s, self._ask, i)
             else:
@@ -139,9 +140,9 @@ class PeerNodes(Nodes):
     # -- clients at work -----------------------------------------------------------------------------
 
     def _begin(self, place: int) -> None:
-        drawn, client, job = self.drawn, int(self.drawn.clients[place]), self.drawn.jobs[place]
-        request = Request("peers", drawn.number, job.id, self.world.now, None)
-        about = float(drawn.work_s[place]), 0.0, bool(drawn.lives[place]), int(drawn.size_bytes[place])
+        plan, client, job = self.plan, int(self.plan.clients[place]), self.plan.jobs[place]
+        request = Request("peers", plan.number, job.id, self.world.now, None)
+        about = float(plan.work_s[place]), 0.0, bool(plan.lives[place]), int(plan.size_bytes[place])
         assignment = self.assignments[place] = Assignment(None, request, *about, 0, client + 1)
         self.mail[client] = deque([assignment])
         memory = self.memory.setdefault(client, {})
@@ -183,7 +184,7 @@ class PeerNodes(Nodes):
         self._finish(place)
 
     def _finish(self, place: int) -> None:
-        del self.runs[int(self.drawn.clients[place])]
+        del self.runs[int(self.plan.clients[place])]
         self.ends_s[place] = self.world.now
         self._look()
 
@@ -196,7 +197,7 @@ class PeerNodes(Nodes):
 
     def _ask(self, i: int) -> None:
         """The request for a message has reached its sender, who may have died."""
-        place = int(self.drawn.place[i])
+        place = int(self.plan.place[i])
         self.messages[place].append(i)
         if self.has_update[place]:
             self._send(i)
@@ -216,14 +217,14 @@ class PeerNodes(Nodes):
 
     def _send(self, i: int, breaks_s: float | None = None) -> bool:
         """Sends a message now; whether it will arrive."""
-        drawn, now_s = self.drawn, self.world.now
-        place, attempt, size = int(drawn.place[i]), self.attempts[i], int(drawn.size_bytes[drawn.place[i]])
+        plan, now_s = self.plan, self.world.now
+        place, attempt, size = int(plan.place[i]), self.attempts[i], int(plan.size_bytes[plan.place[i]])
         self.attempts[i] += 1
-        sender, receiver = int(drawn.clients[place]), int(drawn.receiver[i])
-        delay_s = self._delay_s(sender, receiver, size, f"/attempt/{attempt}") if attempt else float(drawn.delays_s[i])
+        sender, receiver = int(plan.clients[place]), int(plan.receiver[i])
+        delay_s = self._delay_s(sender, receiver, size, f"/attempt/{attempt}") if attempt else float(plan.delays_s[i])
         is_lost, arrives_s = breaks_s is not None and delay_s > breaks_s, now_s + delay_s
         self.bytes_sent += size
-        record = message(drawn.kind(place), sender, receiver, size, now_s, arrives_s, is_lost)
+        record = message(plan.kind(place), sender, receiver, size, now_s, arrives_s, is_lost)
         self.records.append(((now_s, place, 1, i), record))
         if not is_lost:
             self.arrives_s[i] = min(self.arrives_s[i], arrives_s)
@@ -231,8 +232,8 @@ class PeerNodes(Nodes):
         return not is_lost
 
     def _acknowledge(self, i: int, arrives_s: float) -> None:
-        drawn, place = self.drawn, int(self.drawn.place[i])
-        sender, receiver = int(drawn.clients[place]), int(drawn.receiver[i])
+        plan, place = self.plan, int(self.plan.place[i])
+        sender, receiver = int(plan.clients[place]), int(plan.receiver[i])
         purpose = f"/acknowledgement/{self.attempts[i] - 1}"
         heard_s = arrives_s + self._delay_s(receiver, sender, 0, purpose)
         self.acknowledged_s[i] = min(self.acknowledged_s[i], heard_s)
@@ -242,7 +243,7 @@ class PeerNodes(Nodes):
     def _delay_s(self, sender: int, receiver: int, size_bytes: int, purpose: str) -> float:
         ends = np.array([sender], dtype=np.int32), np.array([receiver], dtype=np.int32)
         size, now_s = np.array([size_bytes]), np.array([self.world.now])
-        return float(peer_delays_s(self.parts, self.drawn.number, *ends, size, now_s, purpose)[0][0])
+        return float(peer_delays_s(self.parts, self.plan.number, *ends, size, now_s, purpose)[0][0])
 
     def _arrive(self, i: int) -> None:
         """A message arrives; one that comes again counts nowhere."""

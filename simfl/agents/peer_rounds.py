@@ -55,27 +55,27 @@ class PeerRounds(RoundServer[ServerlessRule]):
     def exchange(self, t: int, jobs: Sequence[Job], messages: PeerMessages) -> Process[Bools]:
         """The clients of the jobs work and send, and everybody waits for what comes; who did not die at work, (n,)."""
         costs, parts = self.accounts.costs, self.parts
-        drawn, clear_bytes = self._draw(t, jobs, messages)
+        plan, clear_bytes = self._draw(t, jobs, messages)
         if parts.follows_messages:
             memory = {} if self.trips.nodes is None else self.trips.nodes.memory
-            done = PeerNodes(parts, drawn, self.agent_of, memory).run()
+            done = PeerNodes(parts, plan, self.agent_of, memory).run()
         else:
-            done = exchange_at_once(drawn, self.log is not None)
+            done = exchange_at_once(plan, self.log is not None)
         for _, record in sorted(done.records, key=lambda keyed: keyed[0]):
             self.accounts.write(record)
-        np.maximum.at(self.ready_s, drawn.clients, done.ends_s)
-        np.maximum.at(self.ready_s, drawn.receiver, done.arrives_s)
-        self.ready_s = np.maximum(self.ready_s, drawn.free_s)
+        np.maximum.at(self.ready_s, plan.clients, done.ends_s)
+        np.maximum.at(self.ready_s, plan.receiver, done.arrives_s)
+        self.ready_s = np.maximum(self.ready_s, plan.free_s)
         yield self.world.until(max(self.world.now, float(self.ready_s.max())))
-        deaths = int((~drawn.lives).sum())
-        costs.bytes_up += int(drawn.size_bytes[drawn.place].sum())
+        deaths = int((~plan.lives).sum())
+        costs.bytes_up += int(plan.size_bytes[plan.place].sum())
         costs.bytes_sent_up += done.bytes_sent
-        costs.clear_bytes += int(clear_bytes[drawn.place].sum())
+        costs.clear_bytes += int(clear_bytes[plan.place].sum())
         costs.failed += deaths
         costs.failed_upload += deaths
         if is_told(parts.available):
-            parts.available.on_work(drawn.clients, done.worked_s, self.world.now)
-        return drawn.lives
+            parts.available.on_work(plan.clients, done.worked_s, self.world.now)
+        return plan.lives
 
     def _draw(self, t: int, jobs: Sequence[Job], messages: PeerMessages) -> tuple[PeerRound, NDArray[np.int64]]:
         """What is drawn for a round; bytes of each client's update without a protocol, (n,)."""
@@ -114,20 +114,20 @@ class PeerRounds(RoundServer[ServerlessRule]):
         self.ready_s = np.array(state["ready_s"])
 
 
-def exchange_at_once(drawn: PeerRound, with_records: bool) -> PeerExchange:
+def exchange_at_once(plan: PeerRound, with_records: bool) -> PeerExchange:
     """What comes of a round of standard clients, as arrays."""
-    computed_s = drawn.begins_s + drawn.work_s
-    sent_s = np.maximum(computed_s[drawn.place], drawn.asked_s)
-    arrives_s = sent_s + drawn.delays_s
+    computed_s = plan.begins_s + plan.work_s
+    sent_s = np.maximum(computed_s[plan.place], plan.asked_s)
+    arrives_s = sent_s + plan.delays_s
     records: list[Record] = []
     if with_records:
-        columns: list[list[Any]] = [each.tolist() for each in (drawn.begins_s, computed_s, drawn.lives)]
-        for place, (job, began_s, ended_s, lives) in enumerate(zip(drawn.jobs, *columns, strict=True)):
+        columns: list[list[Any]] = [each.tolist() for each in (plan.begins_s, computed_s, plan.lives)]
+        for place, (job, began_s, ended_s, lives) in enumerate(zip(plan.jobs, *columns, strict=True)):
             records.append(((began_s, place, 0, 0), computation(job.id, job.client, began_s, ended_s, lives)))
-        columns = [each.tolist() for each in (drawn.place, drawn.receiver, sent_s, arrives_s)]
+        columns = [each.tolist() for each in (plan.place, plan.receiver, sent_s, arrives_s)]
         for i, (place, receiver, left_s, there_s) in enumerate(zip(*columns, strict=True)):
-            ends = drawn.kind(place), int(drawn.clients[place]), receiver
-            records.append(((left_s, place, 1, i), message(*ends, int(drawn.size_bytes[place]), left_s, there_s)))
-    worked_s = np.where(drawn.lives, drawn.work_s, computed_s - drawn.begins_s)
-    bytes_sent = int(drawn.size_bytes[drawn.place].sum())
+            ends = plan.kind(place), int(plan.clients[place]), receiver
+            records.append(((left_s, place, 1, i), message(*ends, int(plan.size_bytes[place]), left_s, there_s)))
+    worked_s = np.where(plan.lives, plan.work_s, computed_s - plan.begins_s)
+    bytes_sent = int(plan.size_bytes[plan.place].sum())
     return PeerExchange(arrives_s, computed_s, worked_s, bytes_sent, records)

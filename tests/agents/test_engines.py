@@ -156,12 +156,12 @@ def test_every_client_without_a_server_is_a_process_while_it_works(kind, tmp_pat
 
     def on_begin(nodes, place):
         begin(nodes, place)
-        run = nodes.runs[int(nodes.drawn.clients[place])]
+        run = nodes.runs[int(nodes.plan.clients[place])]
         assert run.process.is_alive
         lived.add((run.client, "from", nodes.world.now))
 
     def on_finish(nodes, place):
-        lived.add((int(nodes.drawn.clients[place]), "to", nodes.world.now))
+        lived.add((int(nodes.plan.clients[place]), "to", nodes.world.now))
         finish(nodes, place)
 
     planted = mock.Mock(side_effect=AssertionError("array code"))
