@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from simfl.agents.agent_run import AgentRun, Assignment
+from simfl.agents.agent_run import AgentRun, Nodes
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import ANSWER, REQUEST, computation, message
+from simfl.agents.assignment import Assignment
 from simfl.agents.reply import REPLY, Reply
 from simfl.agents.trips import ARRIVES, AT_WORK, ON_LINK_UP, OVER, Trip, Trips
 from simfl.agents.world import DEADLINES
@@ -28,7 +29,7 @@ ASSIGNMENT = ("round", "received_s", "waits_until_s", "work_s", "reply_s", "live
 """Columns of a stored assignment, besides the number of its request."""
 
 
-class AgentNodes:
+class AgentNodes(Nodes):
     """All clients with agents of their own.
 
     Args:
@@ -37,17 +38,14 @@ class AgentNodes:
         accounts: what is counted for the next round.
 
     Attributes:
-        mail: the requests that wait for a client's agent.
-        runs: the agents that run, by client.
         memory: of clients, by client.
         replies: on their way, or whose sender waits for an acknowledgement, by number of the request and attempt.
     """
 
     def __init__(self, parts: Components[Any], trips: Trips, accounts: RoundAccounts) -> None:
-        self.parts, self.trips, self.world, self.accounts = parts, trips, trips.world, accounts
+        super().__init__(parts, trips.world)
+        self.trips, self.accounts = trips, accounts
         self.agent_of: Callable[[int], ClientAgent] = parts.agents.client.of_each(parts.clients, parts.streams)
-        self.mail: dict[int, deque[Assignment]] = {}
-        self.runs: dict[int, AgentRun] = {}
         self.memory: dict[int, Arrays] = {}
         self.ended: list[Assignment] = []  # whose agent has ended, for which the server may wait
         self.dead: dict[int, Trip] = {}  # whose client has died, of which the server may not have heard
@@ -87,11 +85,7 @@ class AgentNodes:
 
     def on_end(self, run: AgentRun) -> None:
         """An agent has ended; it begins again if a request waits."""
-        if not run.assignments:
-            raise run.error("ends without receiving the request that has started it")
-        for name, value in run.memory.items():
-            if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
-                raise run.error(f"keeps {name!r} in memory, which is no array of numbers; use numpy.array")
+        self.check_memory(run)
         for assignment in run.assignments:
             if assignment.trip is not None and not assignment.attempts and assignment.request.waits_until_s is None:
                 why = "ends without an answer, and no deadline says how long the server waits; give training.deadline_s"
@@ -150,7 +144,11 @@ class AgentNodes:
 
     # -- answers -------------------------------------------------------------------------------------
 
-    def send(self, run: AgentRun, assignment: Assignment, acknowledged: bool, breaks_s: float | None) -> Reply | None:
+    def answer(self, run: AgentRun, assignment: Assignment, until_s: float | None, breaks_s: float | None) -> Any:
+        reply = self._send(run, assignment, until_s is not None, breaks_s)
+        return None if until_s is None or run.past or reply is None else self._wait_for(reply, until_s)
+
+    def _send(self, run: AgentRun, assignment: Assignment, acknowledged: bool, breaks_s: float | None) -> Reply | None:
         """Sends an answer now; None where one that is played again has ended its way."""
         attempt, assignment.attempts = assignment.attempts, assignment.attempts + 1
         assignment.sent_s = min(assignment.sent_s, run.now_s)
@@ -216,7 +214,7 @@ class AgentNodes:
             reply.heard_s = heard_s
             self._hear_later(reply)
 
-    def wait_for(self, reply: Reply, until_s: float) -> Any:
+    def _wait_for(self, reply: Reply, until_s: float) -> Any:
         """The event at which its sender has the acknowledgement, or waits no more; its value is whether it has."""
         reply.event = self.world.event()
         self.world.at(until_s, self._end_wait, (reply, 0.0), DEADLINES, reply.client + 1)

@@ -5,23 +5,22 @@ values with which its waits have ended, and played again with these from its beg
 training. Its draws are addressed, and its memory goes back to what it was.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from copy import deepcopy
 from math import inf, isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from simfl.agents.world import DEADLINES, Process
+from simfl.agents.aggregation.components import Components
+from simfl.agents.assignment import Assignment
+from simfl.agents.world import DEADLINES, Process, World
 from simfl.clients.client_agents import ClientAgent, Request, Update
 from simfl.core.errors import SimflError
 from simfl.core.registration.packages import raised_at
 from simfl.core.types import Arrays
-
-if TYPE_CHECKING:
-    from simfl.agents.agent_nodes import AgentNodes
-    from simfl.agents.trips import Trip
 
 MOST_AT_AN_INSTANT = 10_000
 """Waits of one run that end at one instant; more are a loop."""
@@ -31,47 +30,65 @@ class AgentError(SimflError):
     """An agent did what none can do (exit 2)."""
 
 
-class Assignment:
-    """A request to a client with an agent of its own, and its answers.
+class Nodes(ABC):
+    """The clients whose agents run on one clock.
 
     Args:
-        trip: for which the server waits.
-        request: what the agent sees of it.
-        work_s, reply_s: seconds of the work, and of the first answer's way.
-        lives: False if the client dies in the work.
-        size_bytes: of the answer.
-        loss: what of the first way is lost.
-        serial: orders its arrivals.
+        parts: the built scenario.
+        world: the clock.
 
     Attributes:
-        trip: None once the server does not wait any more.
-        left_s: of the work, seconds.
-        done: whether the work is.
-        attempts: answers that were sent.
-        sent_s: when the first was, simulated seconds.
-        worked_s: seconds of work until the last pause, or end.
+        mail: the requests that wait for a client's agent.
+        runs: the agents that run, by client.
+        most_waits: of one run of an agent; more go on for ever.
     """
 
-    __slots__ = (
-        "trip", "request", "work_s", "reply_s", "lives", "size_bytes", "loss", "serial", "left_s", "done", "attempts",
-        "sent_s", "worked_s",
-    )  # fmt: skip
+    most_waits = inf
 
-    def __init__(
-        self,
-        trip: "Trip | None",
-        request: Request,
-        work_s: float,
-        reply_s: float,
-        lives: bool,
-        size_bytes: int,
-        loss: int,
-        serial: int,
-    ) -> None:
-        self.trip, self.request, self.work_s, self.reply_s, self.lives = trip, request, work_s, reply_s, lives
-        self.size_bytes, self.loss, self.serial = size_bytes, loss, serial
-        self.left_s, self.done, self.attempts, self.sent_s = work_s, False, 0, inf
-        self.worked_s = 0.0
+    def __init__(self, parts: Components[Any], world: World) -> None:
+        self.parts, self.world = parts, world
+        self.mail: dict[int, deque[Assignment]] = {}
+        self.runs: dict[int, AgentRun] = {}
+
+    def on_idle(self, run: "AgentRun") -> None:
+        """An agent waits for a request, and none is there."""
+        return
+
+    @abstractmethod
+    def on_end(self, run: "AgentRun") -> None:
+        """An agent has ended."""
+
+    @abstractmethod
+    def stop(self, run: "AgentRun") -> None:
+        """Ends an agent in the middle."""
+
+    @abstractmethod
+    def on_death(self, assignment: Assignment) -> None:
+        """A client has died in its work; the end of its connection is on its way."""
+
+    @abstractmethod
+    def answer(
+        self, run: "AgentRun", assignment: Assignment, until_s: float | None, breaks_s: float | None
+    ) -> Any:
+        """Sends an answer now; the event at which its sender has the acknowledgement, or waits no more, whose value is
+        whether it has. None where nobody waits for one (``until_s`` is None), or has waited before.
+        """
+
+    @abstractmethod
+    def note_work(self, assignment: Assignment, client: int, since_s: float, completed: bool | None) -> None:
+        """Writes what a client has worked."""
+
+    @staticmethod
+    def check_memory(run: "AgentRun") -> None:
+        """
+        Raises:
+            AgentError: an agent that has ended did not receive what has started it, or keeps what cannot be stored.
+        """
+        if not run.assignments:
+            raise run.error("ends without receiving the request that has started it")
+        for name, value in run.memory.items():
+            if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
+                raise run.error(f"keeps {name!r} in memory, which is no array of numbers; use numpy.array")
 
 
 class Wait(NamedTuple):
@@ -108,7 +125,7 @@ class AgentRun:
 
     def __init__(
         self,
-        nodes: "AgentNodes",
+        nodes: Nodes,
         client: int,
         agent: ClientAgent,
         memory: Arrays,
@@ -171,10 +188,18 @@ class AgentRun:
             lambda: self._send(assignment, timeout_s, breaks_s), lambda code: None if code < 0 else code > 0
         )
 
+    def evaluate(self, request: Request) -> Wait:
+        """See :class:`simfl.clients.client_agents.Node`."""
+        if not self.agent.reads_data:
+            raise self.error("evaluates a model and does not say so; set reads_data = True")
+        if not self._assignment(request).done:
+            raise self.error("evaluates the model of a request before its work is done; train it first")
+        return self._make(lambda: self._evaluate(request.round), lambda loss: loss)
+
     def sleep(self, seconds: float) -> Wait:
         """See :class:`simfl.clients.client_agents.Node`."""
         self._check("seconds", seconds)
-        return self._make(lambda: self._until(self.now_s + float(seconds), 0.0), lambda _: None)
+        return self._make(lambda: self.until(self.now_s + float(seconds), 0.0), lambda _: None)
 
     def _make(self, begin: Callable[[], Any], value: Callable[[float], Any]) -> Wait:
         if self.pending is not None:
@@ -248,6 +273,8 @@ class AgentRun:
         self.now_s = now_s
         if self.at_instant > MOST_AT_AN_INSTANT:
             raise self.error(f"goes on {MOST_AT_AN_INSTANT} times without letting time pass")
+        if len(self.ends) >= self.nodes.most_waits:
+            raise self.error(f"waits {self.nodes.most_waits:g} times in a round, for whose end all wait")
 
     def _close(self, agent: Generator[Any, Any, Any]) -> None:
         try:
@@ -257,10 +284,18 @@ class AgentRun:
 
     # -- what it does --------------------------------------------------------------------------------
 
-    def _until(self, time_s: float, number: float) -> Any:
+    def until(self, time_s: float, number: float) -> Any:
+        """The event of a time, simulated seconds, with a number as its value; None where it has been waited for."""
         if self.past:
             return None
         return self.nodes.world.until(max(time_s, self.nodes.world.now), number, self.client + 1)
+
+    def _evaluate(self, version: int) -> Any:
+        if self.past:
+            return None
+        client = np.array([self.client], dtype=np.int32)
+        loss = self.nodes.parts.learner.evaluator.training_losses(version, client)[0, 0]
+        return self.until(self.now_s, float(loss))
 
     def _await_mail(self, timeout_s: float | None) -> Any:
         if self.past:
@@ -268,8 +303,10 @@ class AgentRun:
         event = self.mail = self.nodes.world.event()
         if self.nodes.mail.get(self.client):
             self.take_mail()
-        elif timeout_s is not None:
+            return event
+        if timeout_s is not None:
             self.nodes.world.at(self.now_s + float(timeout_s), self._no_mail, event, DEADLINES)
+        self.nodes.on_idle(self)
         return event
 
     def _no_mail(self, event: Any) -> None:
@@ -289,7 +326,7 @@ class AgentRun:
         if is_done and not assignment.lives and not self.past:
             self.nodes.world.at(ends_s, self._die, assignment, serial=self.client + 1)
             return self.nodes.world.event()
-        return self._until(ends_s, float(is_done))
+        return self.until(ends_s, float(is_done))
 
     def _end_work(self, assignment: Assignment, seconds: float, is_done: float) -> Update | None:
         self.rest(True)
@@ -315,7 +352,6 @@ class AgentRun:
             self.nodes.on_death(assignment)
 
     def _send(self, assignment: Assignment, timeout_s: float | None, breaks_s: float | None) -> Any:
-        reply = self.nodes.send(self, assignment, timeout_s is not None, breaks_s)
-        if timeout_s is None:
-            return self._until(self.now_s, -1.0)
-        return None if self.past or reply is None else self.nodes.wait_for(reply, self.now_s + float(timeout_s))
+        until_s = None if timeout_s is None else self.now_s + float(timeout_s)
+        event = self.nodes.answer(self, assignment, until_s, breaks_s)
+        return self.until(self.now_s, -1.0) if until_s is None else event

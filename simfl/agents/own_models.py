@@ -100,8 +100,9 @@ class OwnModelsServer(RoundServer[R_co]):
         weights = np.concatenate([total.weights for total in totals] or [np.empty(0)])
         who = np.repeat(np.array(list(results), dtype=np.int32), [len(total.clients) for total in totals])
         self.global_model.replace(self.model)
+        cells = self.accounts.costs.row(self.parts)
         row, last = self.global_model.progress.end_round(
-            np.unique(clients), self.world.now, self.accounts.costs.row(), train_loss=loss, model_changed=bool(results)
+            np.unique(clients), self.world.now, cells, train_loss=loss, model_changed=bool(results)
         )
         self.parts.learner.drop(t)
         self.note("round_end", round=t, cardinality=self.tally.latest)

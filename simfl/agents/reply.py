@@ -3,7 +3,7 @@
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from simfl.agents.agent_run import Assignment
+from simfl.agents.assignment import Assignment
 from simfl.agents.trips import AT_WORK, Trip
 from simfl.core.types import JobId
 

@@ -112,7 +112,8 @@ def _no_log(path: Path, header: Sequence[str], options: LogOptions, error: Simfl
 
 def _folder(path: Path) -> Log:
     reader = ResultsFolder.open(path)
-    if "observers" in reader.summary:
+    scenario = read_yaml(reader.read(SCENARIO).decode(), SCENARIO).value
+    if "observers" in reader.summary and "topology" in scenario:  # else all have sums of the same
         raise SimflError(f"{path}: has several observers; its observers.csv says what each of them learned")
     file = reader.file("participation.csv")
     matrices = participation_matrices(file, int(reader.summary["rounds"]), int(reader.summary["clients"]))
@@ -120,7 +121,7 @@ def _folder(path: Path) -> Log:
     matrix, strong = together(matrices), reader.summary.get("privacy_strong")
     seen = (*peers, *reader.summary.get("beside_sums", ()))
     tolerated = reader.summary.get("tolerated_colluders")
-    weighting = read_yaml(reader.read(SCENARIO).decode(), SCENARIO).value["training"].get("weighting")
+    weighting = scenario["training"].get("weighting")
     samples = None if weighting == "equal" else read_table(reader.file("clients.csv")).samples.to_numpy()
     return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), (), True, strong, seen, tolerated, samples)
 

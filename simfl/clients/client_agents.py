@@ -19,7 +19,7 @@ class Request(NamedTuple):
     """A model that has reached a client, to be trained.
 
     Attributes:
-        sender: the node that waits for the update: ``"server"``.
+        sender: who waits for the update: ``"server"``, or ``"peers"`` where clients send to clients.
         round: the model's version, from 0.
         number: of the request; that of its job.
         received_s: when it arrived, simulated seconds.
@@ -65,6 +65,11 @@ class Node(Protocol):
         ``devices.failure`` says: its agent ends then, and whoever waits hears that its connection has ended.
         """
 
+    def evaluate(self, request: Request) -> Any:
+        """The mean loss on the client's training samples of the request's model, float, NaN without samples. The work
+        has told it, so that it must be done, and no time passes. Only agents that say ``reads_data`` get it.
+        """
+
     def reply(
         self, request: Request, update: Update, timeout_s: float | None = None, breaks_s: float | None = None
     ) -> Any:
@@ -84,7 +89,15 @@ class ClientAgent(Plugin, Protocol):
     starts again when the agent has ended and one waits. Protocols' phases and questions of a policy are answered beside
     it. When the server stops waiting for an update, what the client does for it ends at once, as with every client; an
     agent cannot catch that, or its death. A round hears each client once: an update that arrives again counts nowhere.
+
+    Where clients send to clients, an update goes to all who wait for it; a round has one model for each, and ends when
+    all agents have ended.
+
+    Attributes:
+        reads_data: what it sends, and when, may follow from its samples: guarantees are 1 then, and epsilons refused.
     """
+
+    reads_data: bool = False
 
     @abstractmethod
     def run(self, node: Node) -> Generator[Any, Any, None]:
@@ -102,7 +115,7 @@ class ClientAgent(Plugin, Protocol):
 CLIENT_AGENTS = Registry[ClientAgent](
     "agents",
     protocol=ClientAgent,
-    modules=modules_of("simfl.clients.behaviours", "patient", "dozing", "joining", "mixed"),
+    modules=modules_of("simfl.clients.behaviours", "patient", "dozing", "joining", "deciding", "mixed"),
 )
 
 
@@ -136,6 +149,11 @@ class Agents:
     def all_standard(self) -> bool:
         """Whether certainly every client does what the standard agent does, from the beginning to the end."""
         return type(self.client) is Standard
+
+    @property
+    def reads_data(self) -> bool:
+        """Whether what clients send, and when, may follow from their samples otherwise than by their updates."""
+        return bool(self.client.reads_data)
 
     @property
     def all_stay(self) -> bool:

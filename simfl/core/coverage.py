@@ -36,6 +36,9 @@ ACCURACY = PayloadPart("the accuracy of the model on its samples", "score", inst
 
 COUNT = PayloadPart("the number of its samples by itself", "count", instead="another selection")
 
+CHOICE = PayloadPart("the choice whether to send", "score", instead="agents.client: standard")
+"""Told by clients that answer, or do not, as their samples decide."""
+
 PUBLIC = frozenset({"samples", "count"})
 """Kinds that differential privacy of updates takes to be known: its neighbouring inputs differ in updates only."""
 
@@ -153,6 +156,7 @@ def sent_by_algorithm(setting: ScenarioView) -> tuple[PayloadPart, ...]:
     parts: tuple[PayloadPart, ...] = rule.algorithm.sends
     algorithm = rule.algorithm
     implied = {MASK: algorithm.partial, DEPARTURE: algorithm.follows_data, ALONE: algorithm.needs_server}
+    implied[CHOICE] = setting.agents.reads_data
     said = {part.kind for part in parts}
     parts += tuple(part for part, there in implied.items() if there and part.kind not in said)
     return (*parts, SAMPLES) if parts and rule.by_samples else parts
@@ -330,18 +334,18 @@ def compression_problems(setting: ScenarioView) -> list[str]:
 
 def silent_server(setting: ScenarioView) -> str:
     """The server of a plugin that does not say that it counts every message and sum; empty where there is none."""
-    server = _of_plugin(setting)
+    server = plugin_server(setting)
     counts = server is None or server.counts_unsummed
     return "" if counts else f"messages that nobody counts (server: {setting.training.server})"
 
 
 def follows_policy(setting: ScenarioView) -> bool:
     """Whether whoever works has been selected by the policy."""
-    server = _of_plugin(setting)
+    server = plugin_server(setting)
     return server is None or bool(server.follows_policy)
 
 
-def _of_plugin(setting: ScenarioView) -> Any:
+def plugin_server(setting: ScenarioView) -> Any:
     """The class of a plugin's server; None = it is simfl's own."""
     name: Any = setting.training.server
     server: Any = FAMILIES.imported.get("server", {name: None}).get(name)

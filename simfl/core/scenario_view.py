@@ -231,10 +231,14 @@ class ChosenAgents(Protocol):
     Attributes:
         all_standard: whether certainly every client does what the standard agent does, from the beginning to the end.
         all_stay: whether certainly every client takes part from the beginning to the end.
+        reads_data: whether what clients send, and when, may follow from their samples otherwise than by their updates.
     """
 
     @property
     def all_standard(self) -> bool: ...
+
+    @property
+    def reads_data(self) -> bool: ...
 
     @property
     def all_stay(self) -> bool: ...

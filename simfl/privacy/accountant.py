@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import sqrt
 from typing import Any, ClassVar, Protocol
 
@@ -32,6 +32,7 @@ class History:
             the rows of the views; None where they do not.
         silent: nothing leaves a client.
         beside: what else is made of updates.
+        guarantees: of sums, against each aggregator alone, once they are computed; also of histories of fewer views.
     """
 
     views: Mapping[int, ObserverView]
@@ -40,6 +41,7 @@ class History:
     samples: NDArray[np.int64] | None = None
     silent: bool = False
     beside: Beside = Beside()
+    guarantees: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def participation(self) -> Mapping[int, Any]:

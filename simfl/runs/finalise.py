@@ -33,7 +33,7 @@ from simfl.results.sealed_files import seal_document, write_sealed
 from simfl.results.tables import TableWriter
 from simfl.runs.accounting import has_unshown
 from simfl.runs.edge_tables import EdgeRecords
-from simfl.runs.gossip_tables import GossipRecords
+from simfl.runs.gossip_tables import GossipRecords, PeerRecords
 from simfl.runs.observers import ObserverRecords, OneObserver
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import with_bases
@@ -116,8 +116,11 @@ def _finish_tables(tables: Mapping[str, TableWriter]) -> dict[str, str]:
 
 def _records(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None) -> ObserverRecords:
     """What the tables say of all observers."""
-    of_models = GossipRecords if scenario.topology.own_models else OneObserver
-    kind = EdgeRecords if edge_groups(scenario) else of_models
+    kind: type[ObserverRecords] = PeerRecords if scenario.training.many_aggregators else OneObserver
+    if scenario.topology.own_models:
+        kind = GossipRecords
+    if edge_groups(scenario):
+        kind = EdgeRecords
     return kind(scenario, folder, rounds, samples)
 
 

@@ -1,8 +1,9 @@
-"""What each client has seen of the others where models go from neighbour to neighbour.
+"""What each client has seen of the others where there is no server.
 
-A model that a client receives is a combination of what its neighbours have summed, of what their neighbours had summed
-a round before, and so on: of one-step sums, each of which was made at most so many rounds ago as its maker is away. The
-client is taken to have each of these by itself, which is at least what it has.
+Where all send their updates to all, each has the same sums, and knows its own part of them. Where models go from
+neighbour to neighbour, a model that a client receives is a combination of what its neighbours have summed, of what
+their neighbours had summed a round before, and so on: of one-step sums, each of which was made at most so many rounds
+ago as its maker is away. The client is taken to have each of these by itself, which is at least what it has.
 """
 
 from collections.abc import Callable
@@ -21,13 +22,32 @@ from simfl.privacy.accountant import History
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
 from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.results.run_files import participation_matrices
-from simfl.runs.accounting import accounts, history, history_of, of_clients
-from simfl.runs.observers import Columns, ObserverRecords, as_lists, only_sums, worst
+from simfl.runs.accounting import MEASURED, accounts, history, history_of, of_clients
+from simfl.runs.observers import Columns, ObserverRecords, OneObserver, as_lists, only_sums, worst
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.topology.base import StarTopology
 from simfl.topology.gossip import GossipTopology
 from simfl.training.fedavg import Gossip, Serverless
+
+
+class PeerRecords(OneObserver):
+    """What a run's tables say of its clients, each of which aggregates."""
+
+    @cached_property
+    def observers(self) -> dict[str, Columns]:  # type: ignore[override]
+        """Each client's columns, by its name: what sums tell it, and what is known of anybody's else."""
+        scenario, seen = self.scenario, self.history(0)
+        names = {client: f"client/{client}" for client in range(scenario.clients)}
+        bare = {name: values for name, values in as_lists(self.of_root).items() if name not in MEASURED}
+        if not isinstance(scenario.privacy, Guarantees):
+            return dict.fromkeys(names.values(), bare)
+        nothing = replace(seen.any_view, rows=seen.any_view.rows * 0)
+        views = {client: seen.views.get(client, nothing) for client in names}
+        alone = {client: replace(seen, views={client: view}) for client, view in views.items()}
+        return {
+            name: {**bare, **only_sums(as_lists(accounts(scenario, alone[client])))} for client, name in names.items()
+        }
 
 
 class GossipRecords(ObserverRecords):

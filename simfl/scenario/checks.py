@@ -79,19 +79,28 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
 def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
     """Agents of clients, and losses of their messages, where no server asks or waits for them."""
     rule, loss = scenario.training, scenario.network.loss
+    reads_data = scenario.agents.reads_data
+    if reads_data and not scenario.learning.measures_losses:
+        yield ("agents", "client"), f"reads losses, and learning '{scenario.learning.name}' has none; use another agent"
     if rule.many_aggregators:
-        why = f"training '{rule.name}' has no server that asks clients"
-        if not scenario.agents.all_standard:
-            yield ("agents", "client"), f"{why}; use standard"
-        if scenario.agents.engine == "processes":
-            yield ("agents", "engine"), f"{why}; use auto or arrays"
+        why = f"training '{rule.name}' has no server with a deadline, and would wait for"
+        if reads_data:
+            yield ("agents", "client"), f"{why} clients that send nothing for ever; use another agent"
         if loss:
-            yield ("network", "loss"), f"{why}, and would wait for what is lost for ever; leave it out"
-    elif loss:
+            yield ("network", "loss"), f"{why} what is lost for ever; leave it out"
+        if (server := coverage.plugin_server(scenario)) is not None and not server.asks_agents:
+            why = f"server '{rule.server}' does not say asks_agents = True"
+            if not scenario.agents.all_standard:
+                yield ("agents", "client"), f"{why}; use standard"
+            if scenario.agents.engine == "processes":
+                yield ("agents", "engine"), f"{why}; use auto or arrays"
+    elif loss or reads_data:
         deadline_s = rule.deadline_s if has_buffer(rule) else None if rule.losses is None else rule.losses.deadline_s
-        if deadline_s is None:
+        if deadline_s is None and reads_data:
+            yield ("agents", "client"), "may send nothing, which only a deadline tells; give training.deadline_s"
+        elif deadline_s is None:
             yield ("network", "loss"), "only a deadline tells that an update is lost; give training.deadline_s"
-        if scenario.secagg.phases and scenario.secagg.deadline_s is None:
+        if loss and scenario.secagg.phases and scenario.secagg.deadline_s is None:
             yield ("network", "loss"), "only a deadline tells that an answer is lost; give secagg.deadline_s"
 
 

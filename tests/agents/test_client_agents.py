@@ -320,7 +320,6 @@ def test_an_agent_without_yield_is_said(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "key"),
     [
-        (["training={name: serverless, rounds: 3}"], "agents.client"),
         (["agents.client={name: patient, attempts: 0}"], "agents.client.attempts"),
         (["agents.client={name: mixed, groups: [{agent: again}]}"], "agents.client.groups"),
         (["agents.client={name: mixed, groups: [{agent: again, clients: 3-9}]}"], "there are 8 clients"),
@@ -332,3 +331,64 @@ def test_an_agent_without_yield_is_said(tmp_path):
 def test_what_cannot_be_is_refused_before_the_run(overrides, key):
     with pytest.raises(InvalidScenario, match=key):
         made(["agents.client=again", *overrides])
+
+
+DECIDING = """
+name: deciding
+clients: 12
+agents: {client: {name: deciding, loss_from: 1.0}}
+network: {name: star, latency_s: {name: uniform, low: 0.1, high: 0.4}}
+devices: {computation: {name: random, distribution: {name: exponential, mean: 0.5}}}
+selection: {name: random, k: 6}
+training: {name: fedavg, rounds: 6, deadline_s: 5, batch_size: 20}
+learning: {data: digits, model: logistic}
+trace: events
+"""
+BUFFER = "training={name: fedbuff, rounds: 6, buffer: 3, concurrency: 6, deadline_s: 5, batch_size: 20}"
+
+
+@pytest.mark.parametrize("overrides", [[], [BUFFER], ["topology={name: tree, edges: 2}", "selection.k=3"]])
+def test_who_decides_sends_only_where_the_model_fits_badly(overrides, tmp_path):
+    """The first model fits nobody; later fewer send, as the threshold says, and a kill changes nothing."""
+    sent = {}
+    for loss_from in (0.0, 1.0):
+        who = f"{{agent: {{name: deciding, loss_from: {loss_from}}}, clients: 0-7}}"
+        keys = [*overrides, f"agents.client={{name: mixed, groups: [{who}]}}"]
+        scenario = Scenario.parse(DECIDING, "t", keys)
+        folder = run(scenario, tmp_path / "whole").path
+        records = [each for each in events(folder) if each.get("client", each.get("from", -1)) in range(8)]
+        works = sum(each["event"] == "compute" and each["completed"] is True for each in records)
+        sent[loss_from] = sum(each.get("kind") == "update" for each in records) / works
+        end_s = float(table(folder)[-1]["time_s"])
+        killed_at_time(0.6 * end_s, lambda scenario=scenario: run(scenario, tmp_path / "killed"))
+        assert files(run(scenario, tmp_path / "killed").path) == files(folder)
+    assert sent[0.0] == 1 and 0 < sent[1.0] < 0.9
+
+
+def test_who_sends_as_its_loss_says_hides_nobody(tmp_path):
+    """No protocol and no epsilon covers the choice; without any the columns are 1 and the summary says why."""
+    equal = ["training.weighting=equal"]
+    noise = [*equal, "privacy={stages: [{name: central_gaussian, noise_multiplier: 1, clip_norm: 1}]}"]
+    mixed = "agents.client={name: mixed, groups: [{agent: {name: deciding, loss_from: 1}, clients: 0-1}]}"
+    batches = ["selection={name: batch_partition, k: 6, T: 3}", *equal]
+    for keys in (["secagg=ideal"], ["secagg={name: secagg, deadline_s: 3}"], [mixed, "secagg=ideal"], noise):
+        with pytest.raises(InvalidScenario, match="the choice whether to send"):
+            Scenario.parse(DECIDING, "t", keys)
+    hidden = run(Scenario.parse(DECIDING, "t", ["agents.client=standard", *batches]), tmp_path)
+    for agent in ("agents.client.loss_from=0", mixed):
+        shown = run(Scenario.parse(DECIDING, "t", [agent, *batches]), tmp_path)
+        assert shown.summary["privacy_weak_lower"] == 1 < hidden.summary["privacy_weak_lower"]
+        assert shown.summary["privacy_strong"] == 1 and "the choice whether to send" in shown.summary["beside_sums"]
+    for keys, says in (
+        (["training.deadline_s=null"], "give training.deadline_s"),
+        (["learning={name: none, parameters: 4}"], "reads losses"),
+    ):
+        with pytest.raises(InvalidScenario, match=f"agents.client: .*{says}"):
+            Scenario.parse(DECIDING, "t", keys)
+
+
+def test_an_agent_reads_data_only_if_it_says_so(tmp_path):
+    with pytest.raises(SimflError, match="agent 'reader' evaluates a model and does not say so"):
+        run(made(["agents.client=reader"]), tmp_path)
+    with pytest.raises(SimflError, match="agent 'hasty' evaluates the model of a request before its work is done"):
+        run(Scenario.parse(DECIDING, "t", ["plugins=[own_agents.py]", "agents.client=hasty"], PLUGINS), tmp_path)

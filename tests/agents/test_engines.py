@@ -8,7 +8,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from simfl.agents import servers
+from simfl.agents import peer_rounds, servers
+from simfl.agents.peer_nodes import PeerNodes
 from simfl.agents.trips import Trips
 from simfl.agents.world import World
 from simfl.core.errors import ScenarioError, SimflError
@@ -42,12 +43,29 @@ ALONE = [
 BUFFERED = ["training={name: fedbuff, buffer: 3, concurrency: 4, rounds: 8, deadline_s: 3}"]
 
 
+def peers_drawn(rng: np.random.Generator) -> list[str]:
+    """Serverless or gossip, as overrides of a scenario."""
+    if rng.random() < 0.4:
+        return ["training={name: serverless, rounds: 4}"]
+    graph, exchange = rng.choice(["ring", "complete", "regular"]), rng.choice(["push", "pull", "push_pull"])
+    keys = f"graph: {graph}, degree: {int(rng.integers(2, 5))}, exchange: {exchange}"
+    peers = f", peers: {int(rng.integers(1, 3))}" * bool(rng.random() < 0.3)
+    return ["training={name: gossip, rounds: 4}", f"topology={{name: gossip, {keys}{peers}}}"]
+
+
 def drawn(number: int) -> tuple[str, list[str]]:
     """A random scenario whose clients can be processes, as text and overrides; where deadlines allow it half of them
-    lose messages. A third have ties."""
+    lose messages. A third have ties, and a quarter have no server."""
     rng = np.random.default_rng([56, number])
     while True:
         text, _ = random_text(rng, plugins=True)
+        if number % 4 == 1:
+            overrides = peers_drawn(rng)
+            try:
+                Scenario.parse(text, "random", [*overrides, "agents.engine=processes"], PLUGINS)
+            except InvalidScenario:
+                continue
+            return text, overrides
         lossy = ["network.loss=0.15", "training.deadline_s=8"] + ["secagg.deadline_s=2"] * ("three_phases" in text)
         for overrides in (lossy, [])[int(rng.random() < 0.5) :]:
             try:
@@ -79,8 +97,11 @@ def test_processes_have_the_bytes_of_arrays(part, tmp_path):
             differing = [name for name in {**arrays, **processes} if arrays.get(name) != processes.get(name)]
             assert not differing, f"scenario {number}: {differing}"
         assert arrays == processes, f"scenario {number}"
-        ends["ended early" if isinstance(arrays, str) else "lossy" if overrides else "whole"] += 1
-    assert ends["lossy"] and ends["whole"] and ends["ended early"] < sum(ends.values()) / 2, ends
+        kind = "peers" if number % 4 == 1 else "lossy" if overrides else "whole"
+        ends["ended early" if isinstance(arrays, str) else kind] += 1
+    assert (ends["peers"] if part == 1 else ends["lossy"] and ends["whole"]) and ends["ended early"] < sum(
+        ends.values()
+    ) / 2, ends
 
 
 @pytest.mark.parametrize("overrides", [[], BUFFERED, ["secagg={name: secagg, deadline_s: 3}"]])
@@ -118,6 +139,51 @@ def test_every_client_at_work_is_a_process(overrides, tmp_path):
     assert answered.keys() <= ended.keys()
 
 
+PEERS = {
+    "serverless": ["training={name: serverless, rounds: 5}"],
+    "masked": ["training={name: serverless, rounds: 5}", "secagg=pairwise_ratchet"],
+    "push": ["training={name: gossip, rounds: 5}", "topology={name: gossip, graph: ring}"],
+    "pull": ["training={name: gossip, rounds: 5}", "topology={name: gossip, graph: regular, exchange: pull}"],
+    "both": ["training={name: gossip, rounds: 5}", "topology={name: gossip, exchange: push_pull, peers: 1}"],
+}
+
+
+@pytest.mark.parametrize("kind", PEERS)
+def test_every_client_without_a_server_is_a_process_while_it_works(kind, tmp_path):
+    """From when it is ready until its update has left it or it has died, and array code is never entered."""
+    lived = set()
+    begin, finish = PeerNodes._begin, PeerNodes._finish
+
+    def on_begin(nodes, place):
+        begin(nodes, place)
+        run = nodes.runs[int(nodes.plan.clients[place])]
+        assert run.process.is_alive
+        lived.add((run.client, "from", nodes.world.now))
+
+    def on_finish(nodes, place):
+        lived.add((int(nodes.plan.clients[place]), "to", nodes.world.now))
+        finish(nodes, place)
+
+    planted = mock.Mock(side_effect=AssertionError("array code"))
+    with (
+        mock.patch.object(peer_rounds, "exchange_at_once", planted),
+        mock.patch.object(servers, "exchange", planted),
+        mock.patch.object(servers, "run_session", planted),
+        mock.patch.object(PeerNodes, "_begin", on_begin),
+        mock.patch.object(PeerNodes, "_finish", on_finish),
+    ):
+        folder = run(Scenario.parse(BASE, "t", [*PEERS[kind], "agents.engine=processes"]), tmp_path).path
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    works = [each for each in events if each["event"] == "compute"]
+    spans = {(each["client"], *end) for each in works for end in (("from", each["start_s"]), ("to", each["end_s"]))}
+    assert spans == lived and len(works) == 20
+    times = {(each["client"], each["end_s"]) for each in works}
+    pushed = [each for each in events if each["event"] == "message" and (each["from"], each["sent_s"]) in times]
+    assert pushed and all(each["arrives_s"] > each["sent_s"] for each in pushed)
+    with pytest.raises(AssertionError, match="array code"), mock.patch.object(peer_rounds, "exchange_at_once", planted):
+        run(Scenario.parse(BASE, "t", [*PEERS[kind], "agents.engine=arrays"]), tmp_path / "arrays")
+
+
 def test_more_processes_are_not_alive_than_clients_at_work(tmp_path):
     """What has answered, has died or is waited for no longer has no process left at the end of a round."""
     alive = []
@@ -134,7 +200,7 @@ def test_more_processes_are_not_alive_than_clients_at_work(tmp_path):
     assert len(counts) == 6 and max(counts) <= 1 + 4, counts
 
 
-@pytest.mark.parametrize("overrides", [[], BUFFERED, [*BUFFERED, "network.loss=0.2"]])
+@pytest.mark.parametrize("overrides", [[], BUFFERED, [*BUFFERED, "network.loss=0.2"], PEERS["both"], PEERS["masked"]])
 @pytest.mark.parametrize(("first", "second"), [("processes",) * 2, ("arrays", "processes"), ("processes", "arrays")])
 def test_a_run_goes_on_with_either_engine(first, second, overrides, tmp_path):
     before, after = (Scenario.parse(BASE, "t", [*overrides, f"agents.engine={engine}"]) for engine in (first, second))
@@ -185,7 +251,7 @@ def test_the_engine_is_no_part_of_the_scenario():
 @pytest.mark.parametrize(
     ("overrides", "key"),
     [
-        (["training={name: serverless, rounds: 3}", "agents.engine=processes"], "agents.engine"),
+        (["training={name: serverless, rounds: 3}", "agents.client={name: deciding, loss_from: 1}"], "agents.client"),
         (["training={name: serverless, rounds: 3}", "network.loss=0.1"], "network.loss"),
         (["training.deadline_s=null", "network.loss=0.1"], "network.loss"),
         ([*BUFFERED, "training.deadline_s=null", "network.loss=0.1"], "network.loss"),

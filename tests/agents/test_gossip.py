@@ -39,6 +39,7 @@ KINDS = {
     "regular": ["topology.graph=regular", "topology.degree=3"],
     "all": ["selection=all", "secagg=plain"],
 }
+SERVERLESS = ["topology=star", "training={name: serverless, rounds: 5}"]
 
 
 def rows_of(folder, name="rounds.csv"):
@@ -92,6 +93,94 @@ def test_certificates_on_the_complete_graph_are_those_of_serverless(tmp_path):
         )
     ]
     assert rows[0] == rows[1]
+
+
+OBSERVED = ["devices.failure=none", "learning={name: none, parameters: 4}", "clients=7", "selection.k=4"]
+
+
+@pytest.mark.parametrize(
+    "keys", [[], ["devices.failure={name: bernoulli, probability: 0.3}"], ["secagg=plain"], ["privacy=none"],
+             ["privacy={name: multi_round, colluders: 2}"]],
+)  # fmt: skip
+def test_observers_on_the_complete_graph_are_those_of_serverless(keys, tmp_path):
+    """A row for each client and round, also of clients that never aggregate; the worst of them stands in rounds.csv."""
+    gossip, serverless = (
+        run(Scenario.parse(BASE, "t", [*OBSERVED, *more, *keys]), tmp_path).path
+        for more in (["topology.graph=complete"], ["topology=star", "training={name: serverless, rounds: 5}"])
+    )
+    assert (gossip / "observers.csv").read_bytes() == (serverless / "observers.csv").read_bytes()
+    summaries = [json.loads((folder / "summary.json").read_text())["observers"] for folder in (gossip, serverless)]
+    assert summaries[0] == summaries[1] and len(summaries[0]) == 7
+    seen, rounds = rows_of(serverless, "observers.csv"), rows_of(serverless)
+    assert [(row["observer"], row["round"]) for row in seen] == [
+        (f"client/{i}", str(t)) for i in range(7) for t in range(5)
+    ]
+    for t, row in enumerate(rounds):
+        for name in [name for name in seen[0] if name.startswith("privacy") and not name.endswith("colluders")]:
+            of_each = [float(each[name]) for each in seen if each["round"] == str(t) and each[name]]
+            assert (min(of_each) if of_each else None) == (float(row[name]) if row[name] else None)
+
+
+AGENTS = [
+    "patient", "{name: patient, timeout_s: 0.05}", "{name: dozing, online_s: 0.6, offline_s: 0.3}", "for_ever",
+    "{name: joining, joins_s: {name: exponential, mean: 1.0}}", "{name: mixed, groups: [{agent: again, share: 0.5}]}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["ring", "pull", "both, one peer", "serverless"])
+@pytest.mark.parametrize("agent", ["plain_text", *AGENTS])
+def test_agents_of_ones_own_talk_with_their_neighbours(agent, kind, tmp_path):
+    """What they do changes times and bytes, never who is summed; it goes on after a kill."""
+    keys = [*(SERVERLESS if kind == "serverless" else KINDS[kind]), "plugins=[own_agents.py]"]
+    made = Scenario.parse(BASE, "t", [*keys, f"agents.client={agent}"], PLUGINS)
+    folder = run(made, tmp_path / "whole").path
+    usual = run(Scenario.parse(BASE, "t", keys, PLUGINS), tmp_path / "usual").path
+    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    updates = [each for each in events if each.get("kind") == "update"]
+    rows = rows_of(folder)
+    assert sum(int(row["bytes_sent_up"]) for row in rows) == sum(each["bytes"] for each in updates)
+    arrived = {(each["from"], each["to"], t) for each, t in timed(events, "update") if not each.get("lost")}
+    assert sum(int(row["bytes_up"]) for row in rows) == 19240 * len(arrived)
+    for each, t in timed(events, "update"):
+        assert (each["from"], each["to"], t) in arrived and each["arrives_s"] >= each["sent_s"]
+    if agent == "plain_text":
+        assert (folder / "events.jsonl").read_bytes() == (usual / "events.jsonl").read_bytes()
+    elif "joining" not in agent:
+        assert (folder / "participation.csv").read_bytes() == (usual / "participation.csv").read_bytes()
+        again = any(key in agent for key in ("0.05", "dozing", "for_ever"))
+        assert len(updates) > len(arrived) if again else len(updates) >= len(arrived)
+    assert killed_at_time(0.6 * float(rows[-1]["time_s"]), lambda: run(made, tmp_path / "killed"))
+    assert files(run(made, tmp_path / "killed").path) == files(folder)
+
+
+def timed(events, kind):
+    """The messages of a kind, each with its round."""
+    t = -1
+    for event in events:
+        t += event["event"] == "round_start"
+        if event.get("kind") == kind:
+            yield event, t
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("never receives", "without receiving"),
+        ("never answers", "ends before its update has reached all clients that wait for it"),
+        ("waits", "ends before its update has reached all clients that wait for it"),
+        ("keeps a word", "keeps 'word' in memory"),
+        ("raises", "no such thing"),
+        ("forgets yield", "write yield before it"),
+        ("loops", "without letting time pass"),
+        ("goes on", "waits 100000 times in a round"),
+        ("trains twice", "trains a request twice"),
+    ],
+)
+def test_agents_that_err_end_a_run_without_a_server_in_one_line(how, says, tmp_path):
+    made = Scenario.parse(BASE, "t", ["plugins=[own_agents.py]", f"agents.client={{name: errs, how: {how}}}"], PLUGINS)
+    with pytest.raises(SimflError, match=says) as refusal:
+        run(made, tmp_path)
+    assert "client/" in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 def graph_by_hand(made):
@@ -188,7 +277,7 @@ def test_what_a_neighbour_learns_is_that_of_brute_force(graph, tmp_path):
         (["training.deadline_s=3"], "training.deadline_s: topology has no server that reads it"),
         (["topology.graph=regular", "clients=9", "topology.degree=3"], "topology.degree: no graph of 9 clients"),
         (["secagg=secagg"], "secagg"),
-        (["agents.client=patient"], "agents.client"),
+        (["agents.client={name: deciding, loss_from: 1}"], "agents.client: training 'gossip' has no server with a"),
         (["network.loss=0.1"], "network.loss"),
         (["compression={name: quantise}"], "compression"),
         (["training=fedbuff", "training.concurrency=3", "training.buffer=2", "training.rounds=3"], "topology"),

@@ -8,6 +8,7 @@ import pytest
 from simfl.core.errors import SimflError
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
+from tests.agents.test_engines import peers_drawn
 from tests.agents.test_trees import rows_of
 from tests.support.kills import files, killed_at_time
 from tests.support.random_scenarios import random_text
@@ -18,14 +19,10 @@ PARTS = 2
 
 
 def topology_drawn(rng: np.random.Generator) -> str:
-    """A tree, several servers, or gossip, as YAML."""
+    """A tree, or several servers, as YAML."""
     parts, rounds = int(rng.integers(2, 4)), int(rng.integers(1, 3))
-    kind = rng.choice(["tree", "servers", "gossip"], p=[0.6, 0.2, 0.2])
-    if kind == "servers":
+    if rng.random() < 0.25:
         return f"{{name: servers, servers: {parts}, edge_rounds: {rounds}}}"
-    if kind == "gossip":
-        graph, exchange = rng.choice(["ring", "complete"]), rng.choice(["push", "pull", "push_pull"])
-        return f"{{name: gossip, graph: {graph}, exchange: {exchange}}}"
     keys = [f"name: tree, edges: {parts}, edge_rounds: {rounds}, latency_s: {float(rng.choice([0, 0.5]))}"]
     for key, share in (
         (f"cloud_buffer: {int(rng.integers(1, parts + 1))}", 0.3),
@@ -41,7 +38,7 @@ def drawn(number: int) -> tuple[str, list[str]]:
     rng = np.random.default_rng([57, number])
     while True:
         text, _ = random_text(rng, plugins=True)
-        overrides = [f"topology={topology_drawn(rng)}"]
+        overrides = peers_drawn(rng) if number % 4 > 1 else [f"topology={topology_drawn(rng)}"]
         try:
             Scenario.parse(text, "random", overrides, PLUGINS)
         except InvalidScenario:
@@ -57,7 +54,7 @@ def played(text: str, overrides: list[str], out):
 @pytest.mark.parametrize("part", range(PARTS))
 def test_engines_and_resumed_runs_have_the_same_bytes(part, tmp_path):
     counts: Counter[str] = Counter()
-    for number in range(part, repeats(16, 400), PARTS):
+    for number in range(part, repeats(32, 2000), PARTS):
         text, overrides = drawn(number)
         try:
             folder = played(text, overrides, tmp_path / "whole")

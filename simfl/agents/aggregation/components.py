@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from simfl.attacks.base import Observer, ServerView
 from simfl.clients.client_agents import Agents, ClientAgent, Standard
 from simfl.compression.base import Compression, NoCompression
+from simfl.core.columns import BYTES_SENT_UP
 from simfl.core.coverage import compression_place
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES, VALUE_BYTES
@@ -305,9 +306,11 @@ class RoundCosts:
     clear_bytes: int = 0
     failed_upload: int = 0
 
-    def row(self) -> dict[str, int]:
-        """As cells of rounds.csv."""
-        return {"failed": self.failed, "bytes_down": self.bytes_down, "bytes_up": self.bytes_up}
+    def row(self, parts: Components[Rule]) -> dict[str, int]:
+        """As cells of rounds.csv; what clients sent where some of it may arrive in vain."""
+        cells = {"failed": self.failed, "bytes_down": self.bytes_down, "bytes_up": self.bytes_up}
+        in_vain = parts.loss or not parts.agents.all_standard
+        return cells | ({BYTES_SENT_UP.name: self.bytes_sent_up} if in_vain else {})
 
 
 class EdgeRound(NamedTuple):

@@ -16,7 +16,7 @@ from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationRe
 from simfl.agents.aggregation.policy_queries import ClientRecords, stall_error
 from simfl.agents.aggregation.running_statistics import set_statistics
 from simfl.clients.local_values import RoundOutcome
-from simfl.core.columns import BYTES_SENT_UP, failing
+from simfl.core.columns import failing
 from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import Arrays, Job, prefix_arrays, under
@@ -132,9 +132,7 @@ class GlobalModelState:
         costs, phases = accounts.costs, accounts.phases
         self._conclude(result, costs)
         self.parts.learner.put(t + 1, self.model)
-        cells = _ages(jobs, staleness, clients) | costs.row() | self._protocol(phases, costs) | row
-        if self.parts.loss or not self.parts.agents.all_standard:
-            cells[BYTES_SENT_UP.name] = costs.bytes_sent_up
+        cells = _ages(jobs, staleness, clients) | costs.row(self.parts) | self._protocol(phases, costs) | row
         cells |= (released.row if released else {}) | self.attacks.cells(errors)
         enough = int(np.count_nonzero(self.present)) >= min(2, len(self.present))
         cells, last = self.progress.end_round(

@@ -48,6 +48,11 @@ class Mixed(ClientAgent):
 
     run = Standard.run
 
+    @property
+    def reads_data(self) -> bool:  # type: ignore[override]
+        """Whether one of them does."""
+        return any(group.agent.reads_data for group in self.groups)
+
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         """Every number is one of a client, and no group is empty."""
         problems = []

@@ -118,8 +118,10 @@ class Guarantees(Privacy):
 
     def _guarantees(self, history: History) -> dict[str, list[float | int | None]]:
         """The columns of the guarantees, and what is left of them against colluders."""
-        seen = [self._against(view, _foreign(view.rows, who), history) for who, view in history.views.items()]
-        least = np.minimum.reduce(seen)
+        known = history.guarantees
+        for who in history.views.keys() - known.keys():
+            known[who] = self._against(history.views[who], _foreign(history.views[who].rows, who), history)
+        least = np.minimum.reduce([known[who] for who in history.views])
         least[np.isinf(least)] = np.nan  # of an aggregator that has aggregated nothing yet
         least[:-1] = self._where_open(least, history, 0)[:-1]
         values = [*least, *(() if self.colluders is None else self._against_colluders(least, history))]

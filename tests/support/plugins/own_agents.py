@@ -87,6 +87,8 @@ class Errs(ClientAgent):
             return
         while self.how == "loops":
             yield node.sleep(0)
+        while self.how == "goes on":
+            yield node.sleep(1)
         if self.how == "sleeps backwards":
             yield node.sleep(-1)
         if self.how == "sleeps for a word":
@@ -122,3 +124,27 @@ class NoGenerator(ClientAgent):
 @dataclass(frozen=True)
 class NothingNew(type(CLIENT_AGENTS.of("standard"))):
     """Overrides nothing of the standard agent."""
+
+
+@CLIENT_AGENTS("reader")
+@dataclass(frozen=True)
+class Reader(ClientAgent):
+    """Reads a loss and does not say so."""
+
+    def run(self, node: Node):
+        request = yield node.receive("model")
+        update = yield node.train(request)
+        yield node.evaluate(request)
+        yield node.reply(request, update)
+
+
+@CLIENT_AGENTS("hasty")
+@dataclass(frozen=True)
+class Hasty(ClientAgent):
+    """Reads a loss that it cannot know yet."""
+
+    reads_data = True
+
+    def run(self, node: Node):
+        request = yield node.receive("model")
+        yield node.evaluate(request)
