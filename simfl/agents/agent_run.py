@@ -67,9 +67,7 @@ class Nodes(ABC):
         """A client has died in its work; the end of its connection is on its way."""
 
     @abstractmethod
-    def answer(
-        self, run: "AgentRun", assignment: Assignment, until_s: float | None, breaks_s: float | None
-    ) -> Any:
+    def answer(self, run: "AgentRun", assignment: Assignment, until_s: float | None, breaks_s: float | None) -> Any:
         """Sends an answer now; the event at which its sender has the acknowledgement, or waits no more, whose value is
         whether it has. None where nobody waits for one (``until_s`` is None), or has waited before.
         """
