@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from simfl.audit.log import Log
     from simfl.audit.log_columns import LogOptions
     from simfl.audit.log_ledger import LogLedger
+
+
+class Colluders(click.ParamType[Any]):
+    """How many clients, or the names of observers."""
+
+    name = "colluders"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not value.replace(",", "").strip("-").isdecimal():
+            return tuple(dict.fromkeys(value.split(",")))
+        return click.IntRange(min=1).convert(value, param, ctx)
 
 
 @click.command("audit")
@@ -59,9 +70,10 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--colluders",
-    metavar="C",
-    type=click.IntRange(min=1),
-    help="Also say what is left against the server and any C (further) clients.",
+    metavar="C|OBSERVERS",
+    type=Colluders(),
+    help="Also say what is left against the server and any C (further) clients. Of a run with edges or several "
+    "servers: say what some of its observers know together, as in server,edge/3.",
 )
 @click.option(
     "--ledger",
@@ -96,7 +108,7 @@ def command(
     noise: str | None,
     delta: float,
     names: tuple[str, ...],
-    colluders: int | None,
+    colluders: int | tuple[str, ...] | None,
     ledger: bool,
     follow: bool,
     least: tuple[str, ...],
@@ -112,6 +124,8 @@ def command(
     update.
     """
     check_options(follow)
+    if isinstance(colluders, tuple):
+        return _say_together(Path(participation), colluders, as_json)
     if follow:
         return follow_log(participation, log_options, least, action, interval_s)
     from simfl.audit.audit_report import audit
@@ -182,6 +196,30 @@ def _known_to(log: "Log", participation: str, colluding: list[int], colluders: i
     if colluders or not exact:
         refuse_more_than_sums(log, participation, "audit", len(set(colluding)) + colluders)
     return known
+
+
+def _say_together(folder: Path, names: tuple[str, ...], as_json: bool) -> None:
+    """Prints what some observers of a run know together.
+
+    Raises:
+        SimflError: an option beside this one is about something else, or the folder holds no such run.
+    """
+    from simfl.core.certificate_words import AND, MULTI_ROUND
+    from simfl.runs.edge_tables import coalition
+
+    others = {"participation", "colluders", "as_json"}
+    context = click.get_current_context()
+    for name in context.params.keys() - others:
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise SimflError(f"--{name.replace('_', '-')}: says nothing of several observers together; leave it out")
+    columns, assumes = coalition(folder, names)
+    last = {name: values[-1] for name, values in columns.items()}
+    assumptions = AND.join(filter(None, (MULTI_ROUND["assumes"], assumes)))
+    if as_json:
+        return print_json({"observers": names, **last, "protects": MULTI_ROUND["protects"], "assumes": assumptions})
+    for name, value in last.items():
+        click.echo(f"{name:<22}{value:.6g}")
+    click.echo(f"against {' and '.join(names)} together; protects {MULTI_ROUND['protects']}; {assumptions}")
 
 
 def _check_colluders(names: tuple[str, ...], colluders: int | None, noise: str | None, ledger: bool) -> None:

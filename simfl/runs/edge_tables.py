@@ -1,6 +1,6 @@
 """What edges have done, in a run's tables: every row has its edge, and clients have their numbers in the scenario."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import EdgeRound
 from simfl.core.certificate_words import AND
+from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import is_foreign
 from simfl.core.types import SERVER, Arrays, Integers, JobId
 from simfl.privacy.accountant import History
+from simfl.results.file_names import SCENARIO
+from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import message_rows, read_messages, read_table
 from simfl.results.tables import TableWriter
 from simfl.runs.accounting import accounts, facts_of, history_of, of_clients
@@ -22,6 +25,7 @@ from simfl.runs.observers import Columns, ObserverRecords, as_lists, only_sums, 
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.scenario.edge_scenarios import edge_groups, edge_scenario
+from simfl.scenario.plugin_files import Trust
 from simfl.secagg import PROTOCOLS
 from simfl.secagg.transcript import Transcript
 from simfl.topology.base import StarTopology
@@ -161,21 +165,26 @@ class EdgeRecords(ObserverRecords):
         least = worst(self._edge_columns)
         if self.scenario.topology.noise == "cloud":
             least = {**as_lists(accounts(*self._noised)), **only_sums(least)}
-        if not self.scenario.topology.has_root or not self._adds_up:
-            return least
-        return {**least, **worst([self._columns_of_averages(group) for group in self.groups])}
+        return {**least, **self.together(frozenset(), root=True)} if self.scenario.topology.has_root else least
+
+    def together(self, edges: frozenset[int], root: bool) -> Columns:
+        """Columns of sums against some edges together, perhaps with the cloud.
+
+        An edge has its own clients' sums. Of each other edge's clients the cloud, and each of several servers, has the
+        sum of a round; edges without it have the average of all of them. Clients have one edge, so that nothing that is
+        known of one edge's says more of another's.
+        """
+        others = [group for edge, group in enumerate(self.groups) if edge not in edges]
+        inside = [only_sums(self._edge_columns[edge]) for edge in sorted(edges)]
+        if others and not self._adds_up:
+            return worst([only_sums(columns) for columns in self._edge_columns])
+        if others and self.scenario.topology.has_root and not root:
+            others = [np.sort(np.concatenate(others))]
+        return worst([*inside, *map(self._columns_of_averages, others)])
 
     def _against(self, edge: int) -> Columns:
-        """Against an edge, which has its own clients' sums, and the average of the others that the cloud sends it; or
-        against a server, which has each other server's models.
-        """
-        local, others = self._edge_columns[edge], [group for other, group in enumerate(self.groups) if other != edge]
-        if not others:
-            return local
-        if not self._adds_up:
-            return {**local, **worst([only_sums(columns) for columns in self._edge_columns])}
-        seen = [np.sort(np.concatenate(others))] if self.scenario.topology.has_root else others
-        return {**local, **worst([only_sums(local), *map(self._columns_of_averages, seen)])}
+        """Against an edge, or one of several servers."""
+        return {**self._edge_columns[edge], **self.together(frozenset({edge}), root=False)}
 
     @property
     def observers(self) -> dict[str, Columns]:
@@ -207,3 +216,26 @@ class EdgeRecords(ObserverRecords):
             for name, values in of_clients(edge_scenario(self.scenario, len(members)), self.history(edge)).items():
                 whole.setdefault(name, np.zeros(self.scenario.clients, dtype=values.dtype))[members] = values
         return whole
+
+
+def coalition(folder: Path, names: Sequence[str]) -> tuple[Columns, str]:
+    """What observers of a run know together: the columns of sums, a value a round; and what is taken for granted.
+
+    Raises:
+        SimflError: the run has no edges, or no such observer.
+    """
+    results = ResultsFolder.open(folder)
+    results.check()
+    scenario = Scenario.load(folder / SCENARIO, trust=Trust(False))
+    if not edge_groups(scenario):
+        raise SimflError(f"{folder}: has no edges or servers that could tell one another what they know")
+    samples = read_table(results.file("clients.csv")).samples.to_numpy()
+    records = EdgeRecords(scenario, folder, int(results.summary["rounds"]), samples)
+    for name in names:
+        if name not in records.observers:
+            known = ", ".join(records.observers)
+            raise SimflError(
+                f"--colluders {name}: the run has no such observer, but {known}{suggestion(name, records.observers)}"
+            )
+    edges = frozenset(int(name.partition("/")[2]) for name in names if name != "server")
+    return records.together(edges, root="server" in names), results.summary.get("privacy_assumes", "")

@@ -4,11 +4,15 @@ import csv
 import json
 from collections import Counter, defaultdict
 from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from simfl.cli import simfl as main
 from simfl.core.errors import SimflError
+from simfl.runs.edge_tables import coalition
 from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
 from tests.support.kills import files, killed_at, killed_at_time
@@ -241,6 +245,46 @@ def test_what_each_observer_learns_is_that_of_brute_force(kind, count, tmp_path)
         others = [client for other in members if other != edge for client in members[other]]
         beside = of_averages(others) if kind == "tree" else min(separate[other] for other in members if other != edge)
         assert learned[f"{'edge' if kind == 'tree' else 'server'}/{edge}"] == min(own[edge], beside), edge
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("kind", ["tree", "servers"])
+def test_what_observers_learn_together_is_that_of_their_rows_stacked(kind, count, tmp_path):
+    """Exact rows over all clients, of all that each of them has; which are not taken apart by edges here."""
+    which, each = ("edges", "edge") if kind == "tree" else ("servers", "server")
+    made = Scenario.parse(BASE, "t", [f"topology={{name: {kind}, {which}: 3, edge_rounds: {count}}}",
+                                      "training.weighting=equal", "learning={name: none, parameters: 3}",
+                                      "selection=batch_partition:k=2,T=2", "training.rounds=4"])  # fmt: skip
+    folder = run(made, tmp_path).path
+    members = {edge: list(range(4 * edge, 4 * edge + 4)) for edge in range(3)}
+    edges, averages = shares_of(folder, members)
+
+    def rows_of_observer(name):
+        place = name.partition("/")[2]
+        if not place or kind == "servers":  # the models of each edge, or of each other server
+            apart = [[row[i] if i in mine else Fraction(0) for i in range(12)]
+                     for row in averages.values() for mine in members.values()]  # fmt: skip
+        else:
+            apart = [[row[i] for i in range(12)] for row in averages.values()]
+        own = members[int(place)] if place else []
+        return [*apart, *([dict(zip(own, row, strict=True)).get(i, Fraction(0)) for i in range(12)]
+                          for row in (edges[int(place)] if place else []))]  # fmt: skip
+
+    names = [*(["server"] if kind == "tree" else []), *(f"{each}/{edge}" for edge in range(3))]
+    for size in (1, 2, 3, len(names)):
+        for together in combinations(names, size):
+            columns, _ = coalition(folder, together)
+            stacked = [row for name in together for row in rows_of_observer(name) if any(row)]
+            least = smallest_support(stacked, 12)
+            assert columns["privacy_weak_lower"][-1] == columns["privacy_weak_upper"][-1] == least, together
+
+
+def test_the_command_says_what_observers_learn_together(tmp_path):
+    folder = run(Scenario.parse(BASE, "t", ["topology={name: tree, edges: 3}"]), tmp_path).path
+    said = CliRunner().invoke(main, ["audit", str(folder), "--colluders", "server,edge/1"])
+    assert said.exit_code == 0 and "against server and edge/1 together; protects" in said.output
+    for words in (["--colluders", "edge/9"], ["--colluders", "server,edge/1", "--every", "2"], ["--colluders", "0"]):
+        assert CliRunner().invoke(main, ["audit", str(folder), *words]).exit_code == 2
 
 
 def test_an_epsilon_is_that_of_the_worst_edge(tmp_path):
