@@ -81,5 +81,6 @@ def test_it_goes_on_after_a_kill_and_on_either_engine(agent, overrides, tmp_path
 
 
 def test_a_server_that_does_not_tell_refuses_it(tmp_path):
+    drawn = "{name: fedbuff, rounds: 3, concurrency: 4, buffer: 2, deadline_s: null, arrivals: uniform_staleness}"
     with pytest.raises(ScenarioError, match="devices.availability"):
-        run(made(["training={name: serverless, rounds: 3}", "selection={name: all}"]), tmp_path)
+        run(made([f"training={drawn}", "selection={name: random, k: 2}"]), tmp_path)
