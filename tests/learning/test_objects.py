@@ -224,7 +224,7 @@ def failing(num_classes):
         (3, "a torch.nn.Module, or a class or function that gives one, is needed (got int)"),
         (nn.Flatten(), "no parameters"),
         (nn.Linear(2, 2).double(), "'weight' is float64"),
-        (nn.Linear(2, 2).requires_grad_(False), "'weight' has requires_grad=False"),
+        (nn.Linear(2, 2).requires_grad_(False), "every parameter has requires_grad=False"),
         (nn.LazyLinear(2), "'weight' has no shape yet"),
         (hidden, f"needs the argument 'hidden', which the data do not give (they give {', '.join(SIZES)})"),
     ],

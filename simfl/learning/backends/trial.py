@@ -14,7 +14,7 @@ from simfl.core.types import Vectors
 from simfl.learning.backends.base import Engine, TrainingTask
 from simfl.learning.backends.sequential_engine import SequentialEngine
 from simfl.learning.models.dropout import Masks
-from simfl.learning.models.flat import layout, values
+from simfl.learning.models.flat import frozen, layout, values
 from simfl.learning.work import Work
 
 SIZES = (3, 2)
@@ -59,7 +59,8 @@ def refusal(task: TrainingTask, sizes: Sequence[int] = SIZES) -> str | None:
         return f"cannot be trained: {first_line(error)}"
     changed = next((name for name, buffer in own_buffers(module) if not _same(before[name], buffer)), None)
     if changed is not None:
-        return f"changes the buffer '{changed.strip('.')}' in its forward pass; an average of models cannot carry that"
+        what = "frozen parameter" if changed in frozen(module) else "buffer"
+        return f"changes the {what} '{changed.strip('.')}' in its forward pass; an average of models cannot carry that"
     return None if np.isfinite(updates).all() else "gives no finite gradient"
 
 
@@ -114,8 +115,9 @@ def first_line(error: Exception) -> str:
 
 
 def own_buffers(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """The buffers that no norm layer moves."""
-    return [
+    """The frozen parameters, and the buffers that no norm layer moves."""
+    still: list[tuple[str, torch.Tensor]] = [(name, module.get_parameter(name)) for name in frozen(module)]
+    return still + [
         (f"{name}.{local_name}", buffer)
         for name, layer in module.named_modules()
         if not isinstance(layer, torch.nn.modules.batchnorm._NormBase)

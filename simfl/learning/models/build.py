@@ -175,6 +175,7 @@ def initial(module: nn.Module, rng: np.random.Generator) -> NDArray[np.float32]:
     running mean 0, running variance 1. Embeddings: standard normal. Recurrent layers: uniform on
     +-1/sqrt(hidden units).
     A module with parameters of its own says how to draw them in a method ``draw(name, shape, rng) -> array``.
+    Frozen parameters are drawn like others, and set.
 
     Raises:
         ScenarioError: a layer of another kind holds parameters.
@@ -183,7 +184,11 @@ def initial(module: nn.Module, rng: np.random.Generator) -> NDArray[np.float32]:
     parts = []
     for parameter in module.parameters():
         owner, name = owners[id(parameter)]
-        parts.append(np.ravel(_draw(owner, name, tuple(parameter.shape), rng)).astype(np.float32))
+        value = np.asarray(_draw(owner, name, tuple(parameter.shape), rng), dtype=np.float32)
+        if parameter.requires_grad:
+            parts.append(np.ravel(value))
+        else:
+            parameter.data.copy_(torch.from_numpy(value))
     for entry in layout(module):
         if not entry.trained:
             parts.append(np.full(prod(entry.shape), entry.name.endswith(STATISTICS[1]), dtype=np.float32))
