@@ -11,8 +11,8 @@ from torch import nn
 import simfl
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
-from simfl.learning.data.markov_text import MarkovText
 from simfl.learning.backends import BACKENDS, Sgd, TrainingTask
+from simfl.learning.data.markov_text import MarkovText
 from simfl.learning.models.build import initial
 from simfl.learning.models.flat import attach, layout, parameters, values
 from simfl.learning.models.flat import frozen as frozen_names
@@ -62,7 +62,9 @@ SCENARIO = {
 
 def plain_torch(net, rounds):
     """FedAvg of the adapter as a loop over modules; every client holds equally many samples."""
-    data = MarkovText(**{k: v for k, v in DATA.items() if k != "name"}).load(SimpleNamespace(clients=CLIENTS), Streams(3))
+    data = MarkovText(**{k: v for k, v in DATA.items() if k != "name"}).load(
+        SimpleNamespace(clients=CLIENTS), Streams(3)
+    )
     x, y, owner = torch.from_numpy(data.x_train), torch.from_numpy(data.y_train), data.columns["client"]
     trained = [name for name, p in net.named_parameters() if p.requires_grad]
     common = {name: net.get_parameter(name).detach().clone() for name in trained}

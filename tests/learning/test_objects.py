@@ -370,7 +370,7 @@ def test_hugging_face():
         (X, "is needed (got ndarray)"),
         ((X, Y[:5]), "30 samples, but labels of shape [5]"),
         ((X, Y[:, None]), "30 samples, but labels of shape [30, 1]"),
-        ((X, Y * 0.5), "labels are float64"),
+        ((X, Y * np.nan), "targets hold values that are no finite numbers"),
         ((X, Y - 1), "labels reach from -1"),
         ((X, Y + 10**7), "at most 100,000 classes"),
         ((X * np.nan, Y), "no finite numbers"),

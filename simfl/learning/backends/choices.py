@@ -42,7 +42,10 @@ class Batched(Backend):
     def refuses(self, task: TrainingTask) -> str | None:
         from simfl.learning.backends.trial import disagreement
         from simfl.learning.models.flat import frozen
+        from simfl.learning.models.losses import loss_method
 
+        if loss_method(task.module) is not None:
+            return "it computes cross-entropy, and the model has a method loss; use sequential"
         if self.by_layers and (names := frozen(task.module)):
             return f"it trains all parameters of a layer, and '{names[0]}' is frozen; use vmap or sequential"
         return self.supports(task.module, task.bf16) or disagreement(self.build, task)

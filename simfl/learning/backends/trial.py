@@ -52,11 +52,13 @@ def trial(
 
 def refusal(task: TrainingTask, sizes: Sequence[int] = SIZES) -> str | None:
     """Why plain SGD cannot train the task's module in steps of so many samples, or None."""
-    before = {name: buffer.clone() for name, buffer in own_buffers(task.module)}
+    before, state = {name: buffer.clone() for name, buffer in own_buffers(task.module)}, torch.get_rng_state()
     try:
         updates, module = trial(SequentialEngine, task, sizes)
     except Exception as error:  # somebody else's module may raise anything
         return f"cannot be trained: {first_line(error)}"
+    if not torch.equal(state, torch.get_rng_state()):
+        return "draws from torch's global random state while it is trained"
     changed = next((name for name, buffer in own_buffers(module) if not _same(before[name], buffer)), None)
     if changed is not None:
         what = "frozen parameter" if changed in frozen(module) else "buffer"
