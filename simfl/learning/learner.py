@@ -114,8 +114,8 @@ class SupervisedLearner(Learner):
         module = build(
             choice.model, self.data.shape, self.data.outputs, self.data.tokens, classified=self.data.classified
         )
-        if scenario.attacks and loss_method(module) is not None:
-            raise ScenarioError("attacks", "take models to be trained by cross-entropy, and this one has a method loss")
+        if scenario.attacks:
+            _refuse_loss(module)
         if choice.bf16 and self.device.type == "cpu":
             check_bf16(module, self.data.shape, self.data.tokens)
         self.dimension = size(layout(module))
@@ -309,6 +309,7 @@ class SupervisedLearner(Learner):
 
     def attack_context(self) -> tuple[AttackerKnowledge, GroundTruth]:
         module, data = copy.deepcopy(self.predictor.module).cpu(), self.data
+        _refuse_loss(module)
         axes = (0, *range(2, data.x_train.ndim)) if len(data.shape) == 3 else None
         low, high = (bound(data.x_train, axis=axes, keepdims=axes is not None) for bound in (np.min, np.max))
         box = (np.asarray(low[0] if axes else low), np.asarray(high[0] if axes else high))
@@ -338,6 +339,15 @@ class SupervisedLearner(Learner):
         self.trained_on = set(zip(*state["trained_on"].T.tolist()))
         self.states.restore(state)
         self.measuring.record.restore(state)
+
+
+def _refuse_loss(module: torch.nn.Module) -> None:
+    """
+    Raises:
+        ScenarioError: attackers, who know cross-entropy only, would be weaker than they have to be.
+    """
+    if loss_method(module) is not None:
+        raise ScenarioError("attacks", "take models to be trained by cross-entropy, and this one has a method loss")
 
 
 def _union(parts: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -11,9 +11,12 @@ from torch.nn import functional as F
 
 import simfl
 from simfl.core.errors import SimflError
+from simfl.core.rng import Streams
 from simfl.learning.backends import BACKENDS
 from simfl.learning.models.base import Model
 from simfl.learning.models.build import build
+from simfl.report.measures import with_values
+from simfl.report.study_reader import read_study
 
 CLIENTS, SAMPLES, INPUTS = 4, 60, 5
 RNG = np.random.default_rng(0)
@@ -157,6 +160,21 @@ def test_attacks_take_cross_entropy(tmp_path):
     model, y = TARGETS["classes"]
     with pytest.raises(SimflError, match="attacks"):
         simfl.run(scenario(model, y), {"attacks": ["membership"]}, out=tmp_path)
+
+
+def test_finished_runs_are_not_attacked_either(tmp_path):
+    model, y = TARGETS["classes"]
+    learner = simfl.load(scenario(model, y))
+    built = learner.learning.build(learner, Streams(0))
+    with pytest.raises(SimflError, match="cross-entropy"):
+        built.attack_context()
+
+
+def test_tables_show_the_loss_where_there_is_no_accuracy(tmp_path):
+    for kind, shown in (("numbers", {"test_loss"}), ("classes", {"test_accuracy"})):
+        result = simfl.run(scenario(*TARGETS[kind]), out=tmp_path)
+        names = {measure.name for measure in with_values(read_study([result.path]))}
+        assert names & {"test_loss", "test_accuracy"} == shown
 
 
 def test_a_steep_model_has_no_loss_of_its_own():
