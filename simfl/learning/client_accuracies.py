@@ -10,8 +10,8 @@ from torch.func import functional_call, vmap
 
 from simfl.clients.local_values import Vector
 from simfl.core.types import Arrays, Bools, Floats, Integers, Vectors
+from simfl.learning.models.criterion import loss_method, sample_losses
 from simfl.learning.models.flat import attach, is_recurrent, layout, size, views
-from simfl.learning.models.losses import loss_method, sample_losses
 from simfl.learning.partitions.base import Split
 from simfl.learning.scores import client_scores, correct
 

@@ -43,8 +43,8 @@ from simfl.learning.models.build import (
     refuse_single_samples,
     shared_statistics,
 )
+from simfl.learning.models.criterion import loss_method
 from simfl.learning.models.flat import attach, layout, parameters, size
-from simfl.learning.models.losses import loss_method
 from simfl.learning.partitions.base import Split
 from simfl.learning.torch_setup import configure_torch, device
 from simfl.learning.transforms.base import Unchanged, origins_of
@@ -106,7 +106,7 @@ class SupervisedLearner(Learner):
             "holdout": choice.holdout is not None, "evaluate.per_class": wanted.per_class,
             "evaluate.per_client": wanted.per_client,
         }  # fmt: skip
-        for key in (key for key, given in needed.items() if given):
+        for key in (key for key, needs in needed.items() if needs):
             data.require_classes(key, "is made for samples with classes")
 
     def _build_model(self, scenario: ScenarioView) -> None:

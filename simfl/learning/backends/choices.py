@@ -41,8 +41,8 @@ class Batched(Backend):
 
     def refuses(self, task: TrainingTask) -> str | None:
         from simfl.learning.backends.trial import disagreement
+        from simfl.learning.models.criterion import loss_method
         from simfl.learning.models.flat import frozen
-        from simfl.learning.models.losses import loss_method
 
         if loss_method(task.module) is not None:
             return "it computes cross-entropy, and the model has a method loss; use sequential"

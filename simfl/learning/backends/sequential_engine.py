@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from simfl.learning.backends.base import TrainingTask
 from simfl.learning.backends.update import TINY, take
+from simfl.learning.models.criterion import mean_loss
 from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import attach, layout, size, views
-from simfl.learning.models.losses import mean_loss
 from simfl.learning.work import Work
 
 

@@ -20,9 +20,9 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.learning.backends.trial import first_line
 from simfl.learning.models.base import check_size, check_tokens
 from simfl.learning.models.convolutions import guard
+from simfl.learning.models.criterion import loss_method
 from simfl.learning.models.dropout import key_dropout, trial_pass
 from simfl.learning.models.flat import NORMS, STATISTICS, layout
-from simfl.learning.models.losses import loss_method
 
 
 def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False, classified: bool = True) -> nn.Module:
@@ -69,14 +69,14 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
     return module
 
 
-def _check_loss(model: Any, given: bool, classified: bool) -> None:
-    if not (given or classified):
+def _check_loss(model: Any, has_loss: bool, classified: bool) -> None:
+    if not (has_loss or classified):
         raise _refusal(
             model,
             "has no method loss(outputs, targets), and the data's targets are no classes; give it one that returns the "
             "loss of each sample, (n,), or cut the targets into classes",
         )
-    if given and min(model.steepness, model.smoothness) < inf:
+    if has_loss and min(model.steepness, model.smoothness) < inf:
         raise _refusal(model, "says how steep cross-entropy is, and has a method loss; leave one of the two out")
 
 
