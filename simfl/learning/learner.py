@@ -66,7 +66,7 @@ class SupervisedLearner(Learner):
         self.local = cast(LocalTraining, scenario.training)  # a rule with which something is learned says how
         self.device = device(choice.device)
         data = choice.data.load(scenario, streams)
-        self._require_classes(data)
+        self._require_classes(data, scenario)
         self.data = choice.transform.apply(data, streams)
         self.origins = origins_of(choice.transform, data, self.data)
         split = choice.partition.split(self.data, scenario.clients, streams("partition"))
@@ -99,12 +99,18 @@ class SupervisedLearner(Learner):
             choice.evaluate, test_set, record, self.runner, self.samples, self.models, self.start, losses
         )
 
-    def _require_classes(self, data: Dataset) -> None:
+    def _require_classes(self, data: Dataset, scenario: ScenarioView) -> None:
+        """
+        Raises:
+            ScenarioError: something is made for classes, and the targets are none.
+        """
+        if data.classified:
+            return
         choice, wanted = self.choice, self.choice.evaluate
         needed = {
             "transform": not isinstance(choice.transform, Unchanged), "augment": choice.augment is not None,
             "holdout": choice.holdout is not None, "evaluate.per_class": wanted.per_class,
-            "evaluate.per_client": wanted.per_client,
+            "evaluate.per_client": wanted.per_client, "selection": "accuracy" in scenario.selection.reads,
         }  # fmt: skip
         for key in (key for key, needs in needed.items() if needs):
             data.require_classes(key, "is made for samples with classes")

@@ -156,6 +156,12 @@ def test_what_rests_on_classes_or_cross_entropy_is_refused(model, changes, said,
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
+def test_a_policy_that_reads_accuracies_needs_classes(tmp_path):
+    policy = {"name": "tifl", "k": 2, "tiers": 2, "adaptive": True}
+    with pytest.raises(SimflError, match="selection: is made for samples with classes"):
+        simfl.run(scenario(*TARGETS["numbers"]) | {"selection": policy}, out=tmp_path)
+
+
 def test_attacks_take_cross_entropy(tmp_path):
     model, y = TARGETS["classes"]
     with pytest.raises(SimflError, match="attacks"):
