@@ -48,7 +48,7 @@ def command(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], ou
         split = choice.partition.prepare(scenario).split(data, scenario.clients, streams("partition"))
     except ScenarioError as error:
         raise scenario.locate(error) from None
-    counts = split.label_counts(data.y_train, data.classes)
+    counts = split.label_counts(data.labels, data.classes)
     facts = _facts(data, split, counts) | _profile_facts(scenario, streams)
     if out is not None:
         for path in _written(out, counts, data.label_names, split):

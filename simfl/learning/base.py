@@ -45,7 +45,7 @@ class Evaluator(Protocol):
     """Measures models; here nothing is measured, as where nothing is learned."""
 
     def evaluate(self, version: int) -> dict[str, float]:
-        """Named measurements of a version that the trainer keeps, at least ``test_loss`` and ``test_accuracy``."""
+        """Named measurements of a version that the trainer keeps, at least ``test_loss``."""
         return {}
 
     def training_losses(self, version: int, clients: NDArray[np.integer], batch: int = 0) -> NDArray[np.float64]:
@@ -56,11 +56,11 @@ class Evaluator(Protocol):
         return np.full((len(clients), 3), np.nan)
 
     def predictions(self, model: NDArray[np.float32]) -> Predictions | None:
-        """The predictions of a model, (d,), on the test samples; None where nothing is learned."""
+        """The predictions of a model, (d,), on the test samples; None without classes."""
         return None
 
     def no_skill_accuracy(self) -> float | None:
-        """Test accuracy without training, where something is learned: of the untrained model, or of always naming the
+        """Test accuracy without training, where classes are learned: of the untrained model, or of always naming the
         commonest class, whichever is higher.
         """
         return None

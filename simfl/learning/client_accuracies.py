@@ -10,6 +10,7 @@ from torch.func import functional_call, vmap
 
 from simfl.clients.local_values import Vector
 from simfl.core.types import Arrays, Bools, Floats, Integers, Vectors
+from simfl.learning.models.criterion import loss_method, sample_losses
 from simfl.learning.models.flat import attach, is_recurrent, layout, size, views
 from simfl.learning.partitions.base import Split
 from simfl.learning.scores import client_scores, correct
@@ -19,19 +20,21 @@ class Predictor:
     """Runs a module over many samples, in the memory layout of training.
 
     ``many``: models are better measured many at once; on a processor a convolution's work outweighs all else, and
-    recurrent layers are computed one after the other in any case.
+    recurrent layers are computed one after the other in any case. ``classified``: targets are classes.
     """
 
-    def __init__(self, module: torch.nn.Module, device: torch.device) -> None:
+    def __init__(self, module: torch.nn.Module, device: torch.device, classified: bool = True) -> None:
+        self.classified = classified
         self.module = copy.deepcopy(module).to(device).eval()
         self.entries = layout(module)
         self.flat = torch.zeros(size(self.entries), device=device)
         attach(self.module, self.flat)
         self.images = any(isinstance(layer, torch.nn.Conv2d) for layer in module.modules())
-        self.many = not is_recurrent(module) and (device.type != "cpu" or not self.images)
+        alone = is_recurrent(module) or loss_method(module) is not None
+        self.many = not alone and (device.type != "cpu" or not self.images)
 
     def __call__(self, model: Vectors, x: torch.Tensor, y: torch.Tensor) -> tuple[Floats, Integers]:
-        """Cross-entropy of each sample, float64 (n,), and its predicted class, int64 (n,)."""
+        """The loss of each sample, float64 (n,), and its predicted class, int64 (n,); -1 where there are none."""
         self.flat.copy_(torch.from_numpy(model))
         images = x.dim() == 4 and self.images
         batch = 100 if images and x.device.type == "cpu" else 1000  # larger ones leave the processor's cache
@@ -41,8 +44,8 @@ class Predictor:
                 if images:
                     part = part.to(memory_format=torch.channels_last)
                 logits = self.module(part).float()
-                losses.append(torch.nn.functional.cross_entropy(logits, labels, reduction="none").double())
-                classes.append(logits.argmax(1))
+                losses.append(sample_losses(self.module, logits, labels).double())
+                classes.append(logits.argmax(1) if self.classified else labels.new_full((len(part),), -1).long())
         return torch.cat(losses).cpu().numpy(), torch.cat(classes).cpu().numpy()
 
     def each(self, models: Vectors, x: torch.Tensor, y: torch.Tensor) -> tuple[Floats, Integers]:

@@ -23,7 +23,7 @@ class TrainingLosses:
 
     Args:
         predictor: runs the model.
-        x, y: all training samples, float32 (n, *shape), and their classes, int64 (n,).
+        x, y: all training samples, float32 (n, *shape), and their classes, int64 (n,), or targets (n, ...).
         split: which of them each client holds.
         streams: for mini-batches.
     """
@@ -49,7 +49,8 @@ class TrainingLosses:
             return np.full((len(positions), 3), np.nan)
         index = torch.from_numpy(chosen).to(self.x.device)
         loss, predicted = self.predictor(model, self.x[index], self.y[index])
-        right = correct(loss, predicted, self.y[index].cpu().numpy())
+        classified = self.predictor.classified
+        right = correct(loss, predicted, self.y[index].cpu().numpy()) if classified else np.full(len(chosen), np.nan)
         with np.errstate(invalid="ignore", over="ignore"):
             sums = [np.bincount(owner, weights, len(positions)) for weights in (loss, loss**2, right)]
             mean, square, share = np.array(sums) / np.bincount(owner, minlength=len(positions))
@@ -73,22 +74,27 @@ class EvaluationSet:
         self.predictor, self.classes, self.labels = predictor, data.classes, data.y_test[used]
         self._x, self._y = (torch.from_numpy(part).to(device) for part in (data.x_test[used], self.labels))
 
-    def predictions(self, model: Vector) -> Predictions:
-        """Of every sample."""
+    def predictions(self, model: Vector) -> Predictions | None:
+        """Of every sample; None without classes."""
+        if not self.predictor.classified:
+            return None
         loss, predicted = self.predictor(model, self._x, self._y)
         return Predictions(self.labels, predicted, loss, self.classes)
 
     def scores(self, model: Vector, per_class: bool) -> dict[str, float]:
-        """Of a global model, see :mod:`simfl.learning.scores`."""
+        """Of a global model, see :mod:`simfl.learning.scores`; without classes there is a loss only."""
         loss, predicted = self.predictor(model, self._x, self._y)
+        if not self.predictor.classified:
+            return {"test_loss": float(loss.mean())}
         scores = overall_scores(loss, predicted, self.labels, self.classes)
         return scores | class_scores(loss, predicted, self.labels, self.classes) if per_class else scores
 
     def validate(self, model: Vector) -> dict[str, float]:
-        """``validation_loss`` and ``validation_accuracy`` of a global model."""
-        loss, predicted = self.predictor(model, self._x, self._y)
-        accuracy = correct(loss, predicted, self.labels).mean()
-        return {"validation_loss": float(loss.mean()), "validation_accuracy": float(accuracy)}
+        """``validation_loss`` and, of classes, ``validation_accuracy`` of a global model."""
+        scores = self.scores(model, False)
+        return {
+            f"validation_{kind}": scores[f"test_{kind}"] for kind in ("loss", "accuracy") if f"test_{kind}" in scores
+        }
 
     def client_scores(self, clients: Iterable[int], personal: Callable[[int], Vector | None]) -> dict[str, float]:
         """``test_accuracy_client_i`` of every client that uses a model of its own."""
@@ -99,8 +105,10 @@ class EvaluationSet:
                 scores[f"test_accuracy_client_{client}"] = float(correct(loss, predicted, self.labels).mean())
         return scores
 
-    def no_skill(self, initial: Vector) -> float:
+    def no_skill(self, initial: Vector) -> float | None:
         """The better accuracy of two that cost nothing: of the initial model, and of the most frequent class."""
+        if not self.predictor.classified:
+            return None
         _, predicted = self.predictor(initial, self._x, self._y)
         return float(max(np.mean(predicted == self.labels), np.bincount(self.labels).max() / len(self.labels)))
 
@@ -164,8 +172,8 @@ class SupervisedEvaluator(Evaluator):
     def training_losses(self, version: int, clients: NDArray[np.integer], batch: int = 0) -> Floats:
         return self.losses.measure(self.models[version], version, clients, batch)
 
-    def predictions(self, model: Vector) -> Predictions:
+    def predictions(self, model: Vector) -> Predictions | None:
         return self.test_set.predictions(model)
 
-    def no_skill_accuracy(self) -> float:
+    def no_skill_accuracy(self) -> float | None:
         return self.test_set.no_skill(self.start)

@@ -24,6 +24,7 @@ from simfl.learning.backends import Sgd, TrainingTask
 from simfl.learning.backends.trial import refusal
 from simfl.learning.base import Learner, Sizes
 from simfl.learning.client_accuracies import ClientAccuracies, ClientSamples, Predictor
+from simfl.learning.data.base import Dataset
 from simfl.learning.evaluator import EvaluationSet, SupervisedEvaluator, TrainingLosses
 from simfl.learning.holdout import Holdings
 from simfl.learning.local_runner import (
@@ -42,10 +43,11 @@ from simfl.learning.models.build import (
     refuse_single_samples,
     shared_statistics,
 )
+from simfl.learning.models.criterion import loss_method
 from simfl.learning.models.flat import attach, layout, parameters, size
 from simfl.learning.partitions.base import Split
 from simfl.learning.torch_setup import configure_torch, device
-from simfl.learning.transforms.base import origins_of
+from simfl.learning.transforms.base import Unchanged, origins_of
 from simfl.learning.work import Augment, largest_move
 
 LATEST = 1000
@@ -64,6 +66,7 @@ class SupervisedLearner(Learner):
         self.local = cast(LocalTraining, scenario.training)  # a rule with which something is learned says how
         self.device = device(choice.device)
         data = choice.data.load(scenario, streams)
+        self._require_classes(data, scenario)
         self.data = choice.transform.apply(data, streams)
         self.origins = origins_of(choice.transform, data, self.data)
         split = choice.partition.split(self.data, scenario.clients, streams("partition"))
@@ -98,9 +101,29 @@ class SupervisedLearner(Learner):
             choice.evaluate, tested, validated, record, self.runner, self.samples, self.models, self.start, losses
         )
 
+    def _require_classes(self, data: Dataset, scenario: ScenarioView) -> None:
+        """
+        Raises:
+            ScenarioError: something is made for classes, and the targets are none.
+        """
+        if data.classified:
+            return
+        choice, wanted = self.choice, self.choice.evaluate
+        needed = {
+            "transform": not isinstance(choice.transform, Unchanged), "augment": choice.augment is not None,
+            "holdout": choice.holdout is not None, "evaluate.per_class": wanted.per_class,
+            "evaluate.per_client": wanted.per_client, "selection": "accuracy" in scenario.selection.reads,
+        }  # fmt: skip
+        for key in (key for key, needs in needed.items() if needs):
+            data.require_classes(key, "is made for samples with classes")
+
     def _build_model(self, scenario: ScenarioView) -> None:
         choice = self.choice
-        module = build(choice.model, self.data.shape, self.data.classes, self.data.tokens)
+        module = build(
+            choice.model, self.data.shape, self.data.outputs, self.data.tokens, classified=self.data.classified
+        )
+        if scenario.attacks:
+            _refuse_loss(module)
         if choice.bf16 and self.device.type == "cpu":
             check_bf16(module, self.data.shape, self.data.tokens)
         self.dimension = size(layout(module))
@@ -109,7 +132,7 @@ class SupervisedLearner(Learner):
         self.tensors = tuple(parameter.elements for parameter in self.parameters)
         values = choice.model.initial_values()
         self.start = initial(module, self.streams("model")) if values is None else values
-        self.predictor = Predictor(module, self.device)
+        self.predictor = Predictor(module, self.device, self.data.classified)
         attach(module, torch.from_numpy(self.start.copy()))  # what is tried begins near it
         self.task = self._task(module.to(self.device), scenario.means)
         if reason := refusal(self.task):
@@ -185,7 +208,7 @@ class SupervisedLearner(Learner):
 
     @property
     def labels(self) -> Labels:
-        counts = self.partition.label_counts(self.data.y_train, self.data.classes)
+        counts = self.partition.label_counts(self.data.labels, self.data.classes)
         return Labels(self.data.label_names, counts)
 
     @property
@@ -294,6 +317,7 @@ class SupervisedLearner(Learner):
 
     def attack_context(self) -> tuple[AttackerKnowledge, GroundTruth]:
         module, data = copy.deepcopy(self.predictor.module).cpu(), self.data
+        _refuse_loss(module)
         axes = (0, *range(2, data.x_train.ndim)) if len(data.shape) == 3 else None
         low, high = (bound(data.x_train, axis=axes, keepdims=axes is not None) for bound in (np.min, np.max))
         box = (np.asarray(low[0] if axes else low), np.asarray(high[0] if axes else high))
@@ -323,6 +347,15 @@ class SupervisedLearner(Learner):
         self.trained_on = set(zip(*state["trained_on"].T.tolist()))
         self.states.restore(state)
         self.measuring.record.restore(state)
+
+
+def _refuse_loss(module: torch.nn.Module) -> None:
+    """
+    Raises:
+        ScenarioError: attackers, who know cross-entropy only, would be weaker than they have to be.
+    """
+    if loss_method(module) is not None:
+        raise ScenarioError("attacks", "take models to be trained by cross-entropy, and this one has a method loss")
 
 
 def _union(parts: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:

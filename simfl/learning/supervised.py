@@ -35,7 +35,7 @@ from simfl.learning.work import Augment
 @LEARNING("supervised")
 @dataclass(frozen=True)
 class Supervised:
-    """Classification: a data set, split over the clients, and a model that they train together."""
+    """Supervised learning: a data set, split over the clients, and a model that they train together."""
 
     data: Annotated[Any, DATA]
     model: Annotated[Any, MODELS]

@@ -23,8 +23,8 @@ class RoundSnapshot(NamedTuple):
         row: the round's cells of rounds.csv so far, and what else was measured, by name; None = does not apply. The
             privacy columns are computed after the last round.
         model: the global model now, float32 (d,).
-        predictions: what this model makes of the test samples, computed when first called; None where nothing is
-            learned. It costs an evaluation, and is the same whatever ``learning.evaluate`` says.
+        predictions: what this model makes of the test samples, computed when first called; None without classes.
+            It costs an evaluation, and is the same whatever ``learning.evaluate`` says.
         rng: draws of the metric's own for this round; no other draw depends on them.
     """
 

@@ -32,7 +32,8 @@ class History:
             the rows of the views; None where they do not.
         silent: nothing leaves a client.
         beside: what else is made of updates.
-        guarantees: of sums, against each aggregator alone, once they are computed; also of histories of fewer views.
+        guarantees: of sums, against each aggregator alone, by metric, once they are computed; of histories of fewer
+            views, too.
     """
 
     views: Mapping[int, ObserverView]
@@ -41,7 +42,7 @@ class History:
     samples: NDArray[np.int64] | None = None
     silent: bool = False
     beside: Beside = Beside()
-    guarantees: dict[int, Any] = field(default_factory=dict, repr=False, compare=False)
+    guarantees: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def participation(self) -> Mapping[int, Any]:

@@ -237,9 +237,13 @@ def _at_target(name: str, target: float, run: Run) -> float | None:
 
 
 def with_values(study: Study, hidden: bool = False) -> tuple[StudyMeasure, ...]:
-    """The measures that tables show, and with ``hidden`` the others, that at least one run has."""
-    known = (measure for measure in measures(study) if measure.column.shown or hidden)
-    return tuple(measure for measure in known if any(measure.of(run) is not None for run in study.runs))
+    """The measures that tables show, and with ``hidden`` the others, that at least one run has.
+
+    The test loss is shown where there is no accuracy.
+    """
+    known = [measure for measure in measures(study) if any(measure.of(run) is not None for run in study.runs)]
+    instead = {"test_loss"} if all(measure.name != "test_accuracy" for measure in known) else set[str]()
+    return tuple(measure for measure in known if measure.column.shown or hidden or measure.name in instead)
 
 
 PROMISED = {column.name for column in GUARANTEES}

@@ -66,6 +66,24 @@ def dense(layer=nn.Linear):
     return layer(WIDTH, 8), nn.ReLU(), nn.Linear(8, CLASSES)
 
 
+class Adapted(nn.Module):
+    """A frozen layer with a trained correction of rank 2 (Hu et al., "LoRA", ICLR 2022)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, CLASSES).requires_grad_(False)
+        self.down, self.up = nn.Linear(WIDTH, 2, bias=False), nn.Linear(2, CLASSES, bias=False)
+
+    def forward(self, x):
+        return self.layer(x) + self.up(self.down(x))
+
+
+def frozen(module, *names):
+    for name in names:
+        module.get_parameter(name).requires_grad_(False)
+    return module
+
+
 def attention(x):
     return torch.softmax(x @ x.T, dim=1) @ x
 
@@ -88,6 +106,11 @@ APART = {
     "unused": Unused,
     "subclass": lambda: nn.Sequential(*dense(Twice)),
     "layer twice": same_layer_twice,
+    "adapter": Adapted,
+    "first layer frozen": lambda: frozen(nn.Sequential(*dense()), "0.weight", "0.bias"),
+    "last bias frozen": lambda: frozen(nn.Sequential(*dense()), "2.bias"),
+    "frozen and tied": lambda: frozen(Tied(), "first.weight"),
+    "frozen norm": lambda: frozen(with_norm(nn.LayerNorm(8)), "1.weight", "1.bias"),
 }
 TOGETHER = {
     "statistics": lambda: with_norm(nn.BatchNorm1d(8)),
@@ -100,6 +123,7 @@ TOGETHER = {
     "neighbour": lambda: Around(lambda x: x + x.roll(1, 0)),
     "size of the batch": lambda: Around(lambda x: x * len(x)),
     "overridden": lambda: Shifted(*dense()),
+    "frozen norm with statistics": lambda: frozen(with_norm(nn.BatchNorm1d(8)), "1.weight", "1.bias"),
 }
 SETTINGS = {
     "plain": Sgd(),
@@ -220,6 +244,16 @@ class Counting(nn.Module):
         return self.layer(x)
 
 
+class Moving(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.scale = nn.Linear(WIDTH, CLASSES), nn.Parameter(torch.ones(WIDTH), requires_grad=False)
+
+    def forward(self, x):
+        self.scale.mul_(0.9)
+        return self.layer(x * self.scale)
+
+
 @pytest.mark.parametrize(
     ("build", "sizes", "said"),
     [
@@ -228,6 +262,8 @@ class Counting(nn.Module):
         (lambda: Around(lambda x: x / x.std(0)), (1,), "no finite gradient"),
         (lambda: Around(torch.Tensor.detach, nn.Flatten()), (3, 2), "cannot be trained"),
         (Counting, (3, 2), "buffer 'sum'"),
+        (Moving, (3, 2), "frozen parameter 'scale'"),
+        (lambda: frozen(Unused(), "used.weight", "used.bias"), (3, 2), "cannot be trained"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(build, sizes, said):

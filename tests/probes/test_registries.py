@@ -27,7 +27,8 @@ from simfl.probes.simulate import simulate
 from simfl.probes.sums import refutations, refuted_weights, repeated_noise
 from tests.support.sizes import repeats
 
-SETTINGS = {"adaptive_gaussian": {"bit_std": 4.0}, "xnoise": {"sharers": 4}}
+SETTINGS = {"adaptive_gaussian": {"bit_std": 4.0}, "xnoise": {"sharers": 4},
+            "given": {"rows": [[t % 3, 3] for t in range(40)]}}  # fmt: skip
 SENT_LOSSES = {"oort", "power_of_choice", "tifl"}
 """They read losses, which nobody has where nothing is learned."""
 OWN = [

@@ -36,7 +36,7 @@ class TrainingTask:
     Attributes:
         module: the model, a torch.nn.Module.
         x: torch.float32 (n, *shape), the training samples.
-        y: torch.int64 (n,), their classes.
+        y: torch.int64 (n,), their classes; or what the module's method ``loss`` takes, (n, ...).
         batch_size: samples of the largest step that any client makes.
         crop: border of augmented images in pixels.
         bf16: compute products in bfloat16.

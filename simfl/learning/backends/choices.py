@@ -31,11 +31,23 @@ class Sequential(Backend):
 
 
 class Batched(Backend):
-    """Computes clients side by side, and a model only if it then gives what it does alone."""
+    """Computes clients side by side, and a model only if it then gives what it does alone.
+
+    Attributes:
+        by_layers: each layer's trained parameters are taken to be all that it has.
+    """
+
+    by_layers = True
 
     def refuses(self, task: TrainingTask) -> str | None:
         from simfl.learning.backends.trial import disagreement
+        from simfl.learning.models.criterion import loss_method
+        from simfl.learning.models.flat import frozen
 
+        if loss_method(task.module) is not None:
+            return "it computes cross-entropy, and the model has a method loss; use sequential"
+        if self.by_layers and (names := frozen(task.module)):
+            return f"it trains all parameters of a layer, and '{names[0]}' is frozen; use vmap or sequential"
         return self.supports(task.module, task.bf16) or disagreement(self.build, task)
 
 
@@ -110,6 +122,7 @@ class Vmap(Batched):
     """
 
     plain_sgd = True
+    by_layers = False
 
     cohort: Cohort = None
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.nn.functional import cross_entropy
 
 from simfl.learning.backends.base import TrainingTask
 from simfl.learning.backends.update import TINY, take
+from simfl.learning.models.criterion import mean_loss
 from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import attach, layout, size, views
 from simfl.learning.work import Work
@@ -24,7 +24,7 @@ class SequentialEngine:
         self.trained = [entry for entry in self.entries if entry.trained]
         self.parameters = attach(task.module, self.flat)
         self.tensors: list[torch.Tensor] = [*self.parameters]  # the same, as torch's functions on lists take them
-        self.masks = Masks(task.module)
+        self.masks, self.loss = Masks(task.module), mean_loss(task.module)
         self.images = task.x.dim() == 4
         seen = any(isinstance(layer, torch.nn.Conv2d) for layer in task.module.modules())
         self.layout = torch.channels_last if seen else torch.contiguous_format
@@ -61,7 +61,7 @@ class SequentialEngine:
                 self.masks.set_masks([torch.from_numpy(mask).to(device) for mask in masks])
             with torch.autocast(device.type, torch.bfloat16, enabled=task.bf16):
                 logits = task.module(x)
-            loss = cross_entropy(logits.float(), task.y.index_select(0, chosen))
+            loss = self.loss(logits.float(), task.y.index_select(0, chosen))
             gradients = torch.autograd.grad(loss, self.parameters, allow_unused=True)
             with torch.no_grad():
                 step(gradients, work.rate)

@@ -14,7 +14,7 @@ from simfl.core.types import Vectors
 from simfl.learning.backends.base import Engine, TrainingTask
 from simfl.learning.backends.sequential_engine import SequentialEngine
 from simfl.learning.models.dropout import Masks
-from simfl.learning.models.flat import layout, values
+from simfl.learning.models.flat import frozen, layout, values
 from simfl.learning.work import Work
 
 SIZES = (3, 2)
@@ -52,14 +52,17 @@ def trial(
 
 def refusal(task: TrainingTask, sizes: Sequence[int] = SIZES) -> str | None:
     """Why plain SGD cannot train the task's module in steps of so many samples, or None."""
-    before = {name: buffer.clone() for name, buffer in own_buffers(task.module)}
+    before, state = {name: buffer.clone() for name, buffer in own_buffers(task.module)}, torch.get_rng_state()
     try:
         updates, module = trial(SequentialEngine, task, sizes)
     except Exception as error:  # somebody else's module may raise anything
         return f"cannot be trained: {first_line(error)}"
+    if not torch.equal(state, torch.get_rng_state()):
+        return "draws from torch's global random state while it is trained"
     changed = next((name for name, buffer in own_buffers(module) if not _same(before[name], buffer)), None)
     if changed is not None:
-        return f"changes the buffer '{changed.strip('.')}' in its forward pass; an average of models cannot carry that"
+        what = "frozen parameter" if changed in frozen(module) else "buffer"
+        return f"changes the {what} '{changed.strip('.')}' in its forward pass; an average of models cannot carry that"
     return None if np.isfinite(updates).all() else "gives no finite gradient"
 
 
@@ -114,8 +117,9 @@ def first_line(error: Exception) -> str:
 
 
 def own_buffers(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """The buffers that no norm layer moves."""
-    return [
+    """The frozen parameters, and the buffers that no norm layer moves."""
+    still: list[tuple[str, torch.Tensor]] = [(name, module.get_parameter(name)) for name in frozen(module)]
+    return still + [
         (f"{name}.{local_name}", buffer)
         for name, layer in module.named_modules()
         if not isinstance(layer, torch.nn.modules.batchnorm._NormBase)

@@ -3,7 +3,8 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, NamedTuple, Protocol
+from math import prod
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,24 +23,25 @@ Samples = NDArray[np.float32] | NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Dataset:
-    """Samples for classification.
+    """Samples with their classes, or with the targets of a model that has a loss of its own.
 
     Attributes:
         x_train: float32, shape (n, *shape): scaled features or normalised images (channels first). Or int64, shape
             (n, length): tokens, each 0 .. classes - 1, whose next one is the class.
-        y_train: int64, shape (n,): class of each training sample, 0 .. classes - 1.
+        y_train: int64, shape (n,): class of each training sample, 0 .. classes - 1. Or, where they are no classes,
+            float32, shape (n, ...), or int64, shape (n, k, ...): the target of each.
         x_test: as x_train, shape (m, *shape).
-        y_test: int64, shape (m,).
-        label_names: one name a class.
+        y_test: as y_train, shape (m, ...).
+        label_names: one name a class; one name without classes.
         columns: what the ``natural`` partition may split by: name -> value of each training sample, shape (n,).
         test_columns: the same of the test samples, shape (m,); some or none of ``columns``.
         notes: what was read and what was not, in words, where files leave something to say.
     """
 
     x_train: Samples
-    y_train: NDArray[np.int64]
+    y_train: NDArray[Any]
     x_test: Samples
-    y_test: NDArray[np.int64]
+    y_test: NDArray[Any]
     label_names: tuple[str, ...]
     columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
     test_columns: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
@@ -53,6 +55,32 @@ class Dataset:
     @property
     def classes(self) -> int:
         return len(self.label_names)
+
+    @property
+    def classified(self) -> bool:
+        """Whether targets are classes."""
+        return self.y_train.dtype.kind == "i" and self.y_train.ndim == 1
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """The class of each training sample, (n,); 0 without classes."""
+        return self.y_train if self.classified else np.zeros(len(self.y_train), dtype=np.int64)
+
+    def require_classes(self, key: str, why: str) -> None:
+        """
+        Raises:
+            ScenarioError: the targets are no classes, which something named by the key needs.
+        """
+        if not self.classified:
+            kind = f"{self.y_train.dtype} of shape {list(self.y_train.shape[1:])}"
+            raise ScenarioError(key, f"{why}; the targets of these data are no classes ({kind} a sample)")
+
+    @property
+    def outputs(self) -> int:
+        """Numbers of an output that fits the targets: classes, be they of a sample's places, or a target's numbers."""
+        if self.y_train.dtype.kind == "f":
+            return prod(self.y_train.shape[1:])
+        return self.classes if self.classified else 1 + int(max(self.y_train.max(), self.y_test.max()))
 
     @property
     def tokens(self) -> bool:

@@ -20,14 +20,16 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.learning.backends.trial import first_line
 from simfl.learning.models.base import check_size, check_tokens
 from simfl.learning.models.convolutions import guard
+from simfl.learning.models.criterion import loss_method
 from simfl.learning.models.dropout import key_dropout, trial_pass
 from simfl.learning.models.flat import NORMS, STATISTICS, layout
 
 
-def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False) -> nn.Module:
+def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False, classified: bool = True) -> nn.Module:
     """The module of a model choice, tried on two blank samples; its dropout layers are handed their masks.
 
-    Its strided convolutions are computed as :mod:`simfl.learning.models.convolutions` says.
+    Its strided convolutions are computed as :mod:`simfl.learning.models.convolutions` says. Without classes, where it
+    is not ``classified``, it has a loss of its own, and outputs of any shape.
 
     Raises:
         ScenarioError: it is too large; its output has the wrong shape; it averages all batches or
@@ -52,7 +54,8 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
             raise _refusal(model, f"cannot take samples of shape {list(shape)}: {why}{hint}") from error
         if not isinstance(out, torch.Tensor):
             raise _refusal(model, f"gives {type(out).__name__}, not a tensor of logits (samples, classes)")
-        if tuple(out.shape) != (2, classes):
+        _check_loss(model, loss_method(module) is not None, classified)
+        if classified and tuple(out.shape) != (2, classes):
             counted = f"; labels are counted from 0, so that those from 1 to {classes - 1} make {classes} classes"
             hint = counted if tuple(out.shape) == (2, classes - 1) else ""
             text = f"gives an output of shape {list(out.shape)} for 2 samples in {classes} classes"
@@ -64,6 +67,17 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
                 "torch.nn.Dropout and Dropout2d are drawn by simfl; functions such as F.dropout cannot be",
             )
     return module
+
+
+def _check_loss(model: Any, has_loss: bool, classified: bool) -> None:
+    if not (has_loss or classified):
+        raise _refusal(
+            model,
+            "has no method loss(outputs, targets), and the data's targets are no classes; give it one that returns the "
+            "loss of each sample, (n,), or cut the targets into classes",
+        )
+    if has_loss and min(model.steepness, model.smoothness) < inf:
+        raise _refusal(model, "says how steep cross-entropy is, and has a method loss; leave one of the two out")
 
 
 def check_bf16(module: nn.Module, shape: tuple[int, ...], tokens: bool = False) -> None:
@@ -175,6 +189,7 @@ def initial(module: nn.Module, rng: np.random.Generator) -> NDArray[np.float32]:
     running mean 0, running variance 1. Embeddings: standard normal. Recurrent layers: uniform on
     +-1/sqrt(hidden units).
     A module with parameters of its own says how to draw them in a method ``draw(name, shape, rng) -> array``.
+    Frozen parameters are drawn like others, and set.
 
     Raises:
         ScenarioError: a layer of another kind holds parameters.
@@ -183,7 +198,11 @@ def initial(module: nn.Module, rng: np.random.Generator) -> NDArray[np.float32]:
     parts = []
     for parameter in module.parameters():
         owner, name = owners[id(parameter)]
-        parts.append(np.ravel(_draw(owner, name, tuple(parameter.shape), rng)).astype(np.float32))
+        value = np.asarray(_draw(owner, name, tuple(parameter.shape), rng), dtype=np.float32)
+        if parameter.requires_grad:
+            parts.append(np.ravel(value))
+        else:
+            parameter.data.copy_(torch.from_numpy(value))
     for entry in layout(module):
         if not entry.trained:
             parts.append(np.full(prod(entry.shape), entry.name.endswith(STATISTICS[1]), dtype=np.float32))

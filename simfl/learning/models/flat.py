@@ -1,4 +1,6 @@
-"""A module's parameters as one flat vector, the running statistics of its norm layers behind them.
+"""A module's trained parameters as one flat vector, the running statistics of its norm layers behind them.
+
+Parameters with ``requires_grad=False`` are frozen: they stay in the module, as they are.
 
 Imported only where torch is.
 """
@@ -31,9 +33,9 @@ class LayoutEntry(NamedTuple):
 
 
 def layout(module: nn.Module) -> list[LayoutEntry]:
-    """The entries of all parameters, in the module's own order, then those of all running statistics."""
+    """The entries of all trained parameters, in the module's own order, then those of all running statistics."""
     entries, start = [], 0
-    for trained, tensors in ((True, module.named_parameters()), (False, _statistics(module))):
+    for trained, tensors in ((True, _parameters(module)), (False, _statistics(module))):
         for name, tensor in tensors:
             entries.append(LayoutEntry(name, start, tuple(tensor.shape), trained))
             start += tensor.numel()
@@ -43,6 +45,15 @@ def layout(module: nn.Module) -> list[LayoutEntry]:
 def is_recurrent(module: nn.Module) -> bool:
     """Whether it has an LSTM, a GRU or a plain recurrent layer."""
     return any(isinstance(layer, nn.RNNBase) for layer in module.modules())
+
+
+def frozen(module: nn.Module) -> list[str]:
+    """The names of its frozen parameters."""
+    return [name for name, parameter in module.named_parameters() if not parameter.requires_grad]
+
+
+def _parameters(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    return ((name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad)
 
 
 def _statistics(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -70,9 +81,9 @@ def size(entries: Sequence[LayoutEntry]) -> int:
 
 
 def values(module: nn.Module) -> NDArray[np.float32]:
-    """The module's own values, (d,), as they are now."""
-    statistics = (tensor for _, tensor in _statistics(module))
-    parts = [tensor.detach().cpu().numpy().ravel() for tensor in (*module.parameters(), *statistics)]
+    """The module's own values of the entries, (d,), as they are now."""
+    tensors = (tensor for _, tensor in (*_parameters(module), *_statistics(module)))
+    parts = [tensor.detach().cpu().numpy().ravel() for tensor in tensors]
     return np.concatenate([*parts, np.empty(0, np.float32)]).astype(np.float32)
 
 
@@ -83,9 +94,9 @@ def views(flat: torch.Tensor, entries: Sequence[LayoutEntry]) -> list[torch.Tens
 
 
 def attach(module: nn.Module, flat: torch.Tensor) -> list[nn.Parameter]:
-    """Makes the module's parameters and running statistics views of ``flat``, shape (d,), and returns the former."""
+    """Makes trained parameters and running statistics views of ``flat``, shape (d,), and returns the former."""
     entries = layout(module)
-    parameters = list(module.parameters())
+    parameters = [parameter for _, parameter in _parameters(module)]
     for parameter, view in zip(parameters, views(flat, entries), strict=False):
         parameter.data = view
     for entry, view in zip(entries[len(parameters) :], views(flat, entries[len(parameters) :]), strict=True):

@@ -53,19 +53,15 @@ def _refuse_unusable(module: Any) -> None:
     """
     torch = sys.modules["torch"]
     parameters = list(module.named_parameters())
-    if not parameters:
-        raise ValueError("the module has no parameters, so that there is nothing to train")
+    if not any(parameter.requires_grad for _, parameter in parameters):
+        missing = "every parameter has requires_grad=False" if parameters else "the module has no parameters"
+        raise ValueError(f"{missing}, so that there is nothing to train")
     for name, parameter in parameters:
         if isinstance(parameter, torch.nn.parameter.UninitializedParameter):
             raise ValueError(f"parameter '{name}' has no shape yet (a lazy layer); pass one sample through the module")
-        if parameter.dtype != torch.float32:
+        if parameter.requires_grad and parameter.dtype != torch.float32:
             kind = str(parameter.dtype).removeprefix("torch.")
             raise ValueError(f"parameter '{name}' is {kind}, and simfl trains in float32: call .float() on the module")
-        if not parameter.requires_grad:
-            raise ValueError(
-                f"parameter '{name}' has requires_grad=False, and simfl trains all parameters; make it a buffer "
-                "(register_buffer)"
-            )
 
 
 def _parameters(builder: Callable[..., object]) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.learning.data.image_arrays import CHANNELS, REGRESSION, check_labels
+from simfl.learning.data.image_arrays import CHANNELS, check_labels
 from simfl.learning.data.limits import MAX_CLASSES, check_values
 from simfl.learning.objects.global_seeds import seed_generators
 
@@ -32,7 +32,7 @@ class Part:
 
     Attributes:
         x: of any numeric type, shape (n, ...); images with their channels first.
-        y: labels, shape (n,), whole numbers or texts.
+        y: labels, shape (n,), whole numbers or texts; or targets, (n, ...).
         names: of the classes, where they are known.
         columns: further values of each sample, shape (n,) each.
         unclear: images may have their channels first or last, and are as they were given.
@@ -55,15 +55,15 @@ class GivenData:
 
     Attributes:
         x: samples of the training part (or all), shape (n, ...).
-        y: their classes, int64 (n,).
+        y: their classes, int64 (n,), or targets (n, ...), see :class:`simfl.learning.data.base.Dataset`.
         test: samples and classes of the test part; None = there is none.
         label_names: one name a class.
         columns: what the ``natural`` partition may split by.
     """
 
     x: NDArray[np.number]
-    y: NDArray[np.int64]
-    test: tuple[NDArray[np.number], NDArray[np.int64]] | None
+    y: NDArray[Any]
+    test: tuple[NDArray[np.number], NDArray[Any]] | None
     label_names: tuple[str, ...]
     columns: Mapping[str, NDArray[np.generic]]
 
@@ -269,9 +269,15 @@ def _pair(x: object, y: object, client: object = None, names: tuple[str, ...] | 
     samples, labels = _samples(original := _array(x)), _array(y)
     columns = {} if client is None else {"client": _array(client)}
     for what, each in (("labels", labels), *columns.items()):
-        if each.shape != (len(samples),):
+        targets = what == "labels" and _are_targets(labels) and len(labels) == len(samples)
+        if each.shape != (len(samples),) and not targets:
             raise ValueError(f"{len(samples)} samples, but {what} of shape {list(each.shape)}")
     return Part(samples, labels, names, columns, _unclear(original))
+
+
+def _are_targets(y: NDArray[Any]) -> bool:
+    """Whether they are no classes: decimals, or whole numbers in several places of a sample."""
+    return y.ndim > 0 and (y.dtype.kind == "f" or (y.dtype.kind in "iu" and y.size > len(y)))
 
 
 def _array(value: Any) -> NDArray[Any]:
@@ -306,20 +312,26 @@ def _unclear(x: NDArray[Any]) -> bool:
     return x.ndim == 4 and (x.shape[1] in CHANNELS) == (x.shape[3] in CHANNELS)
 
 
-def _classes(parts: list[Part]) -> tuple[list[NDArray[np.int64]], tuple[str, ...]]:
-    """The labels of each part as numbers of classes, and the classes' names.
+def _classes(parts: list[Part]) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
+    """The labels of each part as numbers of classes, and the classes' names; or the targets, and one name for all.
 
     Raises:
-        ValueError: they are neither whole numbers from 0 nor texts.
+        ValueError: they are neither whole numbers from 0 nor texts, nor finite targets of one shape.
     """
+    if len(shapes := {part.y.shape[1:] for part in parts}) > 1:
+        raise ValueError(f"targets of training and test part have the shapes {' and '.join(map(str, sorted(shapes)))}")
     both = np.concatenate([part.y for part in parts])
     names = parts[0].names
     if both.dtype.kind in "UO" and all(isinstance(label, str) for label in both.tolist()):
         names = tuple(np.unique(both).tolist())
         return [np.searchsorted(np.asarray(names), part.y.astype(str)).astype(np.int64) for part in parts], names
+    if _are_targets(both):
+        if not np.isfinite(both).all():
+            raise ValueError("targets hold values that are no finite numbers")
+        kind = np.float32 if both.dtype.kind == "f" else np.int64
+        return [part.y.astype(kind) for part in parts], ("target",)
     if both.dtype.kind not in "iu":
-        more = f"; {REGRESSION}" if both.dtype.kind == "f" else ""
-        raise ValueError(f"labels are {both.dtype}, not whole numbers or texts{more}")
+        raise ValueError(f"labels are {both.dtype}, not numbers or texts")
     if both.min() < 0:
         raise ValueError(f"labels reach from {both.min()}; whole numbers from 0 are needed")
     count = max(int(both.max()) + 1, len(names or ()))

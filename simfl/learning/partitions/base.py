@@ -168,7 +168,12 @@ def apportion(samples: int, shares: NDArray[np.floating] | NDArray[np.integer]) 
 
 
 def by_class(data: Dataset, rng: np.random.Generator) -> list[NDArray[np.int64]]:
-    """The training samples of each class, each in random order."""
+    """The training samples of each class, each in random order.
+
+    Raises:
+        ScenarioError: there are no classes.
+    """
+    data.require_classes("", "it splits by class; iid, quantity, natural and your own do not")
     order = rng.permutation(len(data.y_train))
     order = order[np.argsort(data.y_train[order], kind="stable")]
     return np.split(order, np.cumsum(np.bincount(data.y_train, minlength=data.classes))[:-1])

@@ -43,6 +43,7 @@ class UserPartition:
     value: IndexLists | Callable[..., object]
 
     changes: ClassVar[bool] = False
+    counts_change: ClassVar[bool] = False
 
     def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
         """

@@ -77,6 +77,7 @@ class DataSharing:
 
     def _split_random(self, data: Dataset, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The shared samples, and the others sorted by label."""
+        data.require_classes("", "it sorts by class")
         order = rng.permutation(len(data.y_train))
         if self.shared > len(order):
             raise ScenarioError("shared", f"is {self.shared} of {len(order)} training samples")

@@ -118,10 +118,7 @@ class Guarantees(Privacy):
 
     def _guarantees(self, history: History) -> dict[str, list[float | int | None]]:
         """The columns of the guarantees, and what is left of them against colluders."""
-        known = history.guarantees
-        for who in history.views.keys() - known.keys():
-            known[who] = self._against(history.views[who], _foreign(history.views[who].rows, who), history)
-        least = np.minimum.reduce([known[who] for who in history.views])
+        least = np.minimum.reduce([self._against_one(who, history) for who in history.views])
         least[np.isinf(least)] = np.nan  # of an aggregator that has aggregated nothing yet
         least[:-1] = self._where_open(least, history, 0)[:-1]
         values = [*least, *(() if self.colluders is None else self._against_colluders(least, history))]
@@ -131,6 +128,15 @@ class Guarantees(Privacy):
             name: [None if np.isnan(value) else kind(value) for value in column]
             for name, column, kind in zip(names, values, kinds)
         }
+
+    def _against_one(self, who: int, history: History) -> NDArray[np.float64]:
+        """What one aggregator's own sums leave, computed once for all histories that share its view."""
+        view = history.views[who]
+        made_of, values = history.guarantees.get((self, who), (None, None))
+        if values is None or made_of[0] is not view or made_of[1] is not history.samples:
+            values = self._against(view, _foreign(view.rows, who), history)
+            history.guarantees[self, who] = (view, history.samples), values
+        return values
 
     def _against_colluders(self, least: NDArray[np.float64], history: History) -> NDArray[np.float64]:
         """What is left of the values against colluders: 1 from the first session on that does not tolerate them.
