@@ -477,7 +477,7 @@ def test_the_run_gets_what_the_user_asked_for(good, monkeypatch, tmp_path):
     assert asked.pop("scenario") == Scenario.load(good, ["seed=7"])
     assert asked == {
         "out": Path("elsewhere"), "force": True, "timeline": Path("t.json"), "progress": None, "phase": None,
-        "on_round": None, "notes": Notes(),
+        "on_round": None, "notes": Notes(), "extendable": True, "goes_on": None,
     }  # fmt: skip
 
 
