@@ -1,6 +1,7 @@
 """``simfl audit``"""
 
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,8 +31,9 @@ class Colluders(click.ParamType[Any]):
     name = "colluders"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if not value.replace(",", "").strip("-").isdecimal():
-            return tuple(dict.fromkeys(value.split(",")))
+        names = tuple(dict.fromkeys(value.split(",")))
+        if all(name == "server" or re.fullmatch(r"(edge|server)/[0-9]{1,9}", name) for name in names):
+            return names
         return click.IntRange(min=1).convert(value, param, ctx)
 
 

@@ -186,8 +186,7 @@ def run(
     finished = None if force else _complete(folder, scenario, events)
     if finished is None:
         _refuse_alone(scenario)
-        begins = phase or (lambda name, done: None)
-        begins("building", 0)
+        (begins := phase or (lambda name, done: None))("building", 0)
         parts = build(scenario)
         server_for(parts)  # or it is refused before anything is written
         make_folder(folder, out)
@@ -195,10 +194,10 @@ def run(
             finished = None if force else _complete(folder, scenario, events)  # by now, by another process
             add_notes(folder, notes)
             if finished is None:
-                _begin(scenario, parts, folder, force or not resume)
-                how = events, progress, begins, on_round, goes_on, extendable
-                summary = Simulation(scenario, parts, folder, *how).simulate()
-                finished = FinishedRun(folder, scenario.digest, summary, False)
+                anew = force or not resume
+                _begin(scenario, parts, folder, anew)
+                how = events, progress, begins, on_round, None if anew else goes_on, extendable
+                finished = _execute(scenario, parts, folder, *how)
     else:
         add_notes(folder, notes)
         _finish_tidying(folder)
@@ -207,6 +206,10 @@ def run(
     if timeline is not None:
         _write_timeline(scenario, folder, timeline)
     return finished
+
+
+def _execute(scenario: Scenario, parts: Components[Rule], folder: Path, *how: Any) -> FinishedRun:
+    return FinishedRun(folder, scenario.digest, Simulation(scenario, parts, folder, *how).simulate(), False)
 
 
 def _check_places(folder: Path, goes_on: Path | None, scenario: Scenario) -> None:

@@ -113,6 +113,8 @@ def test_a_damaged_or_foreign_checkpoint_is_not_believed(tmp_path, capsys):
         goes_on = simfl.run(short, {"training.rounds": 9}, out=tmp_path / str(number)).path
         assert "begins with its first round" in capsys.readouterr().err
         same(goes_on, at_once)
+    simfl.run(short, {"training.rounds": 9}, out=tmp_path / "0", force=True)
+    assert not capsys.readouterr().err  # it is not even looked at
     (short / "last.ckpt").unlink()
     same(simfl.run(short, {"training.rounds": 9}, out=tmp_path / "none").path, at_once)
 
