@@ -188,8 +188,9 @@ class AgentRun:
 
     def evaluate(self, request: Request) -> Wait:
         """See :class:`simfl.clients.client_agents.Node`."""
-        if not self.agent.reads_data:
-            raise self.error("evaluates a model and does not say so; set reads_data = True")
+        if not (self.agent.reads_data and self.nodes.parts.agents.reads_data):  # certificates ask the latter
+            raise self.error("evaluates a model, and it or the agent that the scenario names does not say so; set "
+                             "reads_data = True")  # fmt: skip
         if not self._assignment(request).done:
             raise self.error("evaluates the model of a request before its work is done; train it first")
         return self._make(lambda: self._evaluate(request.round), lambda loss: loss)

@@ -12,6 +12,7 @@ import torch
 from torch.func import functional_call
 
 from simfl.attacks.context import AttackerKnowledge
+from simfl.core.errors import ScenarioError
 from simfl.core.types import Integers, Vectors
 
 RATE, DROPS = 0.1, (3 / 8, 5 / 8, 7 / 8)
@@ -59,6 +60,9 @@ def label_counts(knowledge: AttackerKnowledge, update: Vectors, samples: int, ra
     The probabilities are taken for equal. Of one sample the class is that of the only rising bias.
     """
     last = knowledge.trained_parameters[-1]
+    if last.elements.stop - last.elements.start != knowledge.classes:
+        raise ScenarioError("attacks", f"inversion reads labels off the last bias, and the last trained parameter is "
+                                       f"'{last.name}'; use another attack, or a model that ends with one")  # fmt: skip
     rise = update[last.elements].astype(np.float64)
     if samples == 1:
         return np.array([int(rise.argmax())])
@@ -112,8 +116,11 @@ def _update(
     initial, speed = now, [torch.zeros_like(value) for value in now.values()]
     for _ in range(target.steps):
         loss = torch.nn.functional.cross_entropy(functional_call(knowledge.module, weights | now, (x,)), labels)
-        slopes = torch.autograd.grad(loss, list(now.values()), create_graph=True)
-        slopes = tuple(s + target.weight_decay * v for s, v in zip(slopes, now.values(), strict=True))
+        slopes = torch.autograd.grad(loss, list(now.values()), create_graph=True, allow_unused=True)
+        slopes = tuple(
+            torch.zeros_like(v) if s is None else s + target.weight_decay * v  # what is not used is not moved
+            for s, v in zip(slopes, now.values(), strict=True)
+        )
         speed = [target.momentum * v + s for v, s in zip(speed, slopes, strict=True)]
         now = {name: value - target.rate * v for (name, value), v in zip(now.items(), speed, strict=True)}
     return torch.cat([(now[name] - initial[name]).flatten() for name in now])

@@ -34,6 +34,8 @@ class Colluders(click.ParamType[Any]):
         names = tuple(dict.fromkeys(value.split(",")))
         if all(name == "server" or re.fullmatch(r"(edge|server)/[0-9]{1,9}", name) for name in names):
             return names
+        if not value.lstrip("-").isdecimal():
+            self.fail(f"{value!r} is no number, and no observers as in server,edge/3; --colluder names a client")
         return click.IntRange(min=1).convert(value, param, ctx)
 
 
@@ -215,12 +217,13 @@ def _say_together(folder: Path, names: tuple[str, ...], as_json: bool) -> None:
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             raise SimflError(f"--{name.replace('_', '-')}: says nothing of several observers together; leave it out")
     columns, assumes = coalition(folder, names)
-    last = {name: values[-1] for name, values in columns.items()}
+    known = {name: [value for value in values if value is not None] for name, values in columns.items()}
+    last = {name: values[-1] if values else None for name, values in known.items()}
     assumptions = AND.join(filter(None, (MULTI_ROUND["assumes"], assumes)))
     if as_json:
         return print_json({"observers": names, **last, "protects": MULTI_ROUND["protects"], "assumes": assumptions})
     for name, value in last.items():
-        click.echo(f"{name:<22}{value:.6g}")
+        click.echo(f"{name:<22}{'not known' if value is None else f'{value:.6g}'}")
     click.echo(f"against {' and '.join(names)} together; protects {MULTI_ROUND['protects']}; {assumptions}")
 
 

@@ -19,8 +19,8 @@ from typing import IO, Any
 START_LIMIT_S = 600
 """After so many seconds a process that has not started never will."""
 
-UNSET = ("PYTHONBREAKPOINT", "PYTHONEXECUTABLE", "PYTHONHOME", "PYTHONINSPECT", "PYTHONPLATLIBDIR", "PYTHONSTARTUP",
-         "PYTHONUSERBASE")  # fmt: skip
+UNSET = ("PYTHONBREAKPOINT", "PYTHONEXECUTABLE", "PYTHONHOME", "PYTHONINSPECT", "PYTHONPLATLIBDIR",
+         "PYTHONPYCACHEPREFIX", "PYTHONSTARTUP", "PYTHONUSERBASE", "PYTHONWARNINGS")  # fmt: skip
 """Variables by which Python finds or executes something else; an empty one is as good as none."""
 
 _lock = threading.RLock()

@@ -70,7 +70,7 @@ class EvaluationSet:
     """The samples at some positions of the test part of a data set."""
 
     def __init__(self, predictor: Predictor, data: Dataset, chosen: Integers, device: torch.device) -> None:
-        used = np.sort(chosen)
+        used = slice(None) if len(chosen) == len(data.y_test) else np.sort(chosen)
         self.predictor, self.classes, self.labels = predictor, data.classes, data.y_test[used]
         self._x, self._y = (torch.from_numpy(part).to(device) for part in (data.x_test[used], self.labels))
 

@@ -1,5 +1,6 @@
 """Names of the files of a results folder: of a run, a sweep or a comparison."""
 
+import os
 from pathlib import Path
 
 from simfl.core.errors import SimflError
@@ -51,7 +52,7 @@ SWEEPS = (
 
 def is_finished(path: Path) -> bool:
     """Whether a folder holds the results of a run, sound or not."""
-    return (path / SUMMARY).exists()
+    return os.path.exists(path / SUMMARY)  # and False of what can be no path
 
 
 def is_swept(path: Path) -> bool:

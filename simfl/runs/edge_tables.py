@@ -231,11 +231,10 @@ def coalition(folder: Path, names: Sequence[str]) -> tuple[Columns, str]:
         raise SimflError(f"{folder}: has no edges or servers that could tell one another what they know")
     samples = read_table(results.file("clients.csv")).samples.to_numpy()
     records = EdgeRecords(scenario, folder, int(results.summary["rounds"]), samples)
+    observers = list(records.observers)
     for name in names:
-        if name not in records.observers:
-            known = ", ".join(records.observers)
-            raise SimflError(
-                f"--colluders {name}: the run has no such observer, but {known}{suggestion(name, records.observers)}"
-            )
+        if name not in observers:
+            known, meant = ", ".join(observers), suggestion(name, observers)
+            raise SimflError(f"--colluders {name}: the run has no such observer, but {known}{meant}")
     edges = frozenset(int(name.partition("/")[2]) for name in names if name != "server")
     return records.together(edges, root="server" in names), results.summary.get("privacy_assumes", "")

@@ -83,6 +83,8 @@ def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
     if reads_data and not scenario.learning.measures_losses:
         yield ("agents", "client"), f"reads losses, and learning '{scenario.learning.name}' has none; use another agent"
     if rule.many_aggregators:
+        if not scenario.agents.all_standard and not scenario.network.independent:
+            yield ("agents", "client"), "clients without a server share no links; use standard, or share none"
         why = f"training '{rule.name}' has no server with a deadline, and would wait for"
         if reads_data:
             yield ("agents", "client"), f"{why} clients that send nothing for ever; use another agent"

@@ -73,8 +73,8 @@ class GivenSelection:
         assert self.path is not None, "or rows are given"
         (place, header), *lines = csv_rows(setting.file(self.path), "path") or [(self.path, [])]
         if not {"round", "client"} <= set(header) <= {"round", "client", "weight", "aggregator"}:
-            raise ScenarioError("path", f"{place}: has the columns {', '.join(header)}; it needs round and client, "
-                                        "perhaps weight")  # fmt: skip
+            has = f"has the columns {', '.join(header)}" if header else "is empty"
+            raise ScenarioError("path", f"{place}: {has}; it needs round and client, perhaps weight")
         if len(lines) > MOST:
             raise ScenarioError("path", f"{place}: has {len(lines):,} rows, and {MOST:,} are taken")
         pairs = [_entry(where, dict(zip(header, cells))) for where, cells in lines]

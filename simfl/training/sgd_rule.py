@@ -182,19 +182,17 @@ class RunLength:
                 "nothing ends the run: give rounds, or client_updates, time_s, traffic_bytes or target_accuracy "
                 "in stop",
             )
-        elif self.limits[:4] == (None,) * 4:
-            yield "rounds", "is needed beside stop.target_accuracy, which may never be reached"
-        elif self.stop.target_accuracy is not None and not learning.evaluate_every:
-            yield "stop.target_accuracy", "the model is not measured while it trains; set learning.evaluate.every to 1"
-        if self.stop.patience is None:
-            return
-        if not (learning.evaluate_every and any(column.name == "validation_loss" for column in learning.columns)):
-            yield "stop.patience", "needs a validation part; set learning.evaluate.validation (and every to 1)"
-        if self.rounds is None:
+        target, patience = (each is not None for each in self.limits[4:])
+        if (target or patience) and self.limits[:4] == (None,) * 4:
             yield (
                 "rounds",
-                "is null, and a loss may fall for ever; stop.patience needs the most rounds, too",
+                f"is needed beside stop.{'target_accuracy' if target else 'patience'}, which may never be reached",
             )
+        if target and not learning.evaluate_every:
+            yield "stop.target_accuracy", "the model is not measured while it trains; set learning.evaluate.every to 1"
+        measured = learning.evaluate_every and any(column.name == "validation_loss" for column in learning.columns)
+        if patience and not measured:
+            yield "stop.patience", "needs a validation part; set learning.evaluate.validation (and every to 1)"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ import pandas
 import pytest
 
 from simfl.learning.client_accuracies import ClientAccuracies
+from simfl.learning.partitions.base import Split
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario
 from tests.clients.test_personal import scenario
@@ -17,7 +18,7 @@ class Known:
     """Samples on which a model's accuracy is its first number."""
 
     def __init__(self, clients):
-        self.split, self.holders = [None] * clients, np.ones(clients, dtype=bool)
+        self.split, self.holders = Split(np.arange(clients + 1), np.arange(clients)), np.ones(clients, dtype=bool)
 
     def accuracy(self, model, client):
         return float(model[0])

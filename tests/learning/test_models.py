@@ -208,12 +208,15 @@ def test_scores_against_sklearn():
 
 
 def test_client_scores_by_hand():
-    scores = client_scores(np.array([1.0] * 5 + [0.5, 0.0] + [1.0] * 5), "accuracy")
-    assert client_scores(np.empty(0), "accuracy") == {}
-    assert all(np.isnan(value) for value in client_scores(np.array([1.0, np.nan]), "accuracy").values())
+    scores = client_scores(np.array([1.0] * 5 + [0.5, 0.0] + [1.0] * 5), np.arange(1, 13), "accuracy")
+    assert client_scores(np.empty(0), np.empty(0, dtype=int), "accuracy") == {}
+    assert all(
+        np.isnan(value) for value in client_scores(np.array([1.0, np.nan]), np.array([1, 2]), "accuracy").values()
+    )
     assert scores["client_accuracy_min"] == 0
     assert scores["client_accuracy_worst_decile"] == 0.25  # two of twelve clients
     assert scores["client_accuracy_mean"] == pytest.approx((0 + 0.5 + 10) / 12)
+    assert scores["client_accuracy_weighted"] == pytest.approx((78 - 6 - 7 + 3) / 78)  # the sixth has 6 samples
 
 
 def test_evaluation_on_request():

@@ -51,7 +51,7 @@ def test_no_validation_leaves_test_numbers_as_they_were(tmp_path):
     [
         ({"training.stop": {"patience": 2}}, "training.stop.patience: needs a validation part"),
         ({"training.stop": {"patience": 2}, "training.rounds": None, "learning.evaluate": {"validation": 0.3}},
-         "a loss may fall for ever"),
+         "training.rounds: is needed beside stop.patience"),
         ({"learning.evaluate": {"validation": 0.3}, "learning.holdout": {"test_samples": 5}}, "use holdout.test"),
         ({"learning.evaluate": {"validation": 0.3, "every": 0}, "training.stop": {"patience": 2}}, "validation part"),
     ],

@@ -14,7 +14,7 @@ from simfl.report.live.watched_folder import WatchedFolder
 from simfl.report.study_reader import read_study
 from simfl.results import checkpoint
 from simfl.results.client_updates import UpdateStore
-from simfl.results.file_names import OWN, SWEEPS
+from simfl.results.file_names import LAST, OWN, SWEEPS
 from simfl.results.folder import ResultsFolder
 from simfl.results.sealed_files import read_failure, write_failure
 from simfl.results.tables import TableWriter
@@ -186,7 +186,7 @@ SEARCHES = {"search.csv", "together.json", "pruned.json"}
 
 def test_the_campaign_damages_every_kind_of_file_that_is_written(left):
     tables = {name.removesuffix(".seals.part") for name in left if name.endswith(".seals.part")}
-    assert {*OWN, *SWEEPS} - SEARCHES <= left
+    assert {*OWN, *SWEEPS} - SEARCHES - {LAST} <= left  # that one is damaged in tests/runs/test_continuing.py
     assert {f"{name}.part" for name in tables} <= left
     written = {
         *OWN,

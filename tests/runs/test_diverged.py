@@ -71,7 +71,7 @@ def test_a_loss_that_is_no_number_leaves_no_accuracy(worst):
     classes = class_scores(loss, labels, labels, 2)
     assert np.isnan(classes["test_accuracy_class_0"]) and classes["test_accuracy_class_1"] == 1
     right = np.array([1.0, np.nan, 1.0, 0.0])
-    assert np.isnan(list(client_scores(right, "accuracy").values())).all()
+    assert np.isnan(list(client_scores(right, np.ones(4, dtype=int), "accuracy").values())).all()
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, np.float32("inf")])

@@ -119,7 +119,7 @@ def weighs_wrongly(monkeypatch):
 
 
 def forgets_the_failed(monkeypatch):
-    def row(self):
+    def row(self, parts):
         return {"failed": 0, "bytes_down": self.bytes_down, "bytes_up": self.bytes_up}
 
     monkeypatch.setattr("simfl.agents.aggregation.components.RoundCosts.row", row)

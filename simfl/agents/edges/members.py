@@ -208,6 +208,10 @@ class _MemberAgents(ClientAgent):
     whole: ClientAgent
     members: EdgeMembers
 
+    @property
+    def reads_data(self) -> bool:  # type: ignore[override]
+        return self.whole.reads_data
+
     def run(self, node: Node) -> Generator[Any, Any, None]:
         return self.whole.run(node)
 

@@ -34,9 +34,10 @@ MAX_TASKS = 100
 """Tasks of an array, if ``--jobs`` does not say."""
 
 MINUTES = 60
+"""Time limit of a task, if ``--time`` does not say; it goes on afterwards."""
 
 SQUEUE_LIMIT_S = 120
-"""Time limit of a task, if ``--time`` does not say; it goes on afterwards."""
+"""In which squeue has to answer."""
 
 MAX_REQUEUES = 1000
 

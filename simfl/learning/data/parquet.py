@@ -216,16 +216,15 @@ def _read(path: Path, columns: list[str]) -> Any:
     with _open(path) as file:
         from pyarrow import ArrowException, Table
 
-        meta = file.metadata
-        groups = [meta.row_group(group) for group in range(meta.num_row_groups)]
-        chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
-        tops = tuple(f"{name}." for name in columns)
-        values = sum(chunk.num_values for chunk in chunks if f"{chunk.path_in_schema}.".startswith(tops))
-        check_values(values, 3 * sum(group.total_byte_size for group in groups), f"{path}: {meta.num_rows:,} rows")
-        if not meta.num_rows:
-            raise broken(path, "has no rows")
-        batches, held_bytes = [], 0
+        meta, batches, held_bytes = file.metadata, [], 0
         try:
+            groups = [meta.row_group(group) for group in range(meta.num_row_groups)]
+            chunks = [group.column(place) for group in groups for place in range(group.num_columns)]
+            tops = tuple(f"{name}." for name in columns)
+            values = sum(chunk.num_values for chunk in chunks if f"{chunk.path_in_schema}.".startswith(tops))
+            check_values(values, 3 * sum(group.total_byte_size for group in groups), f"{path}: {meta.num_rows:,} rows")
+            if not meta.num_rows:
+                raise broken(path, "has no rows")
             for batch in file.iter_batches(BATCH, columns=columns, use_threads=False):  # words may be repeated
                 batches.append(batch)
                 held_bytes += batch.nbytes

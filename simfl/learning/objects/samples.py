@@ -326,10 +326,11 @@ def _classes(parts: list[Part]) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
         names = tuple(np.unique(both).tolist())
         return [np.searchsorted(np.asarray(names), part.y.astype(str)).astype(np.int64) for part in parts], names
     if _are_targets(both):
-        if not np.isfinite(both).all():
-            raise ValueError("targets hold values that are no finite numbers")
-        kind = np.float32 if both.dtype.kind == "f" else np.int64
-        return [part.y.astype(kind) for part in parts], ("target",)
+        with np.errstate(over="ignore"):
+            targets = [part.y.astype(np.float32 if both.dtype.kind == "f" else np.int64) for part in parts]
+        if not (both.size and all(np.isfinite(each).all() for each in targets)):
+            raise ValueError("targets are none, or hold values that are no finite numbers of 32 bits")
+        return targets, ("target",)
     if both.dtype.kind not in "iu":
         raise ValueError(f"labels are {both.dtype}, not numbers or texts")
     if both.min() < 0:

@@ -61,7 +61,7 @@ MISTAKES = [
     typed("run scenarios/fl.yaml", "scenarios/fl.yaml", "fl.yaml"),
     typed("run quikstart", "quikstart", "quickstart"),
     typed("run .", "folder|directory", "scenario"),
-    typed("run results/fl/DONE", "folder|directory", "scenario.yaml"),
+    typed("run results/", "folder|directory"),
     typed("run plug.py", "plug.py", "--plugin|plugins", plug__py="import numpy\n"),
     typed("run mine.json", "mine.json", mine__json="[1, 2]"),
     typed("run empty.yaml", "empty.yaml", "empty|no keys|mapping|nothing", empty__yaml=""),
