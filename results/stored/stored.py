@@ -67,7 +67,7 @@ def main() -> None:
         for name in RUNS:
             result = simfl.run(scenario(name), out=scratch)
             shutil.rmtree(HERE / name, ignore_errors=True)
-            shutil.copytree(result.path, HERE / name, ignore=shutil.ignore_patterns(".lock"))
+            shutil.copytree(result.path, HERE / name, ignore=shutil.ignore_patterns(".lock", "last.ckpt"))
 
 
 if __name__ == "__main__":

@@ -128,10 +128,9 @@ def command(
     update.
     """
     check_options(follow)
-    if isinstance(colluders, tuple):
-        return _say_together(Path(participation), colluders, as_json)
-    if follow:
-        return follow_log(participation, log_options, least, action, interval_s)
+    if follow or isinstance(colluders, tuple):
+        return (follow_log(participation, log_options, least, action, interval_s) if follow
+                else _say_together(Path(participation), colluders, as_json))  # type: ignore[arg-type]  # fmt: skip
     from simfl.audit.audit_report import audit
     from simfl.audit.audit_text import text
     from simfl.audit.log_ledger import spent

@@ -65,7 +65,7 @@ class Cosine:
 
 @SCHEDULES("steps")
 @dataclass(frozen=True)
-class Steps:
+class RateSteps:
     """Multiplied at given rounds, as ``decay_at`` and ``decay`` do it."""
 
     at: Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(description="rounds at which it is multiplied")]

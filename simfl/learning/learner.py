@@ -93,12 +93,20 @@ class SupervisedLearner(Learner):
         self.runner = LocalRunner(self.engine, self.local, streams, *data, self.validation.accuracy, record.wanted)
         losses = TrainingLosses(self.predictor, self.task.x, self.task.y, self.partition, streams)
         chosen = choice.evaluate.parts(len(self.data.y_test), streams)
-        tested, validated = (
+        test_set, validation_set = (
             None if each is None else EvaluationSet(self.predictor, self.data, each, self.device) for each in chosen
         )
-        assert tested is not None
+        assert test_set is not None
         self.measuring = SupervisedEvaluator(
-            choice.evaluate, tested, validated, record, self.runner, self.samples, self.models, self.start, losses
+            choice.evaluate,
+            test_set,
+            validation_set,
+            record,
+            self.runner,
+            self.samples,
+            self.models,
+            self.start,
+            losses,
         )
 
     def _require_classes(self, data: Dataset, scenario: ScenarioView) -> None:

@@ -35,19 +35,19 @@ def keep_last(folder: Path, digest: str) -> None:
             write_atomically(folder / LAST, checkpoint.content({**arrays, DIGEST: np.array(digest)}, marks))
 
 
-def check_longer(begun: Path, now: Scenario) -> None:
+def check_longer(finished: Path, now: Scenario) -> None:
     """Looks whether a scenario is that of a finished run, and only ends later.
 
     Raises:
         ScenarioError: something else differs, or it ends earlier.
         IntegrityError: the finished run is damaged, or what it was made of has changed since.
     """
-    results = ResultsFolder.open(begun)
+    results = ResultsFolder.open(finished)
     results.check()
-    before = Scenario.load(begun / SCENARIO, trust=Trust(False))
+    before = Scenario.load(finished / SCENARIO, trust=Trust(False))
     if before.digest != results.summary["digest"]:
         raise IntegrityError(
-            f"{begun}: a file, plugin or version of simfl that it is made of has changed since the run"
+            f"{finished}: a file, plugin or version of simfl that it is made of has changed since the run"
         )
     ended, longer = before.training, now.training
     if not (isinstance(ended, RunLength) and isinstance(longer, RunLength)):
@@ -55,11 +55,11 @@ def check_longer(begun: Path, now: Scenario) -> None:
     endless = [replace(each, training=replace(each.training, rounds=None, stop=Stop())) for each in (before, now)]
     if endless[0] != endless[1]:
         key, old, new = next(_differences(endless[0].plain(), endless[1].plain()), ("", "", ""))
-        why = f"is {new!r}, and {old!r} in {begun}, which goes on as it began; only training.rounds and stop may change"
+        why = f"is {new!r}, and {old!r} in {finished}; only training.rounds and training.stop may change"
         raise ScenarioError(key, why)
     limits = zip(ended.limits, longer.limits, strict=True)
     if any(new is not None and (old is None or new < old) for old, new in limits):
-        raise ScenarioError("training.rounds", f"may end the run earlier than {begun}; give as many, or more")
+        raise ScenarioError("training.rounds", f"may end the run earlier than {finished}; give as many, or more")
 
 
 def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -71,11 +71,11 @@ def _differences(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any,
         yield path, old, new
 
 
-def go_on_from(begun: Path, folder: Path, scenario: Scenario, tables: Mapping[str, Sequence[str] | None]) -> str:
+def go_on_from(finished: Path, folder: Path, scenario: Scenario, tables: Mapping[str, Sequence[str] | None]) -> str:
     """Puts the last checkpoint of a finished run, and its tables so far, into the folder of one that goes on.
 
     Args:
-        begun: of the finished run.
+        finished: of the finished run.
         folder: of the run that goes on, which has begun and has no checkpoint.
         scenario: of it.
         tables: that it fills, with their columns.
@@ -86,14 +86,14 @@ def go_on_from(begun: Path, folder: Path, scenario: Scenario, tables: Mapping[st
     for path, plugin in walk(scenario):
         if is_plugin(plugin) and is_foreign(plugin):
             return f"{dotted_key(path)} '{plugin.name}' may depend on how many rounds there are"
-    if not (begun / LAST).exists():
-        return f"{begun} has no {LAST}"
+    if not (finished / LAST).exists():
+        return f"{finished} has no {LAST}"
     try:
-        arrays, marks = checkpoint.load(begun / LAST)
-        files = {name: _part(begun / name, size, tables[name]) for name, (size, _) in marks.items()}
+        arrays, marks = checkpoint.load(finished / LAST)
+        files = {name: _part(finished / name, size, tables[name]) for name, (size, _) in marks.items()}
         files["rounds.csv"] = arrays.pop(TABLE).tobytes()
-        if str(arrays.pop(DIGEST)) != ResultsFolder.open(begun).summary["digest"] or files.keys() != tables.keys():
-            raise IntegrityError(f"{begun / LAST}: is of another run")
+        if str(arrays.pop(DIGEST)) != ResultsFolder.open(finished).summary["digest"] or files.keys() != tables.keys():
+            raise IntegrityError(f"{finished / LAST}: is of another run")
     except (IntegrityError, OSError, KeyError) as error:
         return str(error)
     for name, data in files.items():

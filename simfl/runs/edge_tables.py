@@ -234,7 +234,7 @@ def coalition(folder: Path, names: Sequence[str]) -> tuple[Columns, str]:
     observers = list(records.observers)
     for name in names:
         if name not in observers:
-            known, meant = ", ".join(observers), suggestion(name, observers)
-            raise SimflError(f"--colluders {name}: the run has no such observer, but {known}{meant}")
+            known, hint = ", ".join(observers), suggestion(name, observers)
+            raise SimflError(f"--colluders {name}: the run has no such observer, but {known}{hint}")
     edges = frozenset(int(name.partition("/")[2]) for name in names if name != "server")
     return records.together(edges, root="server" in names), results.summary.get("privacy_assumes", "")

@@ -6,7 +6,7 @@ import torch
 
 import simfl
 from simfl.clients.local_training import LocalTraining
-from simfl.clients.schedules import SCHEDULES, Cosine, Steps, WarmUp
+from simfl.clients.schedules import SCHEDULES, Cosine, RateSteps, WarmUp
 from simfl.core.errors import PluginError, SimflError
 
 SMALL = {"clients": 8, "selection": "random:k=4", "learning.data": "digits:samples=100", "training.rounds": 6}
@@ -32,7 +32,7 @@ def test_they_are_those_of_torch():
     cosine = of_torch(lambda o: of.CosineAnnealingLR(o, 30, eta_min=0.01))
     np.testing.assert_allclose(rates(Cosine(rounds=30, lowest=0.1)), cosine, rtol=1e-12)
     steps = of_torch(lambda o: of.MultiStepLR(o, [7, 20], 0.3))
-    np.testing.assert_allclose(rates(Steps(at=(7, 20), by=0.3)), steps, rtol=1e-12)
+    np.testing.assert_allclose(rates(RateSteps(at=(7, 20), by=0.3)), steps, rtol=1e-12)
     warm = of_torch(lambda o: of.LinearLR(o, 1 / 6, 1.0, 5))
     np.testing.assert_allclose(rates(WarmUp(rounds=5)), warm, rtol=1e-12)
 

@@ -8,7 +8,7 @@ import pytest
 import simfl
 from simfl.core.errors import SimflError
 from simfl.core.types import View
-from simfl.selection.given import GivenSelection
+from simfl.selection.participant_list import GivenSelection
 
 SMALL = {"clients": 12, "learning": {"name": "none"}, "training.rounds": 8}
 
