@@ -92,21 +92,15 @@ class SupervisedLearner(Learner):
         data = (self.augment, self.partition, self.states)
         self.runner = LocalRunner(self.engine, self.local, streams, *data, self.validation.accuracy, record.wanted)
         losses = TrainingLosses(self.predictor, self.task.x, self.task.y, self.partition, streams)
-        chosen = choice.evaluate.parts(len(self.data.y_test), streams)
-        test_set, validation_set = (
-            None if each is None else EvaluationSet(self.predictor, self.data, each, self.device) for each in chosen
-        )
-        assert test_set is not None
-        self.measuring = SupervisedEvaluator(
-            choice.evaluate,
-            test_set,
-            validation_set,
-            record,
-            self.runner,
-            self.samples,
-            self.models,
-            self.start,
-            losses,
+        sets, rest = self._evaluation_sets(streams), (self.runner, self.samples, self.models, self.start, losses)
+        self.measuring = SupervisedEvaluator(choice.evaluate, *sets, record, *rest)
+
+    def _evaluation_sets(self, streams: Streams) -> tuple[EvaluationSet, EvaluationSet | None]:
+        """The samples that models are tested on, and those on which they are validated."""
+        tests, validation = self.choice.evaluate.parts(len(self.data.y_test), streams)
+        test_set = EvaluationSet(self.predictor, self.data, tests, self.device)
+        return test_set, None if validation is None else EvaluationSet(
+            self.predictor, self.data, validation, self.device
         )
 
     def _require_classes(self, data: Dataset, scenario: ScenarioView) -> None:
