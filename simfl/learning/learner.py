@@ -92,8 +92,10 @@ class SupervisedLearner(Learner):
         data = (self.augment, self.partition, self.states)
         self.runner = LocalRunner(self.engine, self.local, streams, *data, self.validation.accuracy, record.wanted)
         losses = TrainingLosses(self.predictor, self.task.x, self.task.y, self.partition, streams)
-        sets, rest = self._evaluation_sets(streams), (self.runner, self.samples, self.models, self.start, losses)
-        self.measuring = SupervisedEvaluator(choice.evaluate, *sets, record, *rest)
+        sets = self._evaluation_sets(streams)
+        self.measuring = SupervisedEvaluator(
+            choice.evaluate, *sets, record, self.runner, self.samples, self.models, self.start, losses
+        )
 
     def _evaluation_sets(self, streams: Streams) -> tuple[EvaluationSet, EvaluationSet | None]:
         """The samples that models are tested on, and those on which they are validated."""
