@@ -328,8 +328,9 @@ def _classes(parts: list[Part]) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
     if _are_targets(both):
         with np.errstate(over="ignore"):
             targets = [part.y.astype(np.float32 if both.dtype.kind == "f" else np.int64) for part in parts]
-        if not (both.size and all(np.isfinite(each).all() for each in targets)):
-            raise ValueError("targets are none, or hold values that are no finite numbers of 32 bits")
+        if not both.size or not all(np.isfinite(each).all() for each in targets):
+            what = "hold values that are no finite numbers of 32 bits" if both.size else "have no number"
+            raise ValueError(f"targets {what}")
         return targets, ("target",)
     if both.dtype.kind not in "iu":
         raise ValueError(f"labels are {both.dtype}, not numbers or texts")
