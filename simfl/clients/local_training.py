@@ -75,7 +75,7 @@ class LocalTraining:
         """Whether what clients send is the model of plain SGD, and nothing else of their data: no step is stretched by
         momentum or shortened by a clip, and none was made at the rate of an earlier version.
         """
-        changing = self.decay_at or self.half_at or not isinstance(self.schedule, ConstantRate)
+        changing = self.decay_at or self.half_at or type(self.schedule) is not ConstantRate
         earlier = self.algorithm.repeats and changing
         return self.algorithm.descends and not (self.momentum or self.clip_norm or earlier)
 

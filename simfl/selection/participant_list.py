@@ -26,7 +26,7 @@ class GivenSelection:
     """In each round those clients of a given list who are available: the participants of another run, say.
 
     The file is a CSV table with the columns round and client, as participation.csv of a run; its weights are not used.
-    Rounds are counted from its first. Beyond its last round nobody is selected.
+    Its first round is 0; in a round that it does not name, and beyond its last, nobody is selected.
     """
 
     path: Annotated[DataPath | None, Field(description="CSV file with the columns round and client")] = None
@@ -78,13 +78,11 @@ class GivenSelection:
         if len(lines) > MOST:
             raise ScenarioError("path", f"{place}: has {len(lines):,} rows, and {MOST:,} are taken")
         pairs = [_entry(where, dict(zip(header, cells))) for where, cells in lines]
-        numbers = [number for number, _ in pairs] or [0]
-        first = min(numbers)
-        if (span := max(numbers) - first + 1) > MOST:
+        if (span := max((number for number, _ in pairs), default=0) + 1) > MOST:
             raise ScenarioError("path", f"{place}: spans {span:,} rounds, and {MOST:,} are taken")
         rows: list[set[int]] = [set() for _ in range(span)]
         for number, client in pairs:
-            rows[number - first].add(client)
+            rows[number].add(client)
         return tuple(tuple(sorted(row)) for row in rows)
 
     def select(self, view: View, k: int | None, rng: np.random.Generator) -> Units:
