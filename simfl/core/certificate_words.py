@@ -137,12 +137,13 @@ def basis_facts(column: "Column") -> "JsonObject":
 
 
 def premises_of(setting: "ScenarioView") -> str:
-    """What certificates take for granted as the scenario says so: of its protocol, and what it calls public."""
+    """What certificates take for granted as the scenario says so: of protocol, selection, and what it calls public."""
     from simfl.core.coverage import reports_for_selection
 
     public = setting.selection.scalars == "clear" and reports_for_selection(setting)
     remote = REMOTE if setting.learning.external else ""
-    return AND.join(filter(None, [setting.secagg.assumes, PUBLIC_NUMBERS if public else "", remote]))
+    premises = [setting.secagg.assumes, PUBLIC_NUMBERS if public else "", setting.selection.premise, remote]
+    return AND.join(filter(None, premises))
 
 
 def taking_for_granted(columns: "Iterable[Column]", assumed: str) -> "list[Column]":

@@ -85,7 +85,7 @@ class ChosenPolicy(Protocol):
         fixed_size: as many are selected as were asked for.
         sampling: ``poisson``, ``fixed_size`` or empty, see :class:`simfl.selection.base.Policy`.
         inclusion: an available client's probability of being selected, where that is known.
-        reads, asks, scalars: what it looks at of the clients, see :class:`simfl.selection.base.Policy`.
+        reads, asks, scalars, premise: what it looks at, and assumes, see :class:`simfl.selection.base.Policy`.
         columns: of rounds.csv that are there for the policy.
     """
 
@@ -115,6 +115,9 @@ class ChosenPolicy(Protocol):
 
     @property
     def scalars(self) -> str: ...
+
+    @property
+    def premise(self) -> str: ...
 
     @property
     def columns(self) -> "tuple[Column, ...]": ...

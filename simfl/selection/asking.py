@@ -137,6 +137,10 @@ class Around:
         return int(self.inner.asked_batch)
 
     @property
+    def premise(self) -> str:
+        return str(self.inner.premise)
+
+    @property
     def scalars(self) -> Scalars:
         return self.inner.scalars
 

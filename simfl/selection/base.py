@@ -85,6 +85,7 @@ class Policy(Plugin, Protocol):
         asked_batch: samples of a ``batch_loss``.
         scalars: ``clear``: the scenario says that the numbers sent in clear are public, so that certificates speak of
             sums of updates only; ``covered``: certificates that do not cover them are refused or withdrawn.
+        premise: what certificates take for granted of how it selects, in words; empty = nothing.
         reads_history: the view has the clients in each sum so far.
         columns: of rounds.csv that are there for this policy: :data:`simfl.core.columns.REFUSED` or none.
     """
@@ -101,6 +102,7 @@ class Policy(Plugin, Protocol):
     asks: Literal["", "loss", "batch_loss"] = ""
     asked_batch: int = 0
     scalars: Scalars = "covered"
+    premise: str = ""
     reads_history: bool = False
     columns: tuple[Column, ...] = ()
 

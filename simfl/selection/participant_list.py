@@ -37,6 +37,7 @@ class GivenSelection:
 
     unit_size = 1
     fixed_size = False
+    premise = "the list of participants was made without looking at the clients' data"
     example = {"rows": [[0, 1], [], [2, 3]]}
 
     def check(self, setting: ScenarioView) -> list[Problem]:

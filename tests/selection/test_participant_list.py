@@ -49,6 +49,15 @@ def test_forms_of_the_file(form, tmp_path):
     assert chosen.selection.rows == ((1, 3), (), (4,)) and chosen.selection.k == 2
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_certificates_take_the_list_for_granted(inside, tmp_path):
+    rows = {"name": "given", "rows": [[2 * t, 2 * t + 1] for t in range(4)]}
+    policy = {"name": "guarded", "T": 2, "inner": rows} if inside else rows
+    done = simfl.run("quickstart", SMALL | {"training.rounds": 4, "selection": policy}, out=tmp_path)
+    assert "made without looking at the clients' data" in done.summary["privacy_assumes"]
+    assert "made without looking" in (done.path / "columns.json").read_text()
+
+
 def test_rounds_keep_their_numbers(tmp_path):
     """The first rounds of a run may have been skipped; they are skipped again."""
     path = tmp_path / "rows.csv"
