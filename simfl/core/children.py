@@ -8,7 +8,7 @@ of the environment name further places and files that a child would execute.
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
@@ -58,13 +58,22 @@ def safe_path() -> Iterator[None]:
     """Python processes that start meanwhile search what this one does, whoever starts them."""
     with _lock:
         safe = environment()
-        before = {name: os.environ.get(name) for name in safe}
+        before = variables(safe)
         os.environ.update(safe)
         try:
             yield
         finally:
-            for name, value in before.items():
-                os.environ.pop(name) if value is None else os.environ.update({name: value})
+            restore(before)
+
+
+def variables(names: Iterable[str]) -> dict[str, str | None]:
+    """What this process has of them; None = not set."""
+    return {name: os.environ.get(name) for name in names}
+
+
+def restore(before: dict[str, str | None]) -> None:
+    for name, value in before.items():
+        os.environ.pop(name, "") if value is None else os.environ.update({name: value})
 
 
 class _SafeProcess(SpawnProcess):

@@ -388,7 +388,7 @@ def test_who_sends_as_its_loss_says_hides_nobody(tmp_path):
 
 
 def test_an_agent_reads_data_only_if_it_says_so(tmp_path):
-    with pytest.raises(SimflError, match="agent 'reader' evaluates a model and does not say so"):
+    with pytest.raises(SimflError, match="agent 'reader' evaluates a model, and it or .* does not say so"):
         run(made(["agents.client=reader"]), tmp_path)
     with pytest.raises(SimflError, match="agent 'hasty' evaluates the model of a request before its work is done"):
         run(Scenario.parse(DECIDING, "t", ["plugins=[own_agents.py]", "agents.client=hasty"], PLUGINS), tmp_path)

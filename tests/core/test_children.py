@@ -143,13 +143,16 @@ def test_workers_of_dask_have_no_variables_of_others(strange):
     engine = pytest.importorskip("simfl.learning.backends.dask_engine")
     from simfl.core.scenario_view import RuntimeOptions
 
+    before, kept = dict(os.environ), engine.own_variables()
     client = engine._connect(1, RuntimeOptions())
     try:
         assert client.submit(seen).result() == strange
         client.restart()  # a worker that has died is started again, long after the first
         assert client.submit(seen, pure=False).result() == strange
     finally:
-        engine._close(client, "none")
+        engine._close(client, "none", kept)
+    os.environ.pop("__DASK_PARENT_PID", None)  # Dask's own
+    assert dict(os.environ) == before  # though Dask sets its workers' here
 
 
 def test_a_forecast_waits_for_no_process_that_does_not_start(monkeypatch):

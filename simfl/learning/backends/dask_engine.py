@@ -20,7 +20,7 @@ import torch
 from distributed import Client, LocalCluster, WorkerPlugin, as_completed
 from numpy.typing import NDArray
 
-from simfl.core.children import environment, safe_path
+from simfl.core.children import environment, restore, safe_path, variables
 from simfl.core.errors import SimflError
 from simfl.core.http.bounded_server import check_scheduler
 from simfl.core.scenario_view import RuntimeOptions
@@ -46,16 +46,18 @@ WAIT_S = 60
 """For the first worker of a cluster."""
 
 ENVIRONMENT = "distributed.nanny.pre-spawn-environ"
+"""Variables of its workers, which Dask sets in this process too, whenever one starts."""
+
+MEMORY = {"MALLOC_TRIM_THRESHOLD_": 2**26, "MALLOC_MMAP_THRESHOLD_": 2**25}
+"""By default Dask's workers hand memory back to the system after every step of training and ask for it again, page by
+page."""
 
 OWN = {
-    f"{ENVIRONMENT}.MALLOC_TRIM_THRESHOLD_": 2**26,
-    f"{ENVIRONMENT}.MALLOC_MMAP_THRESHOLD_": 2**25,
     "distributed.worker.profile.enabled": False,
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "10s",
 }
-"""Settings of a cluster of this process. By default Dask's workers hand memory back to the system after every step of
-training and ask for it again, page by page; and every process looks at its own health many times a second."""
+"""Settings of a cluster of this process. By default every process looks at its own health many times a second."""
 
 VERSIONS = {"simfl": RESULTS, "torch": torch.__version__, "numpy": np.__version__}
 """What decides the bits; a worker must have the same."""
@@ -83,6 +85,7 @@ class DaskEngine:
 
     def __init__(self, task: TrainingTask, inner: Backend, workers: int, one_by_one: bool) -> None:
         self.one_by_one, self.where = one_by_one, task.means.scheduler or "the Dask cluster"
+        before = own_variables()
         self.client = _connect(workers, task.means)
         self.token = f"simfl-{self.client.id}"
         x, y = (getattr(task, name).numpy() for name in ("x", "y"))
@@ -90,10 +93,10 @@ class DaskEngine:
         try:
             self.client.register_plugin(_WorkerData(self.token, bare, x, y, inner, VERSIONS), name=self.token)
         except SimflError:
-            _close(self.client, self.token)
+            _close(self.client, self.token, before)
             raise
         self.calls = 0
-        self.close = weakref.finalize(self, _close, self.client, self.token)
+        self.close = weakref.finalize(self, _close, self.client, self.token, before)
 
     def train(self, works: Sequence[Work]) -> tuple[Vectors, Floats]:
         deltas, loss = np.empty((len(works), len(works[0].start)), dtype=np.float32), np.empty(len(works))
@@ -193,15 +196,20 @@ class DaskEngine:
         return dict(zip(several, sent, strict=True))
 
 
+def own_variables() -> dict[str, str | None]:
+    """This process's, of all that Dask will set for workers."""
+    return variables([*dask.config.get(ENVIRONMENT), *environment(), *MEMORY, "PYTHONHASHSEED"])
+
+
 def _connect(workers: int, means: RuntimeOptions) -> Any:
     if means.scheduler is not None:
         check_scheduler(means.scheduler, means.insecure)
     try:
         if means.scheduler is None:
             here = {"dashboard_address": LOOPBACK, "worker_dashboard_address": LOOPBACK}  # Dask's default: everywhere
-            dask.config.set(OWN | {f"{ENVIRONMENT}.{name}": value for name, value in environment().items()})
+            own = OWN | {f"{ENVIRONMENT}.{name}": value for name, value in (MEMORY | environment()).items()}
             alike = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": logging.CRITICAL}
-            with safe_path():
+            with safe_path(), dask.config.set(own):
                 return Client(LocalCluster(n_workers=workers, host="127.0.0.1", **alike, **here))
         client = Client(means.scheduler, timeout=20)
     except (OSError, ValueError) as error:
@@ -216,13 +224,14 @@ def _connect(workers: int, means: RuntimeOptions) -> Any:
     return client
 
 
-def _close(client: Any, token: str) -> None:
+def _close(client: Any, token: str, before: dict[str, str | None]) -> None:
     with suppress(Exception):  # of a cluster that is gone
         client.unregister_worker_plugin(token)
     with suppress(Exception):
         if client.cluster is not None:
             client.cluster.close()
         client.close()
+    restore(before)
 
 
 # -- inside a worker ----------------------------------------------------------------------------------
