@@ -41,6 +41,11 @@ BUDGETS = ("rounds", "time", "updates", "bytes")
     metavar="ACCURACY",
     help="For time, rounds and bytes to it; default: the highest whole per cent reached by every run that learned.",
 )
+@click.option("--world", "worlds", multiple=True, metavar="KEY",
+              help="A key of the world, which nobody chooses, though a server decides it.")  # fmt: skip
+@click.option(
+    "--choice", "choices", multiple=True, metavar="KEY", help="A key that is compared, though no server decides it."
+)
 @click.option("--at", type=click.Choice([*BUDGETS, "all"]),
               help="Show all when they had spent as many rounds, seconds, client updates or bytes as all others, "
               "instead of at their ends; all = all four.")  # fmt: skip
@@ -60,6 +65,8 @@ def command(
     cases: tuple[str, ...],
     baseline: str | None,
     target_accuracy: float | None,
+    worlds: tuple[str, ...],
+    choices: tuple[str, ...],
     at: str | None,
     as_csv: bool,
     out: Path,
@@ -72,7 +79,8 @@ def command(
     \b
     simfl compare FILE selection=random,weighted,batch_partition:T=4,mode=fair --baseline random
 
-    Every configuration meets the same availability, latency and data draws, seed by seed. Tables are also written to
+    Every configuration meets the same availability, latency and data draws, seed by seed. Keys that no server decides
+    (devices, network, data, ...) make worlds, and everything is compared within its world. Tables are also written to
     OUT/NAME/compare-DIGEST/. FILE may be a sweep file. Exit code 3: some runs failed.
     """
     if as_csv and as_json:
@@ -82,14 +90,14 @@ def command(
     from simfl.experiments.sweep.plan import plan_sweep
 
     chosen, sweep_request = how(**options), read_request(file, grid, groups, cases, replications, plugins)
-    configurations(sweep_request.axes)
+    configurations(sweep_request.axes, worlds, choices)
     seeds = any(axis.key == "seed" and len(axis.values) > 1 for axis in sweep_request.axes)
     count = sweep_request.replications or (1 if seeds else REPLICATIONS)
     plan = plan_sweep(sweep_request.scenario, sweep_request.axes, count, sweep_request.plugins)
     say_change(sweep_request, plan)
-    say_how_to_watch(folder_of(plan, out, baseline, target_accuracy), quiet)
+    say_how_to_watch(folder_of(plan, out, baseline, target_accuracy, worlds, choices), quiet)
     with going_on(), shown(quiet) as watch:
-        comparison = compare(plan, out, chosen, baseline, target_accuracy, watch)
+        comparison = compare(plan, out, chosen, baseline, target_accuracy, watch, worlds, choices)
     report_failures(comparison.index, quiet)
     write_asked_latex(comparison.path, len(comparison.document["means"]))
     if as_json:

@@ -21,6 +21,7 @@ from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.differences import HIDES
 from simfl.experiments.compare.run_numbers import measures, to_target
+from simfl.experiments.compare.worlds import is_choice
 from simfl.results.file_names import ACCURACIES, CLIENTS, FINDINGS, LATENCY, SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.results.frames import as_printed, html_table
@@ -174,9 +175,6 @@ COLOURED = 14
 
 EMPHASISED = 6
 
-CHOICES = {"selection", "training", "compression", "secagg", "privacy"}
-"""Top-level keys of a scenario that its server decides."""
-
 
 @dataclass(frozen=True)
 class PlannedRun:
@@ -260,7 +258,7 @@ class Study:
     @property
     def choosable(self) -> bool:
         """Whether the groups differ in what a server can choose, not in their devices, network or data."""
-        return not self.single and all(axis.split(".")[0] in CHOICES for axis in self.axes)
+        return not self.single and all(map(is_choice, self.axes))
 
     @property
     def comparable(self) -> bool:

@@ -63,21 +63,22 @@ def show(document: JsonObject, console: Any = None, at: str | None = None) -> No
 
         console = Console(highlight=False, markup=False)
     limit = console.width if console.is_terminal else None
-    labels = [choice["choice"] for choice in document["choices"]]
     columns = read_columns(document.get("columns", ()))
     columns = columns or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
     every, columns = columns, [column for column in columns if column.shown]
     seeds, target = len(document["seeds"]), document["target_accuracy"]
     to = "" if target is None or at else f"; target accuracy {target:g}"
     _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
+    worlds = _worlds(document)
     if at is None:
-        _block(console, limit, document, document, labels, columns)
+        _blocks(console, limit, document, document, worlds, columns)
+        _pooled(console, limit, document, columns)
         _overhead_table(console, limit, document, {column.name: column for column in every})
     parts = [part for part in document.get("equal", ()) if at in (part["budget"], "all")]
     for part in parts:
         console.print()
         _line(console, _spent(part), "bold")
-        _block(console, limit, document, part, labels, _shown_columns(part, every))
+        _blocks(console, limit, document, part, worlds, _shown_columns(part, every))
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
     for sentence in certificate_notes(document):
@@ -86,20 +87,65 @@ def show(document: JsonObject, console: Any = None, at: str | None = None) -> No
         _line(console, f"warning: {sentence}", "yellow")
 
 
-def _block(
-    console: Any, limit: int | None, document: JsonObject, part: JsonObject, labels: list[str], columns: Any
-) -> None:
-    """The means and the differences of a part of the document."""
+def _worlds(document: JsonObject) -> dict[str, dict[str, str]]:
+    """By world, its configurations and what they are called there."""
+    worlds: dict[str, dict[str, str]] = {}
+    for choice in document["choices"]:
+        worlds.setdefault(choice.get("world", ""), {})[choice["choice"]] = choice.get("name", choice["choice"])
+    return worlds
+
+
+def _blocks(
+    console: Any, limit: int | None, document: JsonObject, part: JsonObject, worlds: dict[str, dict[str, str]],
+    columns: Any,
+) -> None:  # fmt: skip
+    """The means and the differences of a part of the document, world by world."""
     means: Rows = {(row["choice"], row["metric"]): row for row in part["means"]}
     seeds = len(document["seeds"])
-    _print(
-        console,
-        limit,
-        labels,
-        [_Shown(heading(c), [mean_cell(c, means.get((label, c.name)), seeds) for label in labels]) for c in columns],
+    for world, names in worlds.items():
+        if len(worlds) > 1:
+            console.print()
+            _line(console, f"world: {world}", "bold")
+        cells = [
+            _Shown(heading(c), [mean_cell(c, means.get((each, c.name)), seeds) for each in names]) for c in columns
+        ]
+        _print(console, limit, list(names.values()), cells)
+        if part["paired"]:
+            _differences(console, limit, document, part, names, columns)
+
+
+def _pooled(console: Any, limit: int | None, document: JsonObject, columns: Sequence[Column]) -> None:
+    """What each choice changes over all worlds, and where that depends on the world."""
+    rows: Rows = {(row["choice"], row["metric"]): row for row in document.get("pooled", ())}
+    columns = [each for each in columns if (each.better or each.observer) and any(each.name == m for _, m in rows)]
+    shown = {each.name for each in columns}
+    tested = [row for (_, metric), row in rows.items() if metric in shown and row["lower"] is not None]
+    if not tested:
+        return
+    level = 1 - document["confidence"]
+    family = holm([row["p_value"] for row in tested], level)
+    depends = holm([row["interaction_p_value"] for row in tested], level)
+    names = list(dict.fromkeys(choice for choice, _ in rows))
+    console.print()
+    worlds = tested[0]["worlds"]
+    _line(console, f"difference to {document['baseline']}, mean over {worlds} worlds, same seeds", "italic")
+    cells = []
+    for column in columns:
+        form, here = FORMS[column.unit][1], [rows.get((name, column.name)) for name in names]
+        cells.append(_Shown(heading(column), [_pooled_cell(row, form, (level, family), depends) for row in here]))
+    _print(console, limit, names, cells)
+    _line(
+        console, f"* and ** as above, among {len(tested)} differences. w: differs between worlds (family-wise).", "dim"
     )
-    if part["paired"]:
-        _differences(console, limit, document, part, labels, columns)
+
+
+def _pooled_cell(row: JsonObject | None, form: Form, levels: tuple[float, float], depends: float) -> str:
+    if row is None or row["lower"] is None:
+        return "–"
+    stars = "*" * sum(row["p_value"] <= level for level in levels)
+    half = form((row["upper"] - row["lower"]) / 2)
+    sign = "+" if row["difference"] > 0 else ""
+    return f"{sign}{form(row['difference'])} ±{half}{stars}{' w' if row['interaction_p_value'] <= depends else ''}"
 
 
 def _shown_columns(part: JsonObject, columns: Sequence[Column]) -> list[Column]:
@@ -148,10 +194,12 @@ def unlike_warnings(document: JsonObject) -> list[str]:
 
 
 def _differences(
-    console: Any, limit: int | None, document: JsonObject, part: JsonObject, labels: list[str], columns: Any
+    console: Any, limit: int | None, document: JsonObject, part: JsonObject, names: dict[str, str], columns: Any
 ) -> None:
-    paired: Rows = {(row["choice"], row["metric"]): row for row in part["paired"]}
-    rows = [label for label in labels if label != document["baseline"]]
+    """The differences inside a world; ``names`` by label."""
+    base_label = next((label for label, name in names.items() if name == document["baseline"]), None)
+    paired: Rows = {(row["choice"], row["metric"]): row for row in part["paired"] if row["choice"] in names}
+    rows = [label for label in names if label != base_label]
     columns = [column for column in columns if any(paired.get((label, column.name)) for label in rows)]
     columns = [column for column in columns if column.better or column.observer]
     comparable = [
@@ -164,10 +212,10 @@ def _differences(
     shown = [_cells(column, rows, paired, seeds, levels) for column in columns]
     said = {choice["choice"]: choice.get("against", {}) for choice in document["choices"]}
     for column, cells in zip(columns, (each.cells for each in shown), strict=True):
-        base = said[document["baseline"]].get(column.name)
+        base = said.get(base_label, {}).get(column.name)
         cells[:] = [OTHER if said[label].get(column.name) != base and (label, column.name) not in paired
                     else cell for label, cell in zip(rows, cells, strict=True)]  # fmt: skip
-    _print(console, limit, rows, shown)
+    _print(console, limit, [names[label] for label in rows], shown)
     if comparable:
         _line(console, _legend(len(comparable), max(row["pairs"] for row in comparable), 1 - confidence), "dim")
 
