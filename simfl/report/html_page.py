@@ -13,7 +13,7 @@ from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
 from simfl.core.version import VERSION
 from simfl.report import style
-from simfl.report.advice import MARGIN, Advice, advise, cautions, family_level
+from simfl.report.advice import MARGIN, Advice, advise, advise_worlds, cautions, family_level
 from simfl.report.figures import Kind, NothingToDraw, figures
 from simfl.report.measures import compare_with_baseline, with_values
 from simfl.report.page_tables import beside_table, csv_of, equal_table, group_table, round_table, run_table
@@ -96,7 +96,7 @@ def _findings_context(study: Study, margin: float) -> JsonObject:
     sections = dict.fromkeys(figure.kind.section for figure in page_figures)
     return {
         "advice": advice,
-        "sentences": describe(study),
+        "sentences": [*describe(study), *advise_worlds(study, margin)],
         "cautions": [*cautions(study), *in_clear(study)],
         "attacked": attack_summary(study),
         "facts": _facts(study),

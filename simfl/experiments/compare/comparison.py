@@ -109,10 +109,9 @@ def configurations(
     made = []
     for values in combinations(compared):
         of = dict(zip(keys, values, strict=True))
-        names = (
-            " / ".join(value for key, value in of.items() if (key in worlds) == wanted) for wanted in (True, False)
-        )
-        made.append(Configuration(" / ".join(values), of, *names))
+        met = ", ".join(f"{key}={of[key]}" for key in worlds)
+        chosen = " / ".join(value for key, value in of.items() if key not in worlds)
+        made.append(Configuration(" / ".join(values), of, met, chosen))
     return made
 
 
