@@ -49,6 +49,9 @@ BUDGETS = ("rounds", "time", "updates", "bytes")
 @click.option("--at", type=click.Choice([*BUDGETS, "all"]),
               help="Show all when they had spent as many rounds, seconds, client updates or bytes as all others, "
               "instead of at their ends; all = all four.")  # fmt: skip
+@click.option("--columns", metavar="NAME,NAME,...", default="", help="What the tables show; all = every column. "
+              "Default: accuracy, guarantee, measured recovery, time, traffic, clients in a sum.")  # fmt: skip
+@click.option("--where", "where", multiple=True, metavar="KEY=VALUE", help="Show such configurations only.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv, or with --at equal.csv.")
 @latex_option
 @plugin_option
@@ -68,6 +71,8 @@ def command(
     worlds: tuple[str, ...],
     choices: tuple[str, ...],
     at: str | None,
+    columns: str,
+    where: tuple[str, ...],
     as_csv: bool,
     out: Path,
     as_json: bool,
@@ -103,11 +108,13 @@ def command(
     if as_json:
         print_json({"path": str(comparison.path), **comparison.document})
     else:
-        _print(comparison, at, as_csv)
+        _print(comparison, at, as_csv, tuple(filter(None, columns.split(","))), where)
     context.exit(FAILED_MEMBERS if "failed" in map(comparison.index.status, (m.digest for m in plan.members)) else 0)
 
 
-def _print(comparison: "Comparison", at: str | None, as_csv: bool) -> None:
+def _print(
+    comparison: "Comparison", at: str | None, as_csv: bool, columns: tuple[str, ...], where: tuple[str, ...]
+) -> None:
     from simfl.experiments.compare.show import show
     from simfl.results.folder import ResultsFolder
 
@@ -115,5 +122,12 @@ def _print(comparison: "Comparison", at: str | None, as_csv: bool) -> None:
         results = ResultsFolder.open_sweep(comparison.path)
         sys.stdout.write(results.read("equal.csv" if at else "comparison.csv").decode())
         return
-    show(comparison.document, at=at)
+    show(comparison.document, at=at, columns=columns, where=dict(_key_and_value(text) for text in where))
     click.echo(comparison.path)
+
+
+def _key_and_value(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"--where {text}: give KEY=VALUE")
+    return key, value

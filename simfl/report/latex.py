@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from simfl.core.columns import FORMS, TARGET_COLUMNS, heading, mean_text
 from simfl.core.errors import SimflError, printable, suggestion
-from simfl.report.measures import StudyMeasure, with_values
+from simfl.experiments.compare.intervals import CONFIDENCE
+from simfl.report.measures import PROMISED, StudyMeasure, paired_p_value, with_values
 from simfl.report.page_tables import best_groups
-from simfl.report.study import Study
+from simfl.report.study import Group, Study
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -25,7 +26,8 @@ SIGNS = str.maketrans({
 
 
 def latex(study: Study, columns: Sequence[str] = ()) -> str:
-    """A ``table`` with a row a configuration: means with the half width of their 95 % interval, the best in bold.
+    """A ``table`` with a row a configuration: means with the half width of their 95 % interval; in bold what is
+    significantly the best of its column, and the best known guarantees.
 
     Args:
         study: what ``simfl.report.read_study`` returned.
@@ -78,8 +80,17 @@ def _cells(study: Study, chosen: Sequence[StudyMeasure]) -> "tuple[DataFrame, Da
         texts[name] = [_text(study, measure, place) for place in range(len(labels))]
         means = {group.label: measure.over(group) for group in study.groups}
         winners = best_groups(study, measure.better, FORMS[measure.column.unit][1], means)
-        best[name] = [group in winners for group in study.groups]
+        best[name] = [group in winners and _is_clear(study, measure, group, winners) for group in study.groups]
     return DataFrame(texts), DataFrame(best)
+
+
+def _is_clear(study: Study, measure: StudyMeasure, best: Group, winners: Sequence[Group]) -> bool:
+    """Whether the best differs from all others: known guarantees by value, all else significantly (Bonferroni)."""
+    others = [group for group in study.groups if group is not best]
+    if measure.name in PROMISED:
+        return True
+    level = (1 - CONFIDENCE) / max(1, len(others))
+    return len(winners) == 1 and all(paired_p_value(measure, best, other) <= level for other in others)
 
 
 def _text(study: Study, measure: StudyMeasure, place: int) -> str:

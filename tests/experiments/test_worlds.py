@@ -12,7 +12,7 @@ from simfl.cli import simfl
 from simfl.core.errors import SimflError
 from simfl.experiments.compare.comparison import configurations
 from simfl.experiments.compare.worlds import pooled_rows, world_keys
-from simfl.experiments.sweep.grid import Axis, parse
+from simfl.experiments.sweep.grid import Axis, case_axis, parse
 from simfl.report.advice import advise_worlds
 from simfl.report.study_reader import read_study
 

@@ -1,6 +1,6 @@
 """A comparison in the terminal: a row a configuration, and below it which differences are more than chance."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
@@ -9,6 +9,7 @@ from simfl.core.certificate_words import OF_ONE_RUN, ONLY_SUMS, basis_lines, sai
 from simfl.core.column_files import read_columns
 from simfl.core.columns import (
     FORMS,
+    GUARANTEES,
     ROUND_COLUMNS,
     ROUNDING,
     SUMMARY_COLUMNS,
@@ -19,6 +20,7 @@ from simfl.core.columns import (
     mean_text,
     unknown,
 )
+from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.intervals import FEWEST_PAIRS, NORMAL_FROM, holm, least
 from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text
@@ -50,29 +52,41 @@ class _Shown:
         return max(map(len, (self.heading, *self.cells)))
 
 
-def show(document: JsonObject, console: Any = None, at: str | None = None) -> None:
+def show(
+    document: JsonObject,
+    console: Any = None,
+    at: str | None = None,
+    columns: Sequence[str] = (),
+    where: Mapping[str, str] | None = None,
+) -> None:
     """Prints the tables of a ``comparison.json``.
 
     Args:
         document: its content.
-        at: a budget, or ``all``: when all runs had spent the same; None = when each had ended.
         console: a rich console; default: standard output, for a terminal in its width, for a pipe without a limit.
+        at: a budget, or ``all``: when all runs had spent the same; None = when each had ended.
+        columns: names, in their order; default: those of :func:`default_columns`; ``all`` for all that are shown.
+        where: values of keys that vary; only such configurations are shown.
+
+    Raises:
+        SimflError: no such column, key or value.
     """
+    document = _selected(document, where or {})
     if console is None:
         from rich.console import Console
 
         console = Console(highlight=False, markup=False)
     limit = console.width if console.is_terminal else None
-    columns = read_columns(document.get("columns", ()))
-    columns = columns or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
-    every, columns = columns, [column for column in columns if column.shown]
+    every = read_columns(document.get("columns", ()))
+    every = every or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
+    chosen = _chosen(document, every, columns)
     seeds, target = len(document["seeds"]), document["target_accuracy"]
     to = "" if target is None or at else f"; target accuracy {target:g}"
     _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
     worlds = _worlds(document)
     if at is None:
-        _blocks(console, limit, document, document, worlds, columns)
-        _pooled(console, limit, document, columns)
+        _blocks(console, limit, document, document, worlds, chosen)
+        _pooled(console, limit, document, chosen)
         _overhead_table(console, limit, document, {column.name: column for column in every})
     parts = [part for part in document.get("equal", ()) if at in (part["budget"], "all")]
     for part in parts:
@@ -81,10 +95,64 @@ def show(document: JsonObject, console: Any = None, at: str | None = None) -> No
         _blocks(console, limit, document, part, worlds, _shown_columns(part, every))
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
-    for sentence in certificate_notes(document):
+    for sentence in certificate_notes(document, chosen):
         _line(console, sentence, "dim")
+    left_out = [column.name for column in every if column.shown and column not in chosen]
+    if left_out and not columns and at is None:
+        _line(console, f"--columns all shows {len(left_out)} more: {', '.join(left_out)}", "dim")
     for sentence in _warnings(document):
         _line(console, f"warning: {sentence}", "yellow")
+
+
+GUARANTEE = ("guarantee_semi_strong", "privacy_semi_strong")
+"""For any number of rounds, if theory knows it of some configuration; else what was observed."""
+
+TOLD = ("measured_recovered", "time_to_target_s", "time_s", "bytes", "mean_cardinality")
+
+
+def default_columns(document: JsonObject, columns: Sequence[Column]) -> list[Column]:
+    """Accuracy or loss, guarantee, measured recovery, time to the target or in all, traffic, clients in a sum; beside
+    them skipped rounds, as far as there are any; and what accountants and plugins measure.
+    """
+    measured = {row["metric"] for row in document["means"] if row["mean"]}
+    accuracy = "test_accuracy" if "test_accuracy" in measured else "test_loss"
+    guarantee = next((name for name in GUARANTEE if name in measured), "")
+    of_target = "time_s" if "time_to_target_s" in measured else "time_to_target_s"
+    names = [accuracy, guarantee, *(name for name in TOLD if name != of_target), "skipped"]
+    built_in = {column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS, *GUARANTEES)}
+    own = [column.name for column in columns if column.shown and column.name not in built_in]
+    known = {column.name: column for column in columns}
+    return [known[name] for name in dict.fromkeys([*names, *own]) if name in known and name in measured]
+
+
+def _chosen(document: JsonObject, columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    if tuple(names) == ("all",):
+        return [column for column in columns if column.shown]
+    known = {column.name: column for column in columns}
+    for name in names:
+        if name not in known:
+            hint = suggestion(name, known) or f"; there are {', '.join(known)}"
+            raise SimflError(f"--columns: no column {name!r}{hint}")
+    return [known[name] for name in names] or default_columns(document, columns)
+
+
+def _selected(document: JsonObject, where: Mapping[str, str]) -> JsonObject:
+    """The document with the configurations of these values only."""
+    choices = document["choices"]
+    for key, value in where.items():
+        values = list(dict.fromkeys(each["values"].get(key, "") for each in document["choices"]))
+        if values == [""]:
+            keys = list(document["choices"][0]["values"])
+            raise SimflError(f"--where: {key} does not vary{suggestion(key, keys) or '; there are ' + ', '.join(keys)}")
+        if value not in values:
+            hint = suggestion(value, values) or f"; there are {', '.join(values)}"
+            raise SimflError(f"--where: {key} has no value {value!r}{hint}")
+        choices = [each for each in choices if each["values"][key] == value]
+    left = {each["choice"] for each in choices}
+    pooled = document.get("pooled", ()) if not where else ()
+    return {**document, "choices": choices, "pooled": pooled,
+            **{name: [row for row in document.get(name, ()) if row["choice"] in left]
+               for name in ("means", "paired", "beside_plain")}}  # fmt: skip
 
 
 def _worlds(document: JsonObject) -> dict[str, dict[str, str]]:
@@ -161,9 +229,9 @@ def _spent(part: JsonObject) -> str:
     return f"at equal {part['budget']}: {value}, the most that all runs have reached"
 
 
-def certificate_notes(document: JsonObject) -> Iterator[str]:
-    """In words, what stands beside the certificates that are shown, and of whom only sums are taken to be seen."""
-    lines = basis_lines(column for column in read_columns(document.get("columns", ())) if column.shown)
+def certificate_notes(document: JsonObject, columns: Iterable[Column]) -> Iterator[str]:
+    """In words, what stands beside the certificates among some columns, and of whom only sums are taken to be seen."""
+    lines = basis_lines(columns)
     yield from [*lines, OF_ONE_RUN] if lines else []
     assumes = {choice["choice"]: choice.get("assumes", (ONLY_SUMS,)) for choice in document["choices"]}
     yield from said_of([label for label, clauses in assumes.items() if ONLY_SUMS in clauses], assumes)
