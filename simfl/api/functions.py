@@ -138,6 +138,7 @@ def compare(
     target_accuracy: float | None = None,
     world: Iterable[str] = (),
     choice: Iterable[str] = (),
+    at: Mapping[str, float] | None = None,
     out: Path | str = "results",
     progress: bool = True,
     **how: Any,
@@ -154,6 +155,8 @@ def compare(
             that learned.
         world, choice: keys that are the world, or a choice, other than by default: a server decides ``selection``,
             ``training``, ``compression``, ``secagg`` and ``privacy``. Everything is compared within a world.
+        at: ``rounds``, ``time``, ``updates`` or ``bytes`` spent, where the tables at equal budgets are made; default:
+            the most that all runs spent.
         out, progress, how: as for :func:`sweep`.
 
     Raises:
@@ -166,7 +169,7 @@ def compare(
 
     options, plan = How(**how), plan_of(scenario, grid, zipped, cases, replications, 5, configurations)
     with shown(not progress) as watch:
-        path = made(plan, Path(out), options, baseline, target_accuracy, watch, tuple(world), tuple(choice)).path
+        path = made(plan, Path(out), options, baseline, target_accuracy, watch, tuple(world), tuple(choice), at).path
     return ComparisonResult.open(path)
 
 

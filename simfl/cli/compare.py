@@ -18,6 +18,8 @@ from simfl.cli.sweep import (
     report_failures,
     run_options,
     say_change,
+    say_cost,
+    submitted,
 )
 
 if TYPE_CHECKING:
@@ -25,6 +27,28 @@ if TYPE_CHECKING:
 
 REPLICATIONS = 5
 BUDGETS = ("rounds", "time", "updates", "bytes")
+
+
+class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """What is spent, and how much of it: ``bytes``, ``bytes=5e8``."""
+
+    name = "BUDGET"
+
+    def convert(
+        self, value: object, parameter: click.Parameter | None, context: click.Context | None
+    ) -> tuple[str, float | None]:
+        name, equals, amount = str(value).partition("=")
+        if name not in (*BUDGETS, "all") or (name == "all" and equals):
+            self.fail(
+                f"{value!r} is none of {', '.join(BUDGETS)}, with or without =NUMBER, nor all", parameter, context
+            )
+        try:
+            number = float(amount) if equals else None
+        except ValueError:
+            number = 0.0
+        if number is not None and not 0 < number < float("inf"):
+            self.fail(f"{value!r}: give a number above 0, e.g. {name}=600", parameter, context)
+        return name, number
 
 
 @click.command("compare")
@@ -46,9 +70,9 @@ BUDGETS = ("rounds", "time", "updates", "bytes")
 @click.option(
     "--choice", "choices", multiple=True, metavar="KEY", help="A key that is compared, though no server decides it."
 )
-@click.option("--at", type=click.Choice([*BUDGETS, "all"]),
-              help="Show all when they had spent as many rounds, seconds, client updates or bytes as all others, "
-              "instead of at their ends; all = all four.")  # fmt: skip
+@click.option("--at", type=_Budget(), metavar="BUDGET", help="Show all when they had spent as many rounds, seconds "
+              "(time), client updates or bytes as all others, or so many (bytes=5e8), instead of at their ends; all = "
+              "all four.")  # fmt: skip
 @click.option("--columns", metavar="NAME,NAME,...", default="", help="What the tables show; all = every column. "
               "Default: accuracy, guarantee, measured recovery, time, traffic, clients in a sum.")  # fmt: skip
 @click.option("--where", "where", multiple=True, metavar="KEY=VALUE", help="Show such configurations only.")
@@ -66,11 +90,13 @@ def command(
     replications: int | None,
     groups: tuple[str, ...],
     cases: tuple[str, ...],
+    slurm: str | None,
+    dry_run: bool,
     baseline: str | None,
     target_accuracy: float | None,
     worlds: tuple[str, ...],
     choices: tuple[str, ...],
-    at: str | None,
+    at: tuple[str, float | None] | None,
     columns: str,
     where: tuple[str, ...],
     as_csv: bool,
@@ -100,15 +126,23 @@ def command(
     count = sweep_request.replications or (1 if seeds else REPLICATIONS)
     plan = plan_sweep(sweep_request.scenario, sweep_request.axes, count, sweep_request.plugins)
     say_change(sweep_request, plan)
-    say_how_to_watch(folder_of(plan, out, baseline, target_accuracy, worlds, choices), quiet)
+    name, spent = at or (None, None)
+    budgets = {} if name is None or spent is None else {name: spent}
+    folder = folder_of(plan, out, baseline, target_accuracy, worlds, choices, budgets)
+    if dry_run:
+        say_cost(plan, out)
+        return
+    say_how_to_watch(folder, quiet)
+    if slurm is not None and submitted(plan, out, folder, chosen, slurm, as_json):
+        return
     with going_on(), shown(quiet) as watch:
-        comparison = compare(plan, out, chosen, baseline, target_accuracy, watch, worlds, choices)
+        comparison = compare(plan, out, chosen, baseline, target_accuracy, watch, worlds, choices, budgets)
     report_failures(comparison.index, quiet)
     write_asked_latex(comparison.path, len(comparison.document["means"]))
     if as_json:
         print_json({"path": str(comparison.path), **comparison.document})
     else:
-        _print(comparison, at, as_csv, tuple(filter(None, columns.split(","))), where)
+        _print(comparison, name, as_csv, tuple(filter(None, columns.split(","))), where)
     context.exit(FAILED_MEMBERS if "failed" in map(comparison.index.status, (m.digest for m in plan.members)) else 0)
 
 

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 import simfl
-from simfl.core.column_files import read_columns
 from simfl.cli import simfl as group
+from simfl.core.column_files import read_columns
 from simfl.core.errors import SimflError
 from simfl.core.rng import Address
 from simfl.core.types import Job
@@ -321,8 +321,11 @@ def test_six_columns_are_shown_unless_others_are_asked_for(compared):
     lines = file.getvalue().splitlines()
     assert re.split(r"\s{2,}", lines[1].strip()) == ["Simulated time, s", "Accuracy"]
     assert lines[2].startswith("partition ") and not any(line.startswith("random ") for line in lines)
-    for wrong, said in ((dict(columns=["time"]), "did you mean 'time_s'"), (dict(where={"selection": "part"}), "partition"),
-                        (dict(where={"select": "x"}), "selection")):  # fmt: skip
+    for wrong, said in (
+        ({"columns": ["time"]}, "did you mean 'time_s'"),
+        ({"where": {"selection": "part"}}, "partition"),
+        ({"where": {"select": "x"}}, "selection"),
+    ):
         with pytest.raises(SimflError, match=said):
             show(compared.document, Console(file=file), **wrong)
 

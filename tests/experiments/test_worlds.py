@@ -136,3 +136,44 @@ def test_the_report_says_in_how_many_worlds_a_choice_is_recommended(compared):
     sentences = advise_worlds(study)
     assert sum(text.startswith("In devices.availability.dropout=") for text in sentences) == 2
     assert "world" in sentences[0]
+
+
+def test_what_was_spent_may_be_named(compared, tmp_path):
+    """``--at time=1.5``: each run's last round that had ended by then, in a comparison of its own."""
+    out = compared[0].parents[1]
+    words = ("compare quickstart selection=random,batch_partition:T=4,half_partition:T=4 learning=none "
+             "devices.availability.dropout=0.1,0.5 training.rounds=6 --replications 5 --jobs 1 -q "
+             f"--baseline batch_partition:T=4 --out {out} --at time=1.5").split()  # fmt: skip
+    done = CliRunner().invoke(simfl, words)
+    assert done.exit_code == 0 and "at equal time: 1.5 s\n" in done.output, done.output
+    (folder,) = (path for path in out.glob("quickstart/compare-*") if path != compared[0])
+    runs = {row["digest"]: row for row in rows_of(folder / "index.csv")}
+    rounds = {}
+    for digest, row in runs.items():
+        ends = [float(each["time_s"]) for each in rows_of(folder.parent / digest / "rounds.csv")]
+        key = f"{row['selection']} / {row['devices.availability.dropout']}"
+        rounds.setdefault(key, []).append(sum(end <= 1.5 for end in ends))
+    found = {row["choice"]: float(row["mean"]) for row in rows_of(folder / "equal.csv")
+             if (row["budget"], row["metric"]) == ("time", "rounds")}  # fmt: skip
+    assert found == {key: pytest.approx(np.mean([n for n in each if n])) for key, each in rounds.items()}
+    for wrong in ("tim=3", "bytes=0", "bytes=x", "all=3"):
+        assert CliRunner().invoke(simfl, [*words[:-1], wrong]).exit_code == 2
+
+
+def test_a_dry_run_says_what_is_left_and_runs_nothing(compared, tmp_path):
+    words = "compare quickstart selection=random,partition learning=none --replications 3 --dry-run --out".split()
+    done = CliRunner().invoke(simfl, [*words, str(tmp_path / "none")])
+    assert done.exit_code == 0 and done.output.startswith("6 runs, 6 of them left; if each takes what the first does")
+    assert not (tmp_path / "none").exists()
+
+
+def test_shards_of_a_comparison_divide_its_runs(tmp_path):
+    words = ("compare quickstart selection=random,partition learning=none training.rounds=3 --replications 2 --jobs 1 -q "
+             f"--out {tmp_path} --shard").split()  # fmt: skip
+    first = CliRunner().invoke(simfl, [*words, "1/2"])
+    (folder,) = tmp_path.glob("quickstart/compare-*")
+    assert sorted(row["status"] for row in rows_of(folder / "index.csv")) == ["done", "done", "open", "open"]
+    second = CliRunner().invoke(simfl, [*words, "2/2"])
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    whole = CliRunner().invoke(simfl, words[:-1])
+    assert second.output == whole.output and {row["status"] for row in rows_of(folder / "index.csv")} == {"done"}

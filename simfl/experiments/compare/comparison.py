@@ -124,6 +124,7 @@ def compare(
     watch: Watch | None = None,
     world: Collection[str] = (),
     choice: Collection[str] = (),
+    at: Mapping[str, float] | None = None,
 ) -> Comparison:
     """Runs what is missing and writes ``comparison.csv``, ``paired.csv``, ``equal.csv``, ``equal_paired.csv``,
     ``comparison.json``, with several worlds ``pooled.csv`` and, with secure aggregation beside plain,
@@ -138,16 +139,17 @@ def compare(
             :func:`simfl.experiments.compare.run_numbers.common_target`.
         watch: called whenever a run has begun or ended.
         world, choice: keys that are one or the other, whatever they are called.
+        at: how much had been spent, by budget, where the numbers are compared; default: the most that all runs spent.
 
     Raises:
         SimflError: there is nothing to compare, or no configuration of the baseline's label.
     """
     compared = configurations(plan.axes, world, choice)
     baseline = _baseline(compared, baseline)
-    folder = folder_of(plan, out, baseline, target_accuracy, world, choice)
+    folder = folder_of(plan, out, baseline, target_accuracy, world, choice, at)
     index = execute(plan, out, folder, how, watch)
     used = _collect(compared, plan, index, target_accuracy)
-    document = _document(plan, compared, index, baseline, used)
+    document = _document(plan, compared, index, baseline, used, at or {})
     document["digest"] = folder.name.removeprefix(PREFIX)
     files = {"comparison.csv": _csv(MEANS, document["means"]), "paired.csv": _csv(DIFFERENCES, document["paired"])}
     for name, columns, part in (("equal.csv", MEANS, "means"), ("equal_paired.csv", DIFFERENCES, "paired")):
@@ -170,6 +172,7 @@ def folder_of(
     target_accuracy: float | None,
     world: Collection[str] = (),
     choice: Collection[str] = (),
+    at: Mapping[str, float] | None = None,
 ) -> Path:
     """The folder of a comparison; arguments as for :func:`compare`.
 
@@ -177,7 +180,7 @@ def folder_of(
         SimflError: there is nothing to compare, or no configuration of the baseline's label.
     """
     options: list[Any] = [plan.digest, _baseline(configurations(plan.axes, world, choice), baseline), target_accuracy]
-    options += [[*world], [*choice]] * bool(world or choice)
+    options += [[*world], [*choice], at or {}] * bool(world or choice or at)
     return out / plan.name / f"{PREFIX}{sha256(json.dumps(options).encode()).hexdigest()[:DIGEST_DIGITS]}"
 
 
@@ -215,7 +218,12 @@ def _collect(compared: list[Configuration], plan: Plan, index: Index, target: fl
 
 
 def _document(
-    plan: Plan, compared: list[Configuration], index: Index, baseline: str, target: float | None
+    plan: Plan,
+    compared: list[Configuration],
+    index: Index,
+    baseline: str,
+    target: float | None,
+    at: Mapping[str, float],
 ) -> JsonObject:
     said = _said(compared)
     return {
@@ -249,7 +257,7 @@ def _document(
         ],
         **_tables(compared, {each.label: each.results for each in compared}, baseline, said),
         "pooled": _pooled(compared, baseline, said),
-        "equal": list(_equal_budgets(compared, baseline)),
+        "equal": list(_equal_budgets(compared, baseline, at)),
         "beside_plain": overhead_rows(
             {configuration.label: (configuration.values, configuration.results) for configuration in compared}
         ),
@@ -304,9 +312,9 @@ def _pooled(
     return pooled_rows({place: each.results for place, each in by_place.items()}, baseline, pairs)
 
 
-def _equal_budgets(compared: list[Configuration], baseline: str) -> Iterator[JsonObject]:
+def _equal_budgets(compared: list[Configuration], baseline: str, asked: Mapping[str, float]) -> Iterator[JsonObject]:
     """The same when all runs had spent the same, budget by budget."""
-    budgets = affordable(curve for configuration in compared for curve in configuration.courses.values())
+    budgets = affordable(curve for configuration in compared for curve in configuration.courses.values()) | {**asked}
     at = [(each, {seed: curve.at(budgets) for seed, curve in each.courses.items()}) for each in compared]
     for budget, value in budgets.items():
         results_of: dict[str, Measured] = {
@@ -314,7 +322,7 @@ def _equal_budgets(compared: list[Configuration], baseline: str) -> Iterator[Jso
             for each, seeds in at
         }
         tables = _tables(compared, results_of, baseline, _said(compared))
-        yield {"budget": budget, "column": BUDGETS[budget], "value": value, **tables}
+        yield {"budget": budget, "column": BUDGETS[budget], "value": value, "most": budget not in asked, **tables}
 
 
 def _columns(compared: Sequence[Configuration]) -> list[Column]:

@@ -92,10 +92,11 @@ def show(
     for part in parts:
         console.print()
         _line(console, _spent(part), "bold")
-        _blocks(console, limit, document, part, worlds, _shown_columns(part, every))
+        _blocks(console, limit, document, part, worlds, _shown_columns(part, chosen if columns else every))
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
-    for sentence in certificate_notes(document, chosen):
+    seen = chosen if at is None or columns else every
+    for sentence in certificate_notes(document, [column for column in seen if column.shown or columns]):
         _line(console, sentence, "dim")
     left_out = [column.name for column in every if column.shown and column not in chosen]
     if left_out and not columns and at is None:
@@ -226,7 +227,8 @@ def _shown_columns(part: JsonObject, columns: Sequence[Column]) -> list[Column]:
 def _spent(part: JsonObject) -> str:
     unit = next(c.unit for c in (*ROUND_COLUMNS, *SUMMARY_COLUMNS) if c.name == part["column"])
     value = f"{part['value']:.10g}" if unit == "count" else FORMS[unit][1](part["value"]) + FORMS[unit][0][1:]
-    return f"at equal {part['budget']}: {value}, the most that all runs have reached"
+    most = part.get("most", True)
+    return f"at equal {part['budget']}: {value}{', the most that all runs have reached' if most else ''}"
 
 
 def certificate_notes(document: JsonObject, columns: Iterable[Column]) -> Iterator[str]:
