@@ -33,7 +33,7 @@ TILES = (
     "time_s",
     "privacy_semi_strong",
     "mean_cardinality",
-    "fairness_gap",
+    "fairness_excess",
     "bytes",
 )
 GUARANTEE = "privacy_semi_strong", "guarantee_semi_strong"

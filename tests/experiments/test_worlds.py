@@ -168,8 +168,8 @@ def test_a_dry_run_says_what_is_left_and_runs_nothing(compared, tmp_path):
 
 
 def test_shards_of_a_comparison_divide_its_runs(tmp_path):
-    words = ("compare quickstart selection=random,partition learning=none training.rounds=3 --replications 2 --jobs 1 -q "
-             f"--out {tmp_path} --shard").split()  # fmt: skip
+    words = ("compare quickstart selection=random,partition learning=none training.rounds=3 --replications 2 "
+             f"--jobs 1 -q --out {tmp_path} --shard").split()  # fmt: skip
     first = CliRunner().invoke(simfl, [*words, "1/2"])
     (folder,) = tmp_path.glob("quickstart/compare-*")
     assert sorted(row["status"] for row in rows_of(folder / "index.csv")) == ["done", "done", "open", "open"]

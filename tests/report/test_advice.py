@@ -84,7 +84,7 @@ def test_lists_are_called_by_the_names_in_them():
 
 def test_differences_that_are_there_are_found_with_their_sign():
     truths = [Truth(), Truth(accuracy=0.9, time_s=60.0, cardinality=6.0)]
-    signs = {"test_accuracy": 1, "time_to_target_s": 1, "mean_cardinality": -1}
+    signs = {"test_accuracy": 1, "time_to_target_s": 1, "clients_in_sum": -1}
     found = 0
     for study in range(100):
         verdicts, pick, _ = claims(truths, study, seeds=6)

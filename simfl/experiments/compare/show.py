@@ -8,6 +8,7 @@ from typing import Any
 from simfl.core.certificate_words import OF_ONE_RUN, ONLY_SUMS, basis_lines, said_of, unlike_sentences
 from simfl.core.column_files import read_columns
 from simfl.core.columns import (
+    DERIVED_COLUMNS,
     FORMS,
     GUARANTEES,
     ROUND_COLUMNS,
@@ -108,7 +109,7 @@ def show(
 GUARANTEE = ("guarantee_semi_strong", "privacy_semi_strong")
 """For any number of rounds, if theory knows it of some configuration; else what was observed."""
 
-TOLD = ("measured_recovered", "time_to_target_s", "time_s", "bytes", "mean_cardinality")
+TOLD = ("measured_recovered", "time_to_target_s", "time_s", "bytes", "clients_in_sum")
 
 
 def default_columns(document: JsonObject, columns: Sequence[Column]) -> list[Column]:
@@ -120,7 +121,9 @@ def default_columns(document: JsonObject, columns: Sequence[Column]) -> list[Col
     guarantee = next((name for name in GUARANTEE if name in measured), "")
     of_target = "time_s" if "time_to_target_s" in measured else "time_to_target_s"
     names = [accuracy, guarantee, *(name for name in TOLD if name != of_target), "skipped"]
-    built_in = {column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS, *GUARANTEES)}
+    built_in = {
+        column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS, *DERIVED_COLUMNS, *GUARANTEES)
+    }
     own = [column.name for column in columns if column.shown and column.name not in built_in]
     known = {column.name: column for column in columns}
     return [known[name] for name in dict.fromkeys([*names, *own]) if name in known and name in measured]
