@@ -8,7 +8,7 @@ import click
 
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
-from simfl.cli.shared import latex_option, plugin_option, print_json, write_asked_latex
+from simfl.cli.shared import key_and_value, latex_option, plugin_option, print_json, write_asked_latex
 from simfl.cli.sweep import (
     FAILED_MEMBERS,
     going_on,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from simfl.experiments.compare.comparison import Comparison
 
 REPLICATIONS = 5
-BUDGETS = ("rounds", "time", "updates", "bytes")
+BUDGETS = ("rounds", "aggregations", "time", "updates", "bytes")
 
 
 class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
@@ -70,9 +70,9 @@ class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 @click.option(
     "--choice", "choices", multiple=True, metavar="KEY", help="A key that is compared, though no server decides it."
 )
-@click.option("--at", type=_Budget(), metavar="BUDGET", help="Show all when they had spent as many rounds, seconds "
-              "(time), client updates or bytes as all others, or so many (bytes=5e8), instead of at their ends; all = "
-              "all four.")  # fmt: skip
+@click.option("--at", type=_Budget(), metavar="BUDGET", help="Show all when they had spent as many rounds, "
+              "aggregations, seconds (time), client updates or bytes as all others, or so many (bytes=5e8), not at "
+              "their ends; all = all of these.")  # fmt: skip
 @click.option("--columns", metavar="NAME,NAME,...", default="", help="What the tables show; all = every column. "
               "Default: accuracy, guarantee, measured recovery, time, traffic, clients in a sum.")  # fmt: skip
 @click.option("--where", "where", multiple=True, metavar="KEY=VALUE", help="Show such configurations only.")
@@ -156,12 +156,5 @@ def _print(
         results = ResultsFolder.open_sweep(comparison.path)
         sys.stdout.write(results.read("equal.csv" if at else "comparison.csv").decode())
         return
-    show(comparison.document, at=at, columns=columns, where=dict(_key_and_value(text) for text in where))
+    show(comparison.document, at=at, columns=columns, where=dict(key_and_value(text) for text in where))
     click.echo(comparison.path)
-
-
-def _key_and_value(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise click.UsageError(f"--where {text}: give KEY=VALUE")
-    return key, value

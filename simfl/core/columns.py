@@ -262,6 +262,7 @@ TARGET_COLUMNS: tuple[Column, ...] = (
 """What a comparison adds, given a target accuracy."""
 
 DERIVED_COLUMNS: tuple[Column, ...] = (
+    Column("aggregations", "Aggregations", "count", "Rounds that were not skipped.", 0, None, shown=False),
     Column("clients_in_sum", "Clients in a sum", "number",
            "Updates aggregated in a round that was not skipped, mean over these rounds.", 1, None),
     Column("fairness_excess", "Fairness gap beyond chance", "number",

@@ -32,6 +32,8 @@ def measures(summary: Mapping[str, object]) -> dict[str, float]:
     if "bytes_down" in lines and "bytes_up" in lines:
         lines["bytes"] = lines["bytes_down"] + lines["bytes_up"]
     summed = lines.get("rounds", 0.0) - lines.get("skipped", 0.0)
+    if "skipped" in lines:
+        lines["aggregations"] = summed
     if summed > 0 and "mean_cardinality" in lines:
         lines["clients_in_sum"] = lines["mean_cardinality"] * lines["rounds"] / summed
         clients = summary.get("clients")
@@ -129,7 +131,8 @@ def to_target(rounds: Path, target: float) -> dict[str, float]:
     return {}
 
 
-BUDGETS = {"rounds": "rounds", "time": "time_s", "updates": "client_updates", "bytes": "bytes"}
+BUDGETS = {"rounds": "rounds", "aggregations": "aggregations", "time": "time_s", "updates": "client_updates",
+           "bytes": "bytes"}  # fmt: skip
 """What can be spent, and the column that tells how much was."""
 
 OPPOSITE = [
@@ -162,7 +165,8 @@ class Course:
             numbers = ("cardinality", "bytes_down", "bytes_up")
             each = [(1, float(row["time_s"]), *(int(row[name] or 0) for name in numbers)) for row in table]
         spent_at, times, updates, down, up = np.array(each, dtype=np.float64).reshape(-1, 5).T
-        spent = {"rounds": spent_at.cumsum(), "time": times, "updates": updates.cumsum(), "bytes": (down + up).cumsum()}
+        spent = {"rounds": spent_at.cumsum(), "aggregations": (updates > 0).cumsum().astype(np.float64), "time": times,
+                 "updates": updates.cumsum(), "bytes": (down + up).cumsum()}  # fmt: skip
         return cls(rounds, tuple(c for c in columns if (c.source or c.name) in names), spent)
 
     def at(self, budgets: Mapping[str, float]) -> dict[str, dict[str, float]]:

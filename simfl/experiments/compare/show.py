@@ -228,7 +228,7 @@ def _shown_columns(part: JsonObject, columns: Sequence[Column]) -> list[Column]:
 
 
 def _spent(part: JsonObject) -> str:
-    unit = next(c.unit for c in (*ROUND_COLUMNS, *SUMMARY_COLUMNS) if c.name == part["column"])
+    unit = next(c.unit for c in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *DERIVED_COLUMNS) if c.name == part["column"])
     value = f"{part['value']:.10g}" if unit == "count" else FORMS[unit][1](part["value"]) + FORMS[unit][0][1:]
     most = part.get("most", True)
     return f"at equal {part['budget']}: {value}{', the most that all runs have reached' if most else ''}"
