@@ -35,9 +35,7 @@ def command(
     """Write the results of a run, a sweep or a comparison in other programs' formats."""
     if rows or cell or where:
         if not (rows and cell and columns) or parquet or tensorboard or rounds:
-            raise click.UsageError(
-                "a table of keys needs --rows, --columns and --cell, and no other format than --latex"
-            )
+            raise click.UsageError("a table of keys needs --rows, --columns and --cell, and goes with --latex only")
         check_latex(latex)
         _pivot(directory, [part.split(",") for part in (rows, columns)], cell, where, latex)
         return
@@ -73,7 +71,8 @@ def _pivot(directory: Path, keys: list[list[str]], cell: str, where: tuple[str, 
     from simfl.report.study_reader import read_study
 
     study = read_study([directory])
-    table = pivot(study, *keys, cell, dict(key_and_value(text) for text in where))
+    down, across = keys
+    table = pivot(study, down, across, cell, dict(key_and_value(text) for text in where))
     if latex is None:
         click.echo(table.to_csv(), nl=False)
     else:

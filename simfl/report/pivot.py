@@ -37,8 +37,9 @@ def pivot(
     for axis in study.axes:
         values = dict.fromkeys(group.values[axis] for group in groups)
         if axis not in (*down, *across) and len(values) > 1:
-            raise SimflError(f"{axis} varies, too: name it among the rows or columns, or give where {axis}=VALUE, one of "
-                             f"{', '.join(values)}")  # fmt: skip
+            raise SimflError(
+                f"{axis} varies, too: make it rows or columns, or give where {axis}=VALUE, one of {', '.join(values)}"
+            )
     names = {place: list(dict.fromkeys(_name(group, axes) for group in groups))
              for place, axes in (("down", down), ("across", across))}  # fmt: skip
     cells = {(_name(group, down), _name(group, across)): cell_text(study, measure, group) for group in groups}

@@ -15,8 +15,8 @@ from simfl.cli import simfl
 def swept(tmp_path_factory):
     out = tmp_path_factory.mktemp("pivot")
     words = ("sweep quickstart selection=random,batch_partition:T=4 devices.availability.dropout=0.1,0.4 "
-             f"selection.k=4,8 learning=none training.rounds=4 --replications 3 --jobs 1 -q --out {out}").split()  # fmt: skip
-    done = CliRunner().invoke(simfl, words)
+             "selection.k=4,8 learning=none training.rounds=4 --replications 3 --jobs 1 -q --out").split()  # fmt: skip
+    done = CliRunner().invoke(simfl, [*words, str(out)])
     assert done.exit_code == 0, done.output
     (folder,) = out.glob("quickstart/sweep-*")
     with open(folder / "index.csv", newline="") as file:
@@ -37,8 +37,9 @@ def test_cells_are_the_means_of_their_runs(swept):
     for name, *cells in rows:
         policy, k = name.rsplit(", ", 1)
         for dropout, cell in zip(head[1:], cells, strict=True):
-            values = [float(run["mean_cardinality"]) for run in runs
-                      if (run["selection"], run["selection.k"], run["devices.availability.dropout"]) == (policy, k, dropout)]  # fmt: skip
+            keys = ("selection", "selection.k", "devices.availability.dropout")
+            mine = [run for run in runs if tuple(run[key] for key in keys) == (policy, k, dropout)]
+            values = [float(run["mean_cardinality"]) for run in mine]
             assert len(values) == 3 and float(cell.split(" ")[0]) == pytest.approx(np.mean(values), rel=1e-3)
 
 
