@@ -66,7 +66,7 @@ class RuntimeOptions:
         remote_clients: the clients that are processes of their own; None = there are none.
         scheduler: address of a Dask scheduler; None = one in this process.
         insecure: a scheduler on another machine may be used without TLS.
-        objects: handles of the models, data, partitions and training functions that were handed in; they are known while they are held.
+        objects: handles of the objects that were handed in; they are known while they are held.
     """
 
     remote_clients: RemoteClients | None = None

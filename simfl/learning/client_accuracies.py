@@ -1,7 +1,6 @@
 """Models run over many samples, and measured on those that belong to clients. Imported only where torch is."""
 
 import copy
-import re
 from collections.abc import Callable, Iterator
 from functools import cached_property
 
@@ -18,7 +17,7 @@ from simfl.learning.models.criterion import loss_method, sample_losses
 from simfl.learning.models.flat import attach, is_recurrent, layout, size, views
 from simfl.learning.objects.global_seeds import seed_generators
 from simfl.learning.partitions.base import Split
-from simfl.learning.scores import client_scores, correct
+from simfl.learning.scores import METRIC, client_scores, correct
 
 
 class Predictor:
@@ -58,24 +57,25 @@ class Predictor:
             yield self.module(part).float(), labels
 
     def metrics(self, model: Vectors, x: torch.Tensor, y: torch.Tensor) -> dict[str, float]:
-        """What the method ``metrics(outputs, targets)`` of the module's class says of all samples, (n, ...) each, by its
-        name behind ``metric_``; nothing without one.
+        """What the method ``metrics(outputs, targets)`` of the module's class says of all samples, (n, ...) each, by
+        names that begin with ``metric_``; nothing without one.
 
         Raises:
             ScenarioError: it fails, or gives anything else than names with numbers.
         """
-        if not callable(getattr(type(self.module), "metrics", None)):
+        if not callable(method := getattr(type(self.module), "metrics", None)):
             return {}
         with torch.inference_mode(), seed_generators(0):
             outputs, targets = (torch.cat(parts) for parts in zip(*self._outputs(model, x, y), strict=True))
             try:
-                said = self.module.metrics(outputs, targets)
-                named = {f"metric_{name}": float(value) for name, value in said.items()}
+                said = method(self.module, outputs, targets)
+                named = {f"{METRIC}{name}": float(value) for name, value in said.items()}
             except Exception as error:  # somebody else's code may raise anything
                 why = f"metrics(outputs, targets) fails, or gives no mapping of names to numbers: {first_line(error)}"
                 raise ScenarioError("learning.model", why) from error
-        if wrong := [name for name in named if not re.fullmatch(r"\w+", name)]:
-            raise ScenarioError("learning.model", f"metrics names '{wrong[0][7:]}'; names have letters, digits and _ only")
+        if wrong := [name for name in named if not name.isidentifier()]:
+            why = f"metrics names '{wrong[0].removeprefix(METRIC)}'; names have letters, digits and _ only"
+            raise ScenarioError("learning.model", why)
         return named
 
     def refusal(self, model: Vectors, task: TrainingTask) -> str | None:

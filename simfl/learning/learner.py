@@ -126,9 +126,7 @@ class SupervisedLearner(Learner):
 
     def _build_model(self, scenario: ScenarioView) -> None:
         choice, data, own_steps = self.choice, self.data, self.choice.backend.own_steps
-        module = build(
-            choice.model, data.shape, data.outputs, data.tokens, data.classified, choice.loss, own_steps
-        )
+        module = build(choice.model, data.shape, data.outputs, data.tokens, data.classified, choice.loss, own_steps)
         if scenario.attacks:
             _refuse_loss(module)
         if choice.bf16 and self.device.type == "cpu":
@@ -373,15 +371,15 @@ def _require_targets(loss: str | None, data: Dataset) -> None:
     Raises:
         ScenarioError: a loss that is named does not take the targets.
     """
-    numbers = data.y_train.dtype.kind == "f"
-    if loss in (None, CROSS_ENTROPY):
-        if loss and numbers:
-            raise ScenarioError("loss", "is cross_entropy, which takes classes, and the targets are numbers; mse takes them")
-    elif not numbers:
-        remedy = "cross_entropy takes them, and csv and parquet read a label as a number with regression: true"
-        raise ScenarioError("loss", f"is {loss}, which takes numbers, and the targets are whole numbers of classes; {remedy}")
+    numbers, why = data.y_train.dtype.kind == "f", ""
+    if loss == CROSS_ENTROPY and numbers:
+        why = "classes, and the targets are numbers; mse takes them"
+    elif loss not in (None, CROSS_ENTROPY) and not numbers:
+        why = "numbers, and the targets are classes; cross_entropy takes them (csv reads numbers with regression: true)"
     elif loss == "bce" and not all(0 <= y.min() and y.max() <= 1 for y in (data.y_train, data.y_test)):
-        raise ScenarioError("loss", "is bce, which takes numbers from 0 to 1, and some targets are others; mse takes them")
+        why = "numbers from 0 to 1, and some targets are others; mse takes them"
+    if why:
+        raise ScenarioError("loss", f"is {loss}, which takes {why}")
 
 
 def _union(parts: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:

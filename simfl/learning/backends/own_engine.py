@@ -95,4 +95,4 @@ class OwnEngine:
             raise self._refusal(f"{why} {vars(self.own.local)[unread[0]]}; read it, or leave that out")
 
     def _refusal(self, why: str) -> ScenarioError:
-        return ScenarioError("learning.backend", f"{self.own.name} {why}")
+        return ScenarioError("learning.backend", f"{self.own.object} {why}")

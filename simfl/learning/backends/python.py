@@ -38,7 +38,7 @@ class PythonTraining(PythonObject):
         return [("", f"{why}, and attacks know those of SGD; leave attacks out")] if setting.attacks else []
 
     def prepare(self, setting: ScenarioView) -> Backend:
-        return OwnTraining(self.object, self.handle(setting).value, cast(LocalTraining, setting.training))
+        return OwnTraining(self.handle(setting).value, cast(LocalTraining, setting.training), self.object)
 
     def build(self, task: TrainingTask) -> Engine:
         raise NotImplementedError("prepare() gives the backend that can be built")
@@ -46,18 +46,20 @@ class PythonTraining(PythonObject):
 
 @dataclass(frozen=True)
 class OwnTraining(Backend):
-    """A training function, ready to be called; ``name`` is for messages, ``local`` has what it is handed."""
+    """A training function, ready to be called; ``object`` is what messages call it, ``local`` has what it is handed."""
 
-    name: str
     function: Callable[..., Any]
     local: LocalTraining
+    object: str
 
+    name = "python"
     own_steps = True
 
     def refuses(self, task: TrainingTask) -> str | None:
         if task.bf16 or task.x.device.type != "cpu":
             return "it is called with a model in float32 on the processor; set learning.device to cpu and bf16 to false"
-        return "it is called with the samples as they are; leave learning.augment out" if task.crop or task.flip else None
+        augmented = task.crop or task.flip
+        return "it is called with the samples as they are; leave learning.augment out" if augmented else None
 
     def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.own_engine import OwnEngine

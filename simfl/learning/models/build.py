@@ -37,8 +37,8 @@ def build(
     """The module of a model choice, tried on two blank samples; its dropout layers are handed their masks.
 
     Its strided convolutions are computed as :mod:`simfl.learning.models.convolutions` says. Without classes, where it
-    is not ``classified``, it has a loss of its own or the one that is named, and outputs of any shape. What trains it in
-    ``own_steps`` leaves dropout layers and other draws to torch.
+    is not ``classified``, it has a loss of its own or the one that is named, and outputs of any shape. Whoever trains it
+    in ``own_steps`` leaves dropout layers and other draws to torch.
 
     Raises:
         ScenarioError: it is too large; its output has the wrong shape; it averages all batches or
@@ -89,8 +89,8 @@ def _choose_loss(model: Any, module: nn.Module, classified: bool, loss: str | No
     if not (has_loss or classified):
         raise _refusal(
             model,
-            "has no method loss(outputs, targets), and the data's targets are no classes; set learning.loss (mse), give it "
-            "one that returns the loss of each sample, (n,), or cut the targets into classes",
+            "has no method loss(outputs, targets), and the data's targets are no classes; set learning.loss (mse), "
+            "give it one that returns the loss of each sample, (n,), or cut the targets into classes",
         )
     if has_loss and min(model.steepness, model.smoothness) < inf:
         raise _refusal(model, "says how steep cross-entropy is, and has a method loss; leave one of the two out")

@@ -1,4 +1,4 @@
-"""A model, a data set, a partition and a training function that ``module:attribute`` may name, as a user writes them."""
+"""What ``module:attribute`` may name: a model, data, a partition and a training function, as a user writes them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,6 @@ def descend(
     for _ in range(settings["local_epochs"]):
         optimiser.zero_grad()
         loss = nn.functional.cross_entropy(model(data[0]), data[1])
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     return loss.item()
