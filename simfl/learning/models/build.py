@@ -37,8 +37,8 @@ def build(
     """The module of a model choice, tried on two blank samples; its dropout layers are handed their masks.
 
     Its strided convolutions are computed as :mod:`simfl.learning.models.convolutions` says. Without classes, where it
-    is not ``classified``, it has a loss of its own or the one that is named, and outputs of any shape. Whoever trains it
-    in ``own_steps`` leaves dropout layers and other draws to torch.
+    is not ``classified``, it has a loss of its own or the one that is named, and outputs of any shape. Where training
+    has ``own_steps``, dropout layers and other draws are left to torch.
 
     Raises:
         ScenarioError: it is too large; its output has the wrong shape; it averages all batches or
