@@ -1,6 +1,6 @@
 """Training functions of one's own: beside plain torch loops, beside protocols, noise and codes; and what is refused."""
 
-import random
+import random  # noqa: TID251  # what others draw from
 
 import numpy as np
 import pytest
