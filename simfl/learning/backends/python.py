@@ -64,10 +64,8 @@ class OwnTraining(Backend):
     def build(self, task: TrainingTask) -> Engine:
         from simfl.learning.backends.own_engine import OwnEngine
 
-        return OwnEngine(task, self)
-
-    @property
-    def said(self) -> dict[str, str]:
-        """The keys of the training rule that are not as they are by default, each with the setting that has it."""
-        changed = {f.name for f in fields(LocalTraining) if vars(self.local)[f.name] != f.default}
-        return {key: "learning_rate" if key in RATES else key for key in (*RATES, *SETTINGS) if key in changed}
+        values = vars(self.local)
+        changed = {f.name: values[f.name] for f in fields(LocalTraining) if values[f.name] != f.default}
+        keys = {key: key for key in SETTINGS} | dict.fromkeys(RATES, "learning_rate")
+        needed = {key: (keys[key], value) for key, value in changed.items() if key in keys}
+        return OwnEngine(task, self.object, self.function, {name: values[name] for name in SETTINGS}, needed)

@@ -65,11 +65,8 @@ def build(
         if not isinstance(out, torch.Tensor):
             raise _refusal(model, f"gives {type(out).__name__}, not a tensor of logits (samples, classes)")
         _choose_loss(model, module, classified, loss)
-        if classified and tuple(out.shape) != (2, classes):
-            counted = f"; labels are counted from 0, so that those from 1 to {classes - 1} make {classes} classes"
-            hint = counted if tuple(out.shape) == (2, classes - 1) else ""
-            text = f"gives an output of shape {list(out.shape)} for 2 samples in {classes} classes"
-            raise _refusal(model, text + hint)
+        if classified:
+            _require_shape(model, tuple(out.shape), classes)
         if not (own_steps or torch.equal(state, torch.get_rng_state())):
             raise _refusal(
                 model,
@@ -77,6 +74,13 @@ def build(
                 "torch.nn.Dropout and Dropout2d are drawn by simfl; functions such as F.dropout cannot be",
             )
     return module
+
+
+def _require_shape(model: Any, shape: tuple[int, ...], classes: int) -> None:
+    if shape != (2, classes):
+        counted = f"; labels are counted from 0, so that those from 1 to {classes - 1} make {classes} classes"
+        hint = counted if shape == (2, classes - 1) else ""
+        raise _refusal(model, f"gives an output of shape {list(shape)} for 2 samples in {classes} classes{hint}")
 
 
 def _choose_loss(model: Any, module: nn.Module, classified: bool, loss: str | None) -> None:

@@ -30,11 +30,11 @@ def loss_method(module: torch.nn.Module) -> Loss | None:
     loss that the scenario names, or the method ``loss`` of the module's class.
     """
     if (name := vars(module).get(NAMED)) is not None:
-        return partial(_named, name)
+        return partial(_loss_of, name)
     return module.loss if callable(getattr(type(module), "loss", None)) else None  # type: ignore[return-value]
 
 
-def _named(name: str, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+def _loss_of(name: str, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """The mean over a sample's places, or over its target's numbers."""
     if name == CROSS_ENTROPY:
         each = functional.cross_entropy(outputs, targets, reduction="none")
