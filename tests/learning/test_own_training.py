@@ -10,8 +10,10 @@ from torch.nn import functional as F
 
 import simfl
 from simfl.core.errors import SimflError
+from simfl.core.registration.family_index import FAMILIES
 from simfl.core.rng import Streams
 from simfl.learning.objects.examples import descend
+from simfl.learning.objects.networks import UserNetwork
 
 CLIENTS, SAMPLES, INPUTS = 4, 60, 5
 RNG = np.random.default_rng(0)
@@ -158,11 +160,22 @@ def test_noise_on_whole_updates_has_its_epsilon_and_that_of_steps_has_none(tmp_p
     ]
     key = next(name for name in epsilons[0] if name.startswith("epsilon"))
     assert epsilons[0][key] == epsilons[1][key] is not None
-    steps = [simfl.load(scenario(train)).learning.steepness for train in ("sequential", adam)]
-    assert np.isfinite(steps[0]) and steps[1] == np.inf
+    stages, training = (
+        [{"name": "output_perturbation", "epsilon": 1.0, "samples": 10}],
+        {"weighting": "equal", "learning_rate": 0.01},
+    )
+    choices = [simfl.load(scenario(train, **training), {"privacy.stages": stages}) for train in ("sequential", read)]
+    of_steps = [simfl.run(each, out=tmp_path).summary["epsilon_model"] for each in choices]
+    assert of_steps[0] > 0 and of_steps[1] is None  # infinite
+    assert any("what one sample does" in caution for caution in choices[1].cautions())
     one = simfl.load(scenario(adam))
     learner = one.learning.build(one, Streams(0))
     assert learner.sample_moves([simfl.core.types.Job.of(0, 0, 0, 0.0)]).tolist() == [np.inf]
+
+
+def read(model, data, settings):
+    """As :func:`adam`, which looks at the rate and does as it likes."""
+    return adam(model, data, settings) + 0 * settings["learning_rate"]
 
 
 COUNT = {"calls": 0}
@@ -269,3 +282,44 @@ def test_a_scenario_file_names_it_and_the_run_is_repeated(tmp_path):
     with pytest.raises(SimflError, match=r"learning\.backend"):
         simfl.verify(handed.path, {"learning.backend": drawn, "learning.partition": SPLIT,
                                    "learning.data": scenario(adam)["learning"]["data"]})  # fmt: skip
+
+
+PLACES = {
+    "client": "training.client", "personal": "training.personal", "aggregate": "training.aggregate",
+    "compression": "compression", "secagg": "secagg", "stage": "privacy.stages", "selection": "selection",
+}  # fmt: skip
+ASKS_STEPS = {
+    "client": {name for name in FAMILIES["client"] if name != "plain"},
+    "personal": {name for name in FAMILIES["personal"] if name not in ("none", "fine_tune")},
+}
+"""What changes the steps of SGD."""
+
+
+def outcome(train, family, name, folder):
+    plugin = {"name": name, **FAMILIES[family][name].example}
+    plugin |= {"k": 4} if family == "selection" and name != "all" else {}
+    chosen = scenario(train, weighting="equal", rounds=2)
+    try:
+        chosen = simfl.load(chosen, {PLACES[family]: [plugin] if family == "stage" else plugin})
+        simfl.run(chosen, out=folder)
+    except SimflError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("family", PLACES)
+def test_beside_every_plugin_it_is_refused_only_where_sgd_is_asked_for(family, tmp_path):
+    refused = set()
+    for name in FAMILIES[family]:
+        if not outcome("sequential", family, name, tmp_path) and (why := outcome(adam, family, name, tmp_path)):
+            assert "steps of its own" in why, (name, why)
+            refused.add(name)
+    assert refused <= ASKS_STEPS.get(family, set())
+    for name in ASKS_STEPS.get(family, ()):
+        assert outcome(adam, family, name, tmp_path), name
+
+
+def test_frozen_parameters_ask_for_no_memory():
+    large = half_frozen()
+    large[0].weight = nn.Parameter(torch.zeros(6, INPUTS), requires_grad=False)
+    assert UserNetwork("net", large, 0).parameters((INPUTS,), 2) == 14
