@@ -31,6 +31,8 @@ from simfl.learning.transforms import TRANSFORMS
 from simfl.learning.transforms.base import Unchanged
 from simfl.learning.work import Augment
 
+ALONE = "the training function keeps nothing of a client in files or modules that it reaches by name"
+
 
 @LEARNING("supervised")
 @dataclass(frozen=True)
@@ -141,6 +143,10 @@ class Supervised:
     def per_client(self) -> bool:
         """A backend of a plugin that says no more of its steps may let one client's samples move another's."""
         return bool(self.backend.plain_sgd or not is_foreign(self.backend))
+
+    @property
+    def premise(self) -> str:
+        return ALONE if self.backend.own_steps else ""
 
     @property
     def counts_change(self) -> bool:

@@ -1,6 +1,7 @@
 """Training functions of one's own: beside plain torch loops, beside protocols, noise and codes; and what is refused."""
 
-import random  # noqa: TID251  # what others draw from
+import random  # noqa: TID251
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,11 +10,16 @@ from torch import nn
 from torch.nn import functional as F
 
 import simfl
+from simfl.core.certificate_words import premises_of
 from simfl.core.errors import SimflError
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.rng import Streams
+from simfl.learning.backends.external import External
+from simfl.learning.backends.python import PythonTraining
+from simfl.learning.objects.choice import python_objects
 from simfl.learning.objects.examples import descend
 from simfl.learning.objects.networks import UserNetwork
+from simfl.learning.supervised import ALONE
 
 CLIENTS, SAMPLES, INPUTS = 4, 60, 5
 RNG = np.random.default_rng(0)
@@ -168,6 +174,7 @@ def test_noise_on_whole_updates_has_its_epsilon_and_that_of_steps_has_none(tmp_p
     of_steps = [simfl.run(each, out=tmp_path).summary["epsilon_model"] for each in choices]
     assert of_steps[0] > 0 and of_steps[1] is None  # infinite
     assert any("what one sample does" in caution for caution in choices[1].cautions())
+    assert [ALONE in premises_of(each) for each in choices] == [False, True]
     one = simfl.load(scenario(adam))
     learner = one.learning.build(one, Streams(0))
     assert learner.sample_moves([simfl.core.types.Job.of(0, 0, 0, 0.0)]).tolist() == [np.inf]
@@ -323,3 +330,17 @@ def test_frozen_parameters_ask_for_no_memory():
     large = half_frozen()
     large[0].weight = nn.Parameter(torch.zeros(6, INPUTS), requires_grad=False)
     assert UserNetwork("net", large, 0).parameters((INPUTS,), 2) == 14
+
+
+def test_remote_clients_do_not_call_it():
+    """And trust is asked for modules that are named inside another backend, too."""
+    inner = {"name": "external", "clients": [0], "inner": "simfl.learning.objects.examples:descend"}
+    with pytest.raises(SimflError, match="remote clients do not call"):
+        simfl.load(scenario(inner))
+    choice = External(clients=(0,), inner=PythonTraining("loops:train"))
+    assert python_objects(Holder(choice)) == [choice.inner]
+
+
+@dataclass(frozen=True)
+class Holder:
+    backend: object
