@@ -167,7 +167,7 @@ class ChosenNetwork(Protocol):
     """The scenario's ``network``.
 
     Attributes:
-        independent: certainly no message takes longer because others are on their way; loss: probability that one is lost.
+        independent: certainly no message takes longer because others are on their way; loss: probability of losing one.
     """
 
     @property
