@@ -267,7 +267,8 @@ class ComparisonResult(SweepResult):
     def _repr_html_(self) -> str:
         from pandas import DataFrame
 
-        from simfl.experiments.compare.show import certificate_notes, default_columns, mean_cell
+        from simfl.experiments.compare.show import certificate_notes, mean_cell
+        from simfl.experiments.compare.table_choice import default_columns
 
         shown = default_columns(self.document, read_columns(self.document.get("columns", ())))
         seeds = len(self.document["seeds"])

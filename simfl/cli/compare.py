@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +19,7 @@ from simfl.cli.sweep import (
     run_options,
     say_change,
     say_cost,
-    submitted,
+    submit_to_slurm,
 )
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 REPLICATIONS = 5
 BUDGETS = ("rounds", "aggregations", "time", "updates", "bytes")
+EVERY = "all"
 
 
 class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
@@ -38,10 +39,9 @@ class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
         self, value: object, parameter: click.Parameter | None, context: click.Context | None
     ) -> tuple[str, float | None]:
         name, equals, amount = str(value).partition("=")
-        if name not in (*BUDGETS, "all") or (name == "all" and equals):
-            self.fail(
-                f"{value!r} is none of {', '.join(BUDGETS)}, with or without =NUMBER, nor all", parameter, context
-            )
+        if name not in ({*BUDGETS} if equals else {*BUDGETS, EVERY}):
+            names = ", ".join(BUDGETS)
+            self.fail(f"{value!r} is none of {names}, with or without =NUMBER, nor {EVERY}", parameter, context)
         try:
             number = float(amount) if equals else None
         except ValueError:
@@ -97,13 +97,10 @@ def command(
     worlds: tuple[str, ...],
     choices: tuple[str, ...],
     at: tuple[str, float | None] | None,
-    columns: str,
-    where: tuple[str, ...],
-    as_csv: bool,
     out: Path,
     as_json: bool,
     quiet: bool,
-    **options: object,
+    **options: Any,
 ) -> None:
     """Run a scenario in several configurations under the same conditions and say how sure the differences are.
 
@@ -114,47 +111,55 @@ def command(
     (devices, network, data, ...) make worlds, and everything is compared within its world. Tables are also written to
     OUT/NAME/compare-DIGEST/. FILE may be a sweep file. Exit code 3: some runs failed.
     """
-    if as_csv and as_json:
+    tables = {name: options.pop(name) for name in ("columns", "where", "as_csv")}
+    if tables["as_csv"] and as_json:
         raise click.UsageError("--csv and --json exclude each other")
     from simfl.experiments.compare.comparison import compare, configurations, folder_of
     from simfl.experiments.sweep.execution import shown
-    from simfl.experiments.sweep.plan import plan_sweep
 
     chosen, sweep_request = how(**options), read_request(file, grid, groups, cases, replications, plugins)
     configurations(sweep_request.axes, worlds, choices)
+    plan = _plan(sweep_request)
+    name, spent = at or (None, None)
+    conditions: tuple[Any, ...] = (worlds, choices, {} if spent is None else {name: spent})
+    folder = folder_of(plan, out, baseline, target_accuracy, *conditions)
+    if dry_run:
+        return say_cost(plan, out)
+    if slurm is not None and submit_to_slurm(plan, out, folder, chosen, slurm, as_json):
+        return None
+    say_how_to_watch(folder, quiet)
+    with going_on(), shown(quiet) as watch:
+        comparison = compare(plan, out, chosen, baseline, target_accuracy, watch, *conditions)
+    report_failures(comparison.index, quiet)
+    write_asked_latex(comparison.path, len(comparison.document["means"]))
+    _print(comparison, name, as_json, **tables)
+    context.exit(FAILED_MEMBERS if "failed" in map(comparison.index.status, (m.digest for m in plan.members)) else 0)
+
+
+def _plan(sweep_request: Any) -> Any:
+    """The runs, five seeds of each configuration unless others are asked for."""
+    from simfl.experiments.sweep.plan import plan_sweep
+
     seeds = any(axis.key == "seed" and len(axis.values) > 1 for axis in sweep_request.axes)
     count = sweep_request.replications or (1 if seeds else REPLICATIONS)
     plan = plan_sweep(sweep_request.scenario, sweep_request.axes, count, sweep_request.plugins)
     say_change(sweep_request, plan)
-    name, spent = at or (None, None)
-    budgets = {} if name is None or spent is None else {name: spent}
-    folder = folder_of(plan, out, baseline, target_accuracy, worlds, choices, budgets)
-    if dry_run:
-        say_cost(plan, out)
-        return
-    say_how_to_watch(folder, quiet)
-    if slurm is not None and submitted(plan, out, folder, chosen, slurm, as_json):
-        return
-    with going_on(), shown(quiet) as watch:
-        comparison = compare(plan, out, chosen, baseline, target_accuracy, watch, worlds, choices, budgets)
-    report_failures(comparison.index, quiet)
-    write_asked_latex(comparison.path, len(comparison.document["means"]))
-    if as_json:
-        print_json({"path": str(comparison.path), **comparison.document})
-    else:
-        _print(comparison, name, as_csv, tuple(filter(None, columns.split(","))), where)
-    context.exit(FAILED_MEMBERS if "failed" in map(comparison.index.status, (m.digest for m in plan.members)) else 0)
+    return plan
 
 
 def _print(
-    comparison: "Comparison", at: str | None, as_csv: bool, columns: tuple[str, ...], where: tuple[str, ...]
+    comparison: "Comparison", at: str | None, as_json: bool, columns: str, where: tuple[str, ...], as_csv: bool
 ) -> None:
     from simfl.experiments.compare.show import show
     from simfl.results.folder import ResultsFolder
 
+    if as_json:
+        print_json({"path": str(comparison.path), **comparison.document})
+        return
     if as_csv:
         results = ResultsFolder.open_sweep(comparison.path)
         sys.stdout.write(results.read("equal.csv" if at else "comparison.csv").decode())
         return
-    show(comparison.document, at=at, columns=columns, where=dict(key_and_value(text) for text in where))
+    chosen = tuple(filter(None, columns.split(",")))
+    show(comparison.document, at=at, columns=chosen, where=dict(key_and_value(text) for text in where))
     click.echo(comparison.path)

@@ -8,7 +8,7 @@ import click
 from simfl.cli.shared import ResultsPath, figure_plugin_option, load_plugins
 
 
-class Points(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+class AccuracyMargin(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
     """A difference of accuracies: ``1 point``, ``0.5``."""
 
     name = "POINTS"
@@ -27,7 +27,7 @@ class Points(click.ParamType):  # type: ignore[type-arg]  # generic in newer ver
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=ResultsPath())
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Where the page goes.  [default: report.html in DIR, or here if there are several]")  # fmt: skip
-@click.option("--margin", type=Points(), default="1 point", show_default=True,
+@click.option("--margin", type=AccuracyMargin(), default="1 point", show_default=True,
               help="Loss of accuracy that does not matter: nothing is recommended that may lose more.")  # fmt: skip
 @figure_plugin_option
 def command(folders: tuple[Path, ...], output: Path | None, margin: float, plugins: tuple[Path, ...]) -> None:

@@ -185,7 +185,7 @@ def command(
         say_cost(plan, out)
         return
     say_how_to_watch(folder, quiet)
-    if slurm is not None and submitted(plan, out, folder, chosen, slurm, as_json):
+    if slurm is not None and submit_to_slurm(plan, out, folder, chosen, slurm, as_json):
         return
     with going_on(), shown(quiet) as watch:
         index = execute(plan, out, folder, chosen, watch)
@@ -198,12 +198,12 @@ def command(
 
 def say_cost(plan: Any, out: Path) -> None:
     """Says how many runs are left and, by a short run of the first of them, how long they may take."""
-    from simfl.experiments.sweep.dry_run import cost
+    from simfl.cli.dry_run import cost
 
     click.echo(cost(plan, out))
 
 
-def submitted(plan: Any, out: Path, folder: Path, chosen: Any, options: str, as_json: bool) -> bool:
+def submit_to_slurm(plan: Any, out: Path, folder: Path, chosen: Any, options: str, as_json: bool) -> bool:
     """Whether an array of Slurm is at work; else every run is complete."""
     if click.get_current_context().meta[LATEX] is not None:
         raise SimflError("--latex: the runs of --slurm end later; repeat the command without --slurm when they have")

@@ -8,7 +8,7 @@ In a notebook::
     fig, table = report.draw("accuracy", study)
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-__all__ = ["Group", "PlannedRun", "Run", "Study", "draw", "figure", "read_study"]
+__all__ = ["Group", "PlannedRun", "Run", "Study", "draw", "draw_by", "figure", "read_study"]
 
 
 def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes: object) -> "tuple[Figure, DataFrame]":
@@ -53,6 +53,37 @@ def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes
         return FIGURES[name](_study(source), **changes)
     except NothingToDraw as error:
         raise NothingToDraw(f"figure '{name}': {error}") from None
+
+
+def draw_by(
+    source: Study | Path | str | Sequence[Path | str],
+    y: str,
+    x: str,
+    *,
+    color: Sequence[str] = (),
+    panels: Sequence[str] = (),
+    where: Mapping[str, str] | None = None,
+    **changes: object,
+) -> "tuple[Figure, DataFrame]":
+    """One measure against a key that varies, or another measure, and the table of everything drawn in it.
+
+    Args:
+        source: a study, or the folders of runs, a sweep or a comparison.
+        y: name of a measure, e.g. ``test_accuracy``.
+        x: a key that varies (the last part of it is enough), or the name of a measure.
+        color: keys whose values are told by colours; default: all that are not named otherwise.
+        panels: keys with a panel for each of their values.
+        where: values of other keys.
+        changes: matplotlib settings, as for :func:`draw`.
+
+    Raises:
+        SimflError: no such key, value or measure.
+    """
+    from simfl.report.figures.base import Kind
+    from simfl.report.figures.by_keys import draw_by as drawn_by
+
+    kind = Kind("by_keys", "", "", "", True, lambda study: drawn_by(study, y, x, color, panels, where))
+    return kind(_study(source), **changes)
 
 
 def _study(source: Study | Path | str | Sequence[Path | str]) -> Study:

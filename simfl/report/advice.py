@@ -123,10 +123,10 @@ def advise_worlds(study: Study, margin: float = MARGIN) -> list[str]:
             sentences.append(f"In {name}: choose {choice}.")
         elif advice is not None:
             sentences.append(f"In {name}: no recommendation, {advice.reason}.")
-    held = [f"{choice} is recommended in {count} of {amount(len(worlds), 'world')}" for choice, count in picks.items()]
-    return (
-        [*(f"{text}." for text in held or ["No choice is recommended in any world"]), *sentences] if sentences else []
-    )
+    of = amount(len(worlds), "world")
+    counts = [f"{choice} is recommended in {count} of {of}." for choice, count in picks.items()]
+    summary = counts or ["No choice is recommended in any world."]
+    return [*summary, *sentences] if sentences else []
 
 
 def points(share: float) -> str:
@@ -172,14 +172,14 @@ def _ranks(groups: Sequence[Group], known: Mapping[str, StudyMeasure]) -> list[l
     """The groups by their protection, the best first; those of which nobody knows which is better are one rank."""
     ranks, left = [], list(groups)
     while left:
-        best = _protected(left, known, [])
+        best = _best_protection(left, known, [])
         best = left if isinstance(best, Advice) else best
         ranks.append(best)
         left = [group for group in left if group not in best]
     return ranks
 
 
-def _protected(left: list[Group], known: Mapping[str, StudyMeasure], rule: list[str]) -> list[Group] | Advice:
+def _best_protection(left: list[Group], known: Mapping[str, StudyMeasure], rule: list[str]) -> list[Group] | Advice:
     """The groups of the best protection, or that there is no choice; the criteria are added to ``rule``."""
     if len({run.summary.get("privacy_assumes") for group in left for run in group.runs}) > 1:
         rule.append(NOT_COMPARED)
@@ -210,7 +210,7 @@ def _with_strongest_guarantee(left: list[Group], rule: list[str]) -> list[Group]
 
 def _choose(study: Study, known: Mapping[str, StudyMeasure], running: list[Group], rule: list[str]) -> Advice:
     """The pick among groups that are in the running; the criteria are added to ``rule``."""
-    left = _protected(running, known, rule)
+    left = _best_protection(running, known, rule)
     if isinstance(left, Advice):
         return left
     level = family_level(study)

@@ -32,17 +32,17 @@ def pivot(
     from pandas import DataFrame
 
     (measure,) = chosen_measures(study, [cell])
-    down, across = ([_axis(study, key) for key in keys] for keys in (rows, columns))
-    groups = _those(study, {_axis(study, key): value for key, value in (where or {}).items()})
+    down, across = ([axis_called(study, key) for key in keys] for keys in (rows, columns))
+    groups = those(study, {axis_called(study, key): value for key, value in (where or {}).items()})
     for axis in study.axes:
         values = dict.fromkeys(group.values[axis] for group in groups)
         if axis not in (*down, *across) and len(values) > 1:
             raise SimflError(
                 f"{axis} varies, too: make it rows or columns, or give where {axis}=VALUE, one of {', '.join(values)}"
             )
-    names = {place: list(dict.fromkeys(_name(group, axes) for group in groups))
+    names = {place: list(dict.fromkeys(name_of(group, axes) for group in groups))
              for place, axes in (("down", down), ("across", across))}  # fmt: skip
-    cells = {(_name(group, down), _name(group, across)): cell_text(study, measure, group) for group in groups}
+    cells = {(name_of(group, down), name_of(group, across)): cell_text(study, measure, group) for group in groups}
     table = [[cells.get((row, column), "") for column in names["across"]] for row in names["down"]]
     return DataFrame(table, index=names["down"], columns=names["across"])
 
@@ -53,16 +53,17 @@ def latex_pivot(study: Study, table: "DataFrame", cell: str) -> str:
     return table_of(study, table.reset_index(names=""), [measure], f"{heading(measure.column)}, ")
 
 
-def _axis(study: Study, key: str) -> str:
+def axis_called(study: Study, key: str) -> str:
     """The key that varies and is called so."""
-    found = [axis for axis in study.axes if axis == key or axis.endswith(f".{key}")]
-    if len(found) != 1:
+    matches = [axis for axis in study.axes if axis == key or axis.endswith(f".{key}")]
+    if len(matches) != 1:
         hint = suggestion(key, study.axes) or f"; there are {', '.join(study.axes)}"
-        raise SimflError(f"{key}: {'is the end of several keys' if found else 'does not vary'}{hint}")
-    return found[0]
+        raise SimflError(f"{key}: {'is the end of several keys' if matches else 'does not vary'}{hint}")
+    return matches[0]
 
 
-def _those(study: Study, where: Mapping[str, str]) -> list[Group]:
+def those(study: Study, where: Mapping[str, str]) -> list[Group]:
+    """The groups with these values of keys."""
     groups = list(study.groups)
     for axis, value in where.items():
         values = list(dict.fromkeys(group.values[axis] for group in study.groups))
@@ -73,5 +74,6 @@ def _those(study: Study, where: Mapping[str, str]) -> list[Group]:
     return groups
 
 
-def _name(group: Group, axes: Sequence[str]) -> str:
+def name_of(group: Group, axes: Sequence[str]) -> str:
+    """Its values of some keys."""
     return BESIDE.join(group.values[axis] for axis in axes)

@@ -308,7 +308,8 @@ def test_six_columns_are_shown_unless_others_are_asked_for(compared):
     """Accuracy, guarantee, recovery, time, traffic, clients in a sum: on a terminal of 120 columns in one piece."""
     from rich.console import Console
 
-    from simfl.experiments.compare.show import default_columns, show
+    from simfl.experiments.compare.show import show
+    from simfl.experiments.compare.table_choice import default_columns
 
     names = [column.name for column in default_columns(compared.document, read_columns(compared.document["columns"]))]
     wanted = ["test_accuracy", "guarantee_semi_strong", "measured_recovered", "time_to_target_s", "bytes",
@@ -365,9 +366,9 @@ def test_nothing_is_called_certain_and_the_family_has_its_word(compared):
 
 
 def shown_better(name):
-    from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS
+    from simfl.core.columns import DERIVED_COLUMNS, ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS
 
-    known = {column.name: column for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS)}
+    known = {column.name: column for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS, *DERIVED_COLUMNS)}
     return known[name].shown and known[name].better
 
 

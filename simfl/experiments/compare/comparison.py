@@ -106,13 +106,13 @@ def configurations(
     if not compared:
         raise SimflError("nothing to compare: give a key several values, e.g. selection=random,weighted")
     keys, worlds = [axis.key for axis in compared], world_keys(compared, world, choice)
-    made = []
+    result = []
     for values in combinations(compared):
         of = dict(zip(keys, values, strict=True))
         met = ", ".join(f"{key}={of[key]}" for key in worlds)
         chosen = " / ".join(value for key, value in of.items() if key not in worlds)
-        made.append(Configuration(" / ".join(values), of, met, chosen))
-    return made
+        result.append(Configuration(" / ".join(values), of, met, chosen))
+    return result
 
 
 def compare(
@@ -235,32 +235,34 @@ def _document(
         "target_accuracy": target,
         "confidence": CONFIDENCE,
         "columns": document(_columns(compared)),
-        "choices": [
-            {
-                "choice": configuration.label,
-                "world": configuration.world,
-                "name": configuration.choice,
-                "values": configuration.values,
-                "assumes": sorted({each for column in configuration.known.values() for each in assumptions(column)}),
-                "against": said[configuration.label],
-                "runs": [
-                    {
-                        "seed": seed,
-                        "digest": digest,
-                        "status": index.status(digest),
-                        "diverged_round": configuration.divergence_round(seed),
-                    }
-                    for seed, digest in sorted(configuration.runs.items())
-                ],
-            }
-            for configuration in compared
-        ],
+        "choices": [_choice(configuration, index, said) for configuration in compared],
         **_tables(compared, {each.label: each.results for each in compared}, baseline, said),
-        "pooled": _pooled(compared, baseline, said),
+        "pooled": _effects_over_worlds(compared, baseline, said),
         "equal": list(_equal_budgets(compared, baseline, at)),
         "beside_plain": overhead_rows(
             {configuration.label: (configuration.values, configuration.results) for configuration in compared}
         ),
+    }
+
+
+def _choice(configuration: Configuration, index: Index, said: Mapping[str, Mapping[str, list[str]]]) -> JsonObject:
+    """A configuration and its runs."""
+    return {
+        "choice": configuration.label,
+        "world": configuration.world,
+        "name": configuration.choice,
+        "values": configuration.values,
+        "assumes": sorted({each for column in configuration.known.values() for each in assumptions(column)}),
+        "against": said[configuration.label],
+        "runs": [
+            {
+                "seed": seed,
+                "digest": digest,
+                "status": index.status(digest),
+                "diverged_round": configuration.divergence_round(seed),
+            }
+            for seed, digest in sorted(configuration.runs.items())
+        ],
     }
 
 
@@ -290,7 +292,7 @@ def _tables(
     }
 
 
-def _pooled(
+def _effects_over_worlds(
     compared: Sequence[Configuration], baseline: str, said: Mapping[str, Mapping[str, list[str]]]
 ) -> list[JsonObject]:
     """What each choice changes over all worlds, of metrics that are comparable in each; nothing where there is one."""
@@ -312,9 +314,12 @@ def _pooled(
     return pooled_rows({place: each.results for place, each in by_place.items()}, baseline, pairs)
 
 
-def _equal_budgets(compared: list[Configuration], baseline: str, asked: Mapping[str, float]) -> Iterator[JsonObject]:
+def _equal_budgets(
+    compared: list[Configuration], baseline: str, budget_values: Mapping[str, float]
+) -> Iterator[JsonObject]:
     """The same when all runs had spent the same, budget by budget."""
-    budgets = affordable(curve for configuration in compared for curve in configuration.courses.values()) | {**asked}
+    budgets = affordable(curve for configuration in compared for curve in configuration.courses.values())
+    budgets |= budget_values
     at = [(each, {seed: curve.at(budgets) for seed, curve in each.courses.items()}) for each in compared]
     for budget, value in budgets.items():
         results_of: dict[str, Measured] = {
@@ -322,7 +327,13 @@ def _equal_budgets(compared: list[Configuration], baseline: str, asked: Mapping[
             for each, seeds in at
         }
         tables = _tables(compared, results_of, baseline, _said(compared))
-        yield {"budget": budget, "column": BUDGETS[budget], "value": value, "most": budget not in asked, **tables}
+        yield {
+            "budget": budget,
+            "column": BUDGETS[budget],
+            "value": value,
+            "most": budget not in budget_values,
+            **tables,
+        }
 
 
 def _columns(compared: Sequence[Configuration]) -> list[Column]:

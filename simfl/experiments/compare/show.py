@@ -10,7 +10,6 @@ from simfl.core.column_files import read_columns
 from simfl.core.columns import (
     DERIVED_COLUMNS,
     FORMS,
-    GUARANTEES,
     ROUND_COLUMNS,
     ROUNDING,
     SUMMARY_COLUMNS,
@@ -21,10 +20,10 @@ from simfl.core.columns import (
     mean_text,
     unknown,
 )
-from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.intervals import FEWEST_PAIRS, NORMAL_FROM, holm, least
 from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text
+from simfl.experiments.compare.table_choice import choose_columns, select_configurations
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 
 Rows = dict[tuple[str, str], JsonObject]
@@ -66,13 +65,14 @@ def show(
         document: its content.
         console: a rich console; default: standard output, for a terminal in its width, for a pipe without a limit.
         at: a budget, or ``all``: when all runs had spent the same; None = when each had ended.
-        columns: names, in their order; default: those of :func:`default_columns`; ``all`` for all that are shown.
+        columns: names, in their order, or ``all``; default: those of
+            :func:`~simfl.experiments.compare.table_choice.default_columns`.
         where: values of keys that vary; only such configurations are shown.
 
     Raises:
         SimflError: no such column, key or value.
     """
-    document = _selected(document, where or {})
+    document = select_configurations(document, where or {})
     if console is None:
         from rich.console import Console
 
@@ -80,14 +80,14 @@ def show(
     limit = console.width if console.is_terminal else None
     every = read_columns(document.get("columns", ()))
     every = every or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
-    chosen = _chosen(document, every, columns)
+    chosen = choose_columns(document, every, columns)
     seeds, target = len(document["seeds"]), document["target_accuracy"]
     to = "" if target is None or at else f"; target accuracy {target:g}"
     _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
     worlds = _worlds(document)
     if at is None:
         _blocks(console, limit, document, document, worlds, chosen)
-        _pooled(console, limit, document, chosen)
+        _over_worlds(console, limit, document, chosen)
         _overhead_table(console, limit, document, {column.name: column for column in every})
     parts = [part for part in document.get("equal", ()) if at in (part["budget"], "all")]
     for part in parts:
@@ -104,59 +104,6 @@ def show(
         _line(console, f"--columns all shows {len(left_out)} more: {', '.join(left_out)}", "dim")
     for sentence in _warnings(document):
         _line(console, f"warning: {sentence}", "yellow")
-
-
-GUARANTEE = ("guarantee_semi_strong", "privacy_semi_strong")
-"""For any number of rounds, if theory knows it of some configuration; else what was observed."""
-
-TOLD = ("measured_recovered", "time_to_target_s", "time_s", "bytes", "clients_in_sum")
-
-
-def default_columns(document: JsonObject, columns: Sequence[Column]) -> list[Column]:
-    """Accuracy or loss, guarantee, measured recovery, time to the target or in all, traffic, clients in a sum; beside
-    them skipped rounds, as far as there are any; and what accountants and plugins measure.
-    """
-    measured = {row["metric"] for row in document["means"] if row["mean"]}
-    accuracy = "test_accuracy" if "test_accuracy" in measured else "test_loss"
-    guarantee = next((name for name in GUARANTEE if name in measured), "")
-    of_target = "time_s" if "time_to_target_s" in measured else "time_to_target_s"
-    names = [accuracy, guarantee, *(name for name in TOLD if name != of_target), "skipped"]
-    built_in = {
-        column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS, *DERIVED_COLUMNS, *GUARANTEES)
-    }
-    own = [column.name for column in columns if column.shown and column.name not in built_in]
-    known = {column.name: column for column in columns}
-    return [known[name] for name in dict.fromkeys([*names, *own]) if name in known and name in measured]
-
-
-def _chosen(document: JsonObject, columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
-    if tuple(names) == ("all",):
-        return [column for column in columns if column.shown]
-    known = {column.name: column for column in columns}
-    for name in names:
-        if name not in known:
-            hint = suggestion(name, known) or f"; there are {', '.join(known)}"
-            raise SimflError(f"--columns: no column {name!r}{hint}")
-    return [known[name] for name in names] or default_columns(document, columns)
-
-
-def _selected(document: JsonObject, where: Mapping[str, str]) -> JsonObject:
-    """The document with the configurations of these values only."""
-    choices = document["choices"]
-    for key, value in where.items():
-        values = list(dict.fromkeys(each["values"].get(key, "") for each in document["choices"]))
-        if values == [""]:
-            keys = list(document["choices"][0]["values"])
-            raise SimflError(f"--where: {key} does not vary{suggestion(key, keys) or '; there are ' + ', '.join(keys)}")
-        if value not in values:
-            hint = suggestion(value, values) or f"; there are {', '.join(values)}"
-            raise SimflError(f"--where: {key} has no value {value!r}{hint}")
-        choices = [each for each in choices if each["values"][key] == value]
-    left = {each["choice"] for each in choices}
-    pooled = document.get("pooled", ()) if not where else ()
-    return {**document, "choices": choices, "pooled": pooled,
-            **{name: [row for row in document.get(name, ()) if row["choice"] in left]
-               for name in ("means", "paired", "beside_plain")}}  # fmt: skip
 
 
 def _worlds(document: JsonObject) -> dict[str, dict[str, str]]:
@@ -186,20 +133,20 @@ def _blocks(
             _differences(console, limit, document, part, names, columns)
 
 
-def _pooled(console: Any, limit: int | None, document: JsonObject, columns: Sequence[Column]) -> None:
+def _over_worlds(console: Any, limit: int | None, document: JsonObject, columns: Sequence[Column]) -> None:
     """What each choice changes over all worlds, and where that depends on the world."""
     rows: Rows = {(row["choice"], row["metric"]): row for row in document.get("pooled", ())}
     columns = [each for each in columns if (each.better or each.observer) and any(each.name == m for _, m in rows)]
     shown = {each.name for each in columns}
-    tested = [row for (_, metric), row in rows.items() if metric in shown and row["lower"] is not None]
-    if not tested:
+    effects = [row for (_, metric), row in rows.items() if metric in shown and row["lower"] is not None]
+    if not effects:
         return
     level = 1 - document["confidence"]
-    family = holm([row["p_value"] for row in tested], level)
-    depends = holm([row["interaction_p_value"] for row in tested], level)
+    family = holm([row["p_value"] for row in effects], level)
+    depends = holm([row["interaction_p_value"] for row in effects], level)
     names = list(dict.fromkeys(choice for choice, _ in rows))
     console.print()
-    worlds = tested[0]["worlds"]
+    worlds = effects[0]["worlds"]
     _line(console, f"difference to {document['baseline']}, mean over {worlds} worlds, same seeds", "italic")
     cells = []
     for column in columns:
@@ -207,7 +154,7 @@ def _pooled(console: Any, limit: int | None, document: JsonObject, columns: Sequ
         cells.append(_Shown(heading(column), [_pooled_cell(row, form, (level, family), depends) for row in here]))
     _print(console, limit, names, cells)
     _line(
-        console, f"* and ** as above, among {len(tested)} differences. w: differs between worlds (family-wise).", "dim"
+        console, f"* and ** as above, among {len(effects)} differences. w: differs between worlds (family-wise).", "dim"
     )
 
 

@@ -1,9 +1,9 @@
 """What a sweep will cost, by one short run."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from timeit import default_timer
 
 from simfl.core.errors import amount
 from simfl.experiments.sweep.plan import Plan
@@ -30,8 +30,8 @@ def cost(plan: Plan, out: Path) -> str:
     short = replace(scenario, training=replace(scenario.training, rounds=min(SHORT, rounds or SHORT)))
     ends: list[float] = []
     with TemporaryDirectory() as folder:
-        begun = time.perf_counter()
-        path = run(short, Path(folder), progress=lambda *_: ends.append(time.perf_counter() - begun)).path
+        start_s = default_timer()
+        path = run(short, Path(folder), progress=lambda *_: ends.append(default_timer() - start_s)).path
         size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     each_s = (ends[-1] - ends[0]) / max(1, len(ends) - 1)
     if rounds is None:

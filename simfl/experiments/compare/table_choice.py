@@ -1,0 +1,68 @@
+"""Which columns and configurations of a comparison its tables show."""
+
+from collections.abc import Mapping, Sequence
+
+from simfl.core.columns import DERIVED_COLUMNS, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
+from simfl.core.errors import SimflError, suggestion
+from simfl.core.json_data import JsonObject
+
+GUARANTEE = ("guarantee_semi_strong", "privacy_semi_strong")
+"""For any number of rounds, if theory knows it of some configuration; else what was observed."""
+
+TOLD = ("measured_recovered", "time_to_target_s", "time_s", "bytes", "clients_in_sum")
+
+
+def default_columns(document: JsonObject, columns: Sequence[Column]) -> list[Column]:
+    """Accuracy or loss, guarantee, measured recovery, time to the target or in all, traffic, clients in a sum; beside
+    them skipped rounds, as far as there are any; and what accountants and plugins measure.
+    """
+    measured = {row["metric"] for row in document["means"] if row["mean"]}
+    accuracy = "test_accuracy" if "test_accuracy" in measured else "test_loss"
+    guarantee = next((name for name in GUARANTEE if name in measured), "")
+    of_target = "time_s" if "time_to_target_s" in measured else "time_to_target_s"
+    names = [accuracy, guarantee, *(name for name in TOLD if name != of_target), "skipped"]
+    built_in = {
+        column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS, *DERIVED_COLUMNS, *GUARANTEES)
+    }
+    from_plugins = [column.name for column in columns if column.shown and column.name not in built_in]
+    known = {column.name: column for column in columns}
+    return [known[name] for name in dict.fromkeys([*names, *from_plugins]) if name in known and name in measured]
+
+
+def choose_columns(document: JsonObject, columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """The columns of these names, all that are shown by default for ``all``, the default ones for none.
+
+    Raises:
+        SimflError: no run has such a column.
+    """
+    if tuple(names) == ("all",):
+        return [column for column in columns if column.shown]
+    known = {column.name: column for column in columns}
+    for name in names:
+        if name not in known:
+            hint = suggestion(name, known) or f"; there are {', '.join(known)}"
+            raise SimflError(f"--columns: no column {name!r}{hint}")
+    return [known[name] for name in names] or default_columns(document, columns)
+
+
+def select_configurations(document: JsonObject, where: Mapping[str, str]) -> JsonObject:
+    """The document with the configurations of these values only.
+
+    Raises:
+        SimflError: a key does not vary, or has no such value.
+    """
+    choices = document["choices"]
+    for key, value in where.items():
+        values = list(dict.fromkeys(each["values"].get(key, "") for each in document["choices"]))
+        if values == [""]:
+            keys = list(document["choices"][0]["values"])
+            raise SimflError(f"--where: {key} does not vary{suggestion(key, keys) or '; there are ' + ', '.join(keys)}")
+        if value not in values:
+            hint = suggestion(value, values) or f"; there are {', '.join(values)}"
+            raise SimflError(f"--where: {key} has no value {value!r}{hint}")
+        choices = [each for each in choices if each["values"][key] == value]
+    left = {each["choice"] for each in choices}
+    pooled = document.get("pooled", ()) if not where else ()
+    return {**document, "choices": choices, "pooled": pooled,
+            **{name: [row for row in document.get(name, ()) if row["choice"] in left]
+               for name in ("means", "paired", "beside_plain")}}  # fmt: skip
