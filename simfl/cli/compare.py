@@ -37,7 +37,9 @@ class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 
     def convert(
         self, value: object, parameter: click.Parameter | None, context: click.Context | None
-    ) -> tuple[str, float | None]:
+    ) -> tuple[str | None, dict[str, float]]:
+        if isinstance(value, tuple):  # the default
+            return value
         name, equals, amount = str(value).partition("=")
         if name not in ({*BUDGETS} if equals else {*BUDGETS, EVERY}):
             names = ", ".join(BUDGETS)
@@ -48,7 +50,7 @@ class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
             number = 0.0
         if number is not None and not 0 < number < float("inf"):
             self.fail(f"{value!r}: give a number above 0, e.g. {name}=600", parameter, context)
-        return name, number
+        return name, {} if number is None else {name: number}
 
 
 @click.command("compare")
@@ -70,9 +72,9 @@ class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 @click.option(
     "--choice", "choices", multiple=True, metavar="KEY", help="A key that is compared, though no server decides it."
 )
-@click.option("--at", type=_Budget(), metavar="BUDGET", help="Show all when they had spent as many rounds, "
-              "aggregations, seconds (time), client updates or bytes as all others, or so many (bytes=5e8), not at "
-              "their ends; all = all of these.")  # fmt: skip
+@click.option("--at", type=_Budget(), default=(None, {}), metavar="BUDGET",
+              help="Show all when they had spent as many rounds, aggregations, seconds (time), "
+              "client updates or bytes as all others, or so many (bytes=5e8), not at their ends; all = all of these.")  # fmt: skip
 @click.option("--columns", metavar="NAME,NAME,...", default="", help="What the tables show; all = every column. "
               "Default: accuracy, guarantee, measured recovery, time, traffic, clients in a sum.")  # fmt: skip
 @click.option("--where", "where", multiple=True, metavar="KEY=VALUE", help="Show such configurations only.")
@@ -82,26 +84,11 @@ class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 @run_options
 @click.pass_context
 def command(
-    context: click.Context,
-    /,
-    file: str,
-    grid: tuple[str, ...],
-    plugins: tuple[Path, ...],
-    replications: int | None,
-    groups: tuple[str, ...],
-    cases: tuple[str, ...],
-    slurm: str | None,
-    dry_run: bool,
-    baseline: str | None,
-    target_accuracy: float | None,
-    worlds: tuple[str, ...],
-    choices: tuple[str, ...],
-    at: tuple[str, float | None] | None,
-    out: Path,
-    as_json: bool,
-    quiet: bool,
-    **options: Any,
-) -> None:
+    context: click.Context, /, file: str, grid: tuple[str, ...], plugins: tuple[Path, ...], replications: int | None,
+    groups: tuple[str, ...], cases: tuple[str, ...], slurm: str | None, dry_run: bool, baseline: str | None,
+    target_accuracy: float | None, worlds: tuple[str, ...], choices: tuple[str, ...],
+    at: tuple[str | None, dict[str, float]], out: Path, as_json: bool, quiet: bool, **options: Any,
+) -> None:  # fmt: skip
     """Run a scenario in several configurations under the same conditions and say how sure the differences are.
 
     \b
@@ -120,8 +107,7 @@ def command(
     chosen, sweep_request = how(**options), read_request(file, grid, groups, cases, replications, plugins)
     configurations(sweep_request.axes, worlds, choices)
     plan = _plan(sweep_request)
-    name, spent = at or (None, None)
-    conditions: tuple[Any, ...] = (worlds, choices, {} if spent is None else {name: spent})
+    conditions: tuple[Any, ...] = (worlds, choices, at[1])
     folder = folder_of(plan, out, baseline, target_accuracy, *conditions)
     if dry_run:
         return say_cost(plan, out)
@@ -132,7 +118,7 @@ def command(
         comparison = compare(plan, out, chosen, baseline, target_accuracy, watch, *conditions)
     report_failures(comparison.index, quiet)
     write_asked_latex(comparison.path, len(comparison.document["means"]))
-    _print(comparison, name, as_json, **tables)
+    _print(comparison, at[0], as_json, **tables)
     context.exit(FAILED_MEMBERS if "failed" in map(comparison.index.status, (m.digest for m in plan.members)) else 0)
 
 
