@@ -74,7 +74,7 @@ class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 )
 @click.option("--at", type=_Budget(), default=(None, {}), metavar="BUDGET",
               help="Show all when they had spent as many rounds, aggregations, seconds (time), "
-              "client updates or bytes as all others, or so many (bytes=5e8), not at their ends; all = all of these.")  # fmt: skip
+              "client updates or bytes as all others, or so many (bytes=5e8); all = each of these.")  # fmt: skip
 @click.option("--columns", metavar="NAME,NAME,...", default="", help="What the tables show; all = every column. "
               "Default: accuracy, guarantee, measured recovery, time, traffic, clients in a sum.")  # fmt: skip
 @click.option("--where", "where", multiple=True, metavar="KEY=VALUE", help="Show such configurations only.")
