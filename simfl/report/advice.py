@@ -151,21 +151,26 @@ def _in_the_running(accuracy: StudyMeasure, ranks: Sequence[Sequence[Group]], ma
 
 
 def _possible_loss(accuracy: StudyMeasure, ranks: Sequence[Sequence[Group]], margin: float) -> str:
-    """How much the best protected group may lose, against whom, and how many seeds would decide."""
-    level = levels(list(map(len, ranks)))[0]
+    """How much a group may lose, against whom, and how many seeds would decide: of the best protected group of which
+    more seeds may show that it loses little; of the best protected one where that is none.
+    """
     groups = [group for rank in ranks for group in rank]
-    worst = [max((most_loss(accuracy.by_seed(group), accuracy.by_seed(other), level), other.label)
-                 for other in groups if other is not group) for group in ranks[0]]  # fmt: skip
-    (loss, label), group = min(zip(worst, ranks[0], strict=True), key=lambda each: (*each[0], each[1].label))
+    texts = []
+    for rank, level in zip(ranks, levels(list(map(len, ranks))), strict=True):
+        of_rank = []
+        for group in rank:
+            ours, others = accuracy.by_seed(group), [other for other in groups if other is not group]
+            losses = [(most_loss(ours, accuracy.by_seed(other), level), other.label, other) for other in others]
+            loss, label, other = max(losses, key=lambda each: each[:2])
+            theirs = accuracy.by_seed(other)
+            more = (seeds_needed(ours, theirs, margin, level) or 0) - len(ours.keys() & theirs.keys())
+            of_rank.append((more <= 0, loss, label, group.label, more))
+        texts.append(min(of_rank))
+    _, loss, label, name, more = min(texts, key=lambda each: each[0])
     if math.isinf(loss):
-        return f"{group.label} and {label} share fewer than {FEWEST_PAIRS} seeds"
-    text = f"the loss of {group.label} may be up to {100 * loss:.1f} points (against {label})"
-    ours, theirs = accuracy.by_seed(group), accuracy.by_seed(next(other for other in groups if other.label == label))
-    needed = seeds_needed(ours, theirs, margin, level)
-    pairs = len(ours.keys() & theirs.keys())
-    if needed is not None and needed > pairs:
-        return f"{text}; the margin is {points(margin)}, and about {amount(needed - pairs, 'more seed')} would decide"
-    return f"{text}; the margin is {points(margin)}"
+        return f"{name} and {label} share fewer than {FEWEST_PAIRS} seeds"
+    text = f"the loss of {name} may be up to {100 * loss:.1f} points (against {label}); the margin is {points(margin)}"
+    return f"{text}, and about {amount(more, 'more seed')} would decide" if more > 0 else text
 
 
 def _ranks(groups: Sequence[Group], known: Mapping[str, StudyMeasure]) -> list[list[Group]]:

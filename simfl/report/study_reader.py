@@ -36,7 +36,8 @@ def read_study(paths: Iterable[Path | str]) -> Study:
         results = ResultsFolder.open_sweep(paths_read[0])
         document = json.loads(results.read("comparison.json")) if "comparison.json" in results else {}
     else:
-        axes, members = _runs_by_scenario({run.path.resolve(): run for folder in paths_read for run in _runs(folder)})
+        runs = (run for folder in paths_read for run in (_members(folder) if is_swept(folder) else _runs(folder)))
+        axes, members = _runs_by_scenario({run.path.resolve(): run for run in runs})
     if not any(member.run for member in members):
         raise SimflError(f"{', '.join(map(str, paths_read)) or 'nothing'}: no finished run here")
     groups = _name_by_comparison(_group_by_values(axes, members), document)
@@ -105,6 +106,11 @@ def place_of(folder: Path, digest: str) -> Path:
     if digest != Path(digest).name:
         raise SimflError(f"{folder / 'index.csv'}: {digest!r} is no digest")
     return folder.resolve().parent / digest
+
+
+def _members(folder: Path) -> list[Run]:
+    """The finished runs of a sweep or comparison."""
+    return [member.run for member in _planned_runs(folder)[1] if member.run is not None]
 
 
 def _runs(folder: Path) -> list[Run]:

@@ -177,3 +177,10 @@ def test_shards_of_a_comparison_divide_its_runs(tmp_path):
     assert (first.exit_code, second.exit_code) == (0, 0)
     whole = CliRunner().invoke(simfl, words[:-1])
     assert second.output == whole.output and {row["status"] for row in rows_of(folder / "index.csv")} == {"done"}
+
+
+def test_several_comparisons_are_read_together(compared):
+    """As ``simfl report results/NAME/compare-*`` names them: their runs, each once."""
+    folders = sorted(compared[0].parent.glob("compare-*"))
+    study = read_study([*folders, compared[0]])
+    assert sum(len(group.runs) for group in study.groups) == len(rows_of(compared[0] / "index.csv")) == 30
