@@ -173,9 +173,8 @@ def _attack_numbers(folder: Path, scenario: Scenario, attack_results: Sequence[F
 
 def _model_metrics(folder: Path, last: int) -> dict[Column, float | None]:
     """What the model's method ``metrics`` says after the last round; None where that is no finite number."""
-    path = folder / "evaluation.csv"
-    rows = list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
-    values = {(row["name"], int(row["round"])): float(row["value"]) for row in rows if row["name"].startswith(METRIC)}
+    table = _table(folder / "evaluation.csv").itertuples()
+    values = {(row.name, int(row.round)): float(row.value) for row in table if row.name.startswith(METRIC)}
     sentence = "Of the global model on the test samples, as the model's method metrics says."
     return {
         Column(name, name.removeprefix(METRIC), "number", sentence): values.get((name, last))

@@ -20,6 +20,7 @@ from simfl.core.columns import (
     mean_text,
     unknown,
 )
+from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.intervals import FEWEST_PAIRS, NORMAL_FROM, holm, least
 from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text
@@ -99,9 +100,9 @@ def show(
     seen = chosen if at is None or columns else every
     for sentence in certificate_notes(document, [column for column in seen if column.shown or columns]):
         _line(console, sentence, "dim")
-    left_out = [column.name for column in every if column.shown and column not in chosen]
+    left_out = sum(column.shown and column not in chosen for column in every)
     if left_out and not columns and at is None:
-        _line(console, f"--columns all shows {len(left_out)} more: {', '.join(left_out)}", "dim")
+        _line(console, f"--columns all shows {amount(left_out, 'more column')}", "dim")
     for sentence in _warnings(document):
         _line(console, f"warning: {sentence}", "yellow")
 
