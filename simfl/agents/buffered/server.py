@@ -73,6 +73,7 @@ class BufferedServer(Server[BufferedRule]):
             self.parts, self.trips, self.global_model, self.accounts, self._receive, self._late, self._drop_unprepared
         )
         self.run_ended = self.world.event()
+        self.counts_clear_bytes = bool(self.parts.protocol.columns) and not self.parts.protocol.shows_updates
         self.buffer: list[Unit] = []
         self.buffered_updates = 0
         self.recoveries = 0
@@ -99,7 +100,7 @@ class BufferedServer(Server[BufferedRule]):
         self.dispatcher.free_slot(task)
         if task.lives:
             self.accounts.costs.bytes_up += task.up_bytes
-            if not self.parts.protocol.shows_updates:
+            if self.counts_clear_bytes:
                 clear_bytes = self.parts.clear_bytes(self.parts.learner.sizes([task.job])[1])
                 self.accounts.costs.clear_bytes += int(np.sum(clear_bytes))
             task.received_version = self.global_model.version
