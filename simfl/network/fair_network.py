@@ -15,8 +15,7 @@ alone.
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
-from itertools import accumulate
-from math import inf
+from math import frexp, inf
 from typing import Any
 
 import numpy as np
@@ -26,70 +25,45 @@ from simfl.network.fair_link import FULL, Ended
 
 Floats = NDArray[np.float64]
 
+_Row = tuple[float, int, int]
+"""A message: bytes per second of its line, its serial number, and the first in whole units, so that sums are exact."""
+
 
 class _Entry:
     """A message: when it would end alone; and when it ends, or what its group will have ``sent`` of each then."""
 
-    __slots__ = ("message", "serial", "alone_s", "line", "group", "is_held", "place")
+    __slots__ = ("message", "serial", "alone_s", "row", "group", "is_held", "place")
 
-    def __init__(self, message: Any, serial: int, alone_s: float, line: float, group: "_Group") -> None:
-        self.message, self.serial, self.alone_s, self.line, self.group = message, serial, alone_s, line, group
+    def __init__(self, message: Any, serial: int, alone_s: float, row: _Row, group: "_Group") -> None:
+        self.message, self.serial, self.alone_s, self.row, self.group = message, serial, alone_s, row, group
         self.is_held, self.place = False, alone_s
 
 
 class _Group:
-    """Messages over the same links, by the bytes per second of their own lines.
+    """Messages over the same links.
 
     Attributes:
         links: that they cross.
-        lines, serials: of the messages, by line.
-        first: the place from which on they get less than their lines allow, when the levels were last found.
+        rows: of the messages, ascending.
+        first: the place from which on they are held up: they get less than their lines allow.
         level: what those have, bytes per second.
         sent: bytes of each of those.
         free_queue: (when it ends, serial) of the others, and old entries.
         slow_queue: (``sent`` when it ends, serial) of those that get less, and old entries.
+        free_s, slow_s: when the next of each ends, if nothing changes.
+        least_first: a place that ``first`` does not fall below while levels are found.
     """
 
-    __slots__ = ("links", "lines", "serials", "first", "level", "sent", "free_queue", "slow_queue", "_sums")
+    __slots__ = ("links", "rows", "first", "level", "sent", "free_queue", "slow_queue", "free_s", "slow_s",
+                 "least_first")  # fmt: skip
 
     def __init__(self, links: tuple[int, ...]) -> None:
         self.links, self.first, self.level, self.sent = links, 0, inf, 0.0
-        self.lines: list[float] = []
-        self.serials: list[int] = []
+        self.rows: list[_Row] = []
         self.free_queue: list[tuple[float, int]] = []
         self.slow_queue: list[tuple[float, int]] = []
-        self._sums: list[float] | None = None
-
-    def insert(self, line: float, serial: int) -> None:
-        place = bisect_right(self.lines, line)
-        self.lines.insert(place, line)
-        self.serials.insert(place, serial)
-        self.first += line <= self.level * FULL
-        self._sums = None
-
-    def discard(self, line: float, serial: int) -> None:
-        place = self.serials.index(serial, bisect_left(self.lines, line))
-        del self.lines[place], self.serials[place]
-        self.first -= place < self.first
-        self._sums = None
-
-    def below(self, level: float) -> tuple[float, int]:
-        """What the messages need together whose lines are at most ``level``, and how many others there are."""
-        lines = self.lines
-        n = len(lines)
-        if lines[0] > level:
-            return 0.0, n
-        if lines[0] == lines[-1]:
-            return n * lines[0], 0
-        if self._sums is None:
-            self._sums = list(accumulate(lines, initial=0.0))
-        count = bisect_right(lines, level)
-        return self._sums[count], n - count
-
-    def at(self, level: float) -> float:
-        """What all of them have at this level."""
-        needed, others = self.below(level)
-        return needed + others * level if others else needed
+        self.free_s = self.slow_s = inf
+        self.least_first = 0
 
 
 class FairNetwork:
@@ -109,6 +83,8 @@ class FairNetwork:
         self._new: list[_Entry] = []
         self._is_filled = True
         self._next_s = inf
+        self._units = 2.0 ** (60 - frexp(max(bytes_per_s))[1])  # in a byte per second
+        self._left = [int(each * self._units) for each in bytes_per_s]
 
     @property
     def next_s(self) -> float:
@@ -121,30 +97,43 @@ class FairNetwork:
         """A message begins; ``bytes_per_s`` of its own line, and the number of its group."""
         self._advance(now_s)
         group = self.groups[way]
-        entry = _Entry(message, serial, alone_s, bytes_per_s, group)
-        self.entries[serial] = entry
-        group.insert(bytes_per_s, serial)
+        entry = self._insert(message, serial, alone_s, bytes_per_s, group)
         heappush(group.free_queue, (alone_s, serial))
         self._new.append(entry)
         self._is_filled = False
+
+    def _insert(self, message: Any, serial: int, alone_s: float, line: float, group: _Group) -> _Entry:
+        row = (line, serial, int(line * self._units))
+        place = bisect_right(group.rows, row)
+        group.rows.insert(place, row)
+        if place < group.first or (place == group.first and line <= group.level * FULL):
+            self._move(group, 1, row)
+        entry = self.entries[serial] = _Entry(message, serial, alone_s, row, group)
+        return entry
+
+    def _move(self, group: _Group, step: int, row: _Row) -> None:
+        """A row is not held up any more, or (-1) is from now on, or is gone."""
+        group.first += step
+        for link in group.links:
+            self._left[link] -= step * row[2]
 
     def remove(self, now_s: float, serial: int) -> float:
         self._advance(now_s)
         entry = self._drop(serial)
         if entry.is_held:
-            return max(0.0, now_s + (entry.place - entry.group.sent) / entry.line - entry.alone_s)
+            return max(0.0, now_s + (entry.place - entry.group.sent) / entry.row[0] - entry.alone_s)
         return max(0.0, entry.place - entry.alone_s)
 
     def end(self) -> list[Ended]:
         now_s = self.next_s
-        ending = [group for group in self.groups if group.slow_queue and self._held_ends_s(group) <= now_s]
         self._advance(now_s)
         serials = set[int]()
         for group in self.groups:
-            self._take(group.free_queue, now_s, False, serials)
-        for group in ending:
-            group.sent = group.slow_queue[0][0]
-            self._take(group.slow_queue, group.sent, True, serials)
+            if group.free_s <= now_s:
+                self._take(group.free_queue, now_s, False, serials)
+            if group.slow_s <= now_s:
+                group.sent = group.slow_queue[0][0]
+                self._take(group.slow_queue, group.sent, True, serials)
         ended = [self._drop(serial) for serial in sorted(serials)]
         return [Ended(entry.message, max(0.0, now_s - entry.alone_s)) for entry in ended]
 
@@ -161,7 +150,11 @@ class FairNetwork:
 
     def _drop(self, serial: int) -> _Entry:
         entry = self.entries.pop(serial)
-        entry.group.discard(entry.line, serial)
+        group, row = entry.group, entry.row
+        place = bisect_left(group.rows, row)
+        del group.rows[place]
+        if place < group.first:
+            self._move(group, -1, row)
         self._is_filled = False
         return entry
 
@@ -170,97 +163,105 @@ class FairNetwork:
             if not self._is_filled:
                 self._fill()
             for group in self.groups:
-                if group.first < len(group.lines):
+                if group.first < len(group.rows):
                     group.sent += (now_s - self.now_s) * group.level
             self.now_s = now_s
-
-    def _held_ends_s(self, group: _Group) -> float:
-        return self.now_s + max(0.0, group.slow_queue[0][0] - group.sent) / group.level
 
     # -- the levels ------------------------------------------------------------------------------------
 
     def _fill(self) -> None:
         """What each message has from now on."""
+        before = [group.first for group in self.groups]
         self._find_levels()
         new, self._new = self._new, []
         for entry in new:
-            self._put(entry)
+            rows, first = entry.group.rows, entry.group.first
+            self._put(entry, first < len(rows) and entry.row >= rows[first])
         self._next_s = inf
-        for group in self.groups:
-            old, group.first = group.first, bisect_right(group.lines, group.level * FULL)
+        for group, old in zip(self.groups, before, strict=True):
             if old != group.first:
-                for serial in group.serials[min(old, group.first) : max(old, group.first)]:
-                    self._put(self.entries[serial])
+                for _, serial, _ in group.rows[min(old, group.first) : max(old, group.first)]:
+                    self._put(self.entries[serial], old > group.first)
             self._find_next_end(group)
         self._is_filled = True
 
-    def _put(self, entry: _Entry) -> None:
+    def _put(self, entry: _Entry, is_held: bool) -> None:
         """Holds a message up, or lets it go on at the rate of its line."""
-        group = entry.group
-        is_held = entry.line > group.level * FULL
+        group, line = entry.group, entry.row[0]
         if is_held is entry.is_held or self.entries.get(entry.serial) is not entry:
             return
         entry.is_held = is_held
         if is_held:
-            entry.place = group.sent + (entry.place - self.now_s) * entry.line
+            entry.place = group.sent + (entry.place - self.now_s) * line
             heappush(group.slow_queue, (entry.place, entry.serial))
         else:
-            entry.place = self.now_s + max(0.0, entry.place - group.sent) / entry.line
+            entry.place = self.now_s + max(0.0, entry.place - group.sent) / line
             heappush(group.free_queue, (entry.place, entry.serial))
 
     def _find_next_end(self, group: _Group) -> None:
-        """Notes when the next message of a group ends; takes old entries off the heads of the queues."""
-        for queue, is_held in ((group.free_queue, False), (group.slow_queue, True)):
-            while queue and not self._is_current(*queue[0], is_held):
-                heappop(queue)
-        if group.free_queue:
-            self._next_s = min(self._next_s, max(self.now_s, group.free_queue[0][0]))
-        if group.slow_queue:
-            self._next_s = min(self._next_s, self._held_ends_s(group))
+        """Notes when the next messages of a group end; takes old entries off the heads of the queues."""
+        free, slow, group.free_s, group.slow_s = group.free_queue, group.slow_queue, inf, inf
+        while free and not self._is_current(*free[0], False):
+            heappop(free)
+        while slow and not self._is_current(*slow[0], True):
+            heappop(slow)
+        if free:
+            group.free_s = max(self.now_s, free[0][0])
+        if slow:
+            group.slow_s = self.now_s + max(0.0, slow[0][0] - group.sent) / group.level
         else:
             group.sent = 0.0
+        self._next_s = min(self._next_s, group.free_s, group.slow_s)
 
     def _find_levels(self) -> None:
-        left_bytes_per_s = list(self.bytes_per_s)
-        open_links = [[group for group in groups if group.lines] for groups in self._on_link]
+        open_links = [[group for group in groups if group.rows] for groups in self._on_link]
         for group in self.groups:
-            group.level = inf
-        levels: dict[int, float] = {}
+            group.level, group.least_first = inf, 0
+        final_bytes_per_s = [0.0] * len(open_links)
         least = 0.0
         while True:
+            level, fullest = inf, -1
             for link, groups in enumerate(open_links):
-                if groups and link not in levels:
-                    levels[link] = self._level(link, groups, left_bytes_per_s[link])
-            fullest = min(levels, key=lambda link: (levels[link], link), default=None)
-            if fullest is None or levels[fullest] == inf:
+                if groups and (found := self._level(link, groups, final_bytes_per_s[link])) < level:
+                    level, fullest = found, link
+            if fullest < 0:
                 return
-            least = max(least, levels.pop(fullest))
+            if self._moves(open_links[fullest], level):
+                continue
+            least = max(least, level)
             for group in open_links[fullest]:
-                group.level, used_bytes_per_s = least, group.at(least)
+                group.level, used_bytes_per_s = least, (len(group.rows) - group.first) * least
                 for link in group.links:
                     if link != fullest:
-                        left_bytes_per_s[link] -= used_bytes_per_s
+                        final_bytes_per_s[link] += used_bytes_per_s
                         open_links[link] = [each for each in open_links[link] if each is not group]
-                        levels.pop(link, None)
             open_links[fullest] = []
 
-    def _level(self, link: int, groups: list[_Group], left_bytes_per_s: float) -> float:
-        """At which a link is full; infinite if it never is.
+    def _level(self, link: int, groups: list[_Group], final_bytes_per_s: float) -> float:
+        """At which a link is full if nobody moves; infinite if it never is, and less if it is overfull already."""
+        left_bytes_per_s = self._left[link] / self._units - final_bytes_per_s
+        if held := sum(len(group.rows) - group.first for group in groups):
+            return left_bytes_per_s / held
+        return inf if left_bytes_per_s >= self.bytes_per_s[link] * (1 - FULL) else -inf
 
-        What messages need grows with the level along a concave, piecewise linear curve; Newton's method from the left
-        meets it after a few pieces.
+    def _moves(self, groups: list[_Group], level: float) -> bool:
+        """Lets go on all that need no more than the level, or else holds up one of those that need more; whether there
+        was one.
         """
-        if sum(group.at(inf) for group in groups) - left_bytes_per_s <= self.bytes_per_s[link] * (FULL - 1):
-            return inf
-        level, before = 0.0, -1
-        while True:
-            needed, others = 0.0, 0
-            for group in groups:
-                below, above = group.below(level)
-                needed, others = needed + below, others + above
-            if not others or others == before:
-                return level
-            level, before = max(level, (left_bytes_per_s - needed) / others), others
+        most, has_moved = level * FULL, False
+        for group in groups:
+            rows = group.rows
+            while group.first < len(rows) and rows[group.first][0] <= most:
+                self._move(group, 1, rows[group.first])
+                group.least_first, has_moved = group.first, True
+        if has_moved:
+            return True
+        free = [group for group in groups if group.first > group.least_first]
+        widest = max(free, key=lambda group: group.rows[group.first - 1], default=None)
+        if widest is None or widest.rows[widest.first - 1][0] <= most:
+            return False
+        self._move(widest, -1, widest.rows[widest.first - 1])
+        return True
 
     # -- checkpoints -----------------------------------------------------------------------------------
 
@@ -268,7 +269,7 @@ class FairNetwork:
         """All but the messages themselves, (1 + groups + messages, 6)."""
         number = {id(group): place for place, group in enumerate(self.groups)}
         rows = [
-            (entry.serial, entry.alone_s, entry.line, number[id(entry.group)], entry.is_held, entry.place)
+            (entry.serial, entry.alone_s, entry.row[0], number[id(entry.group)], entry.is_held, entry.place)
             for entry in self.entries.values()
         ]
         heads = [(self.now_s, self._is_filled), *((group.sent, 0.0) for group in self.groups)]
@@ -281,14 +282,10 @@ class FairNetwork:
             group.sent = row[0]
         for number, alone_s, line, way, is_held, place in rows[1 + len(self.groups) :]:
             serial, group = int(number), self.groups[int(way)]
-            entry = _Entry(messages[serial], serial, alone_s, line, group)
+            entry = self._insert(messages[serial], serial, alone_s, line, group)
             entry.is_held, entry.place = is_held > 0, place
-            self.entries[serial] = entry
-            group.insert(line, serial)
             heappush(group.slow_queue if entry.is_held else group.free_queue, (place, serial))
             self._new.append(entry)
-        for group in self.groups:
-            group.first = len(group.lines)
         self._is_filled = False
         if rows[0][1]:
             self._fill()

@@ -128,7 +128,7 @@ def fair(network, capacity, codes, lines):
     assert network.next_s >= network.now_s
     present = sorted(network.entries)
     flows = [Crossing(0, 1, float(lines[i]), links_in(codes[i], len(capacity))) for i in present]
-    rates = [min(entry.line, entry.group.level) for _, entry in sorted(network.entries.items())]
+    rates = [min(entry.row[0], entry.group.level) for _, entry in sorted(network.entries.items())]
     if flows:
         assert rates == pytest.approx(filled(flows, capacity.tolist()), rel=1e-9)
     return unfair(flows, capacity.tolist(), rates)
