@@ -75,7 +75,6 @@ class FairNetwork:
     """
 
     def __init__(self, bytes_per_s: Sequence[float], crossings: Sequence[tuple[int, ...]]) -> None:
-        self.bytes_per_s = list(bytes_per_s)
         self.now_s = 0.0
         self.entries: dict[int, _Entry] = {}
         self.groups = [_Group(links) for links in crossings]
@@ -85,6 +84,8 @@ class FairNetwork:
         self._next_s = inf
         self._units = 2.0 ** (60 - frexp(max(bytes_per_s))[1])  # in a byte per second
         self._left = [int(each * self._units) for each in bytes_per_s]
+        self._held = [0] * len(bytes_per_s)
+        self._overfull = [2 * (1 - FULL) * each for each in bytes_per_s]  # once by rounding, once by who was let go
 
     @property
     def next_s(self) -> float:
@@ -106,16 +107,19 @@ class FairNetwork:
         row = (line, serial, int(line * self._units))
         place = bisect_right(group.rows, row)
         group.rows.insert(place, row)
+        for link in group.links:
+            self._held[link] += 1
         if place < group.first or (place == group.first and line <= group.level * FULL):
             self._move(group, 1, row)
         entry = self.entries[serial] = _Entry(message, serial, alone_s, row, group)
         return entry
 
     def _move(self, group: _Group, step: int, row: _Row) -> None:
-        """A row is not held up any more, or (-1) is from now on, or is gone."""
+        """A row is not held up any more, or (-1) is from now on."""
         group.first += step
         for link in group.links:
             self._left[link] -= step * row[2]
+            self._held[link] -= step
 
     def remove(self, now_s: float, serial: int) -> float:
         self._advance(now_s)
@@ -155,6 +159,8 @@ class FairNetwork:
         del group.rows[place]
         if place < group.first:
             self._move(group, -1, row)
+        for link in group.links:
+            self._held[link] -= 1
         self._is_filled = False
         return entry
 
@@ -200,67 +206,67 @@ class FairNetwork:
 
     def _find_next_end(self, group: _Group) -> None:
         """Notes when the next messages of a group end; takes old entries off the heads of the queues."""
-        free, slow, group.free_s, group.slow_s = group.free_queue, group.slow_queue, inf, inf
+        free, slow, now_s, group.free_s, group.slow_s = group.free_queue, group.slow_queue, self.now_s, inf, inf
         while free and not self._is_current(*free[0], False):
             heappop(free)
         while slow and not self._is_current(*slow[0], True):
             heappop(slow)
         if free:
-            group.free_s = max(self.now_s, free[0][0])
+            group.free_s = max(now_s, free[0][0])
         if slow:
-            group.slow_s = self.now_s + max(0.0, slow[0][0] - group.sent) / group.level
+            group.slow_s = now_s + max(0.0, slow[0][0] - group.sent) / group.level
         else:
             group.sent = 0.0
         self._next_s = min(self._next_s, group.free_s, group.slow_s)
 
     def _find_levels(self) -> None:
-        open_links = [[group for group in groups if group.rows] for groups in self._on_link]
+        """From those before: those held up change until the levels that follow are right for all of them."""
         for group in self.groups:
             group.level, group.least_first = inf, 0
-        final_bytes_per_s = [0.0] * len(open_links)
-        least = 0.0
+        final_bytes_per_s, final_count = [0.0] * len(self._left), [0] * len(self._left)
+        least, most_held = 0.0, 1
         while True:
             level, fullest = inf, -1
-            for link, groups in enumerate(open_links):
-                if groups and (found := self._level(link, groups, final_bytes_per_s[link])) < level:
+            for link, units in enumerate(self._left):
+                found = units / self._units - final_bytes_per_s[link]
+                if held := self._held[link] - final_count[link]:
+                    found /= held
+                elif found >= self._overfull[link]:
+                    continue
+                if found < level:
                     level, fullest = found, link
             if fullest < 0:
                 return
-            if self._moves(open_links[fullest], level):
+            groups = [group for group in self._on_link[fullest] if group.level == inf]
+            if self._moves(groups, level, most_held):
+                most_held *= 2
                 continue
             least = max(least, level)
-            for group in open_links[fullest]:
-                group.level, used_bytes_per_s = least, (len(group.rows) - group.first) * least
+            for group in groups:
+                group.level, count = least, len(group.rows) - group.first
                 for link in group.links:
-                    if link != fullest:
-                        final_bytes_per_s[link] += used_bytes_per_s
-                        open_links[link] = [each for each in open_links[link] if each is not group]
-            open_links[fullest] = []
+                    final_count[link] += count
+                    final_bytes_per_s[link] += count * least
+            final_bytes_per_s[fullest] = -inf
 
-    def _level(self, link: int, groups: list[_Group], final_bytes_per_s: float) -> float:
-        """At which a link is full if nobody moves; infinite if it never is, and less if it is overfull already."""
-        left_bytes_per_s = self._left[link] / self._units - final_bytes_per_s
-        if held := sum(len(group.rows) - group.first for group in groups):
-            return left_bytes_per_s / held
-        return inf if left_bytes_per_s >= self.bytes_per_s[link] * (1 - FULL) else -inf
-
-    def _moves(self, groups: list[_Group], level: float) -> bool:
-        """Lets go on all that need no more than the level, or else holds up one of those that need more; whether there
-        was one.
+    def _moves(self, groups: list[_Group], level: float, count: int) -> bool:
+        """Lets all go on that need no more than a link's level, or else holds up at most so many of those that need
+        more, the widest first; either can only raise it. Whether there were any.
         """
-        most, has_moved = level * FULL, False
+        most, widest, were_any = level * FULL, None, False
         for group in groups:
             rows = group.rows
             while group.first < len(rows) and rows[group.first][0] <= most:
                 self._move(group, 1, rows[group.first])
-                group.least_first, has_moved = group.first, True
-        if has_moved:
-            return True
-        free = [group for group in groups if group.first > group.least_first]
-        widest = max(free, key=lambda group: group.rows[group.first - 1], default=None)
-        if widest is None or widest.rows[widest.first - 1][0] <= most:
-            return False
-        self._move(widest, -1, widest.rows[widest.first - 1])
+                group.least_first, were_any = group.first, True
+            if group.first > group.least_first and (row := rows[group.first - 1])[0] > most:
+                if widest is None or row > widest.rows[widest.first - 1]:
+                    widest = group
+        if were_any or widest is None:
+            return were_any
+        least_first = max(widest.least_first, widest.first - count)
+        while widest.first > least_first and (row := widest.rows[widest.first - 1])[0] > most:
+            self._move(widest, -1, row)
         return True
 
     # -- checkpoints -----------------------------------------------------------------------------------
