@@ -82,7 +82,7 @@ class FairNetwork:
         self._new: list[_Entry] = []
         self._is_filled = True
         self._next_s = inf
-        self._units = 2.0 ** (60 - frexp(max(bytes_per_s))[1])  # in a byte per second
+        self._units = 2.0 ** min(60 - frexp(max(bytes_per_s))[1], 1000)  # in a byte per second
         self._left = [int(each * self._units) for each in bytes_per_s]
         self._held = [0] * len(bytes_per_s)
         self._overfull = [2 * (1 - FULL) * each for each in bytes_per_s]  # once by rounding, once by who was let go
@@ -107,12 +107,18 @@ class FairNetwork:
         row = (line, serial, int(line * self._units))
         place = bisect_right(group.rows, row)
         group.rows.insert(place, row)
-        for link in group.links:
-            self._held[link] += 1
-        if place < group.first or (place == group.first and line <= group.level * FULL):
-            self._move(group, 1, row)
+        self._count(group, 1, row, place < group.first or (place == group.first and line <= group.level * FULL))
         entry = self.entries[serial] = _Entry(message, serial, alone_s, row, group)
         return entry
+
+    def _count(self, group: _Group, step: int, row: _Row, is_free: bool) -> None:
+        """A row has come, or (-1) has gone."""
+        group.first += step * is_free
+        for link in group.links:
+            if is_free:
+                self._left[link] -= step * row[2]
+            else:
+                self._held[link] += step
 
     def _move(self, group: _Group, step: int, row: _Row) -> None:
         """A row is not held up any more, or (-1) is from now on."""
@@ -145,22 +151,16 @@ class FairNetwork:
         """Takes what ends up to a place off a queue; old entries, too."""
         while queue and queue[0][0] <= most:
             place, serial = heappop(queue)
-            if self._is_current(place, serial, is_held):
+            entry = self.entries.get(serial)
+            if entry is not None and entry.place == place and entry.is_held is is_held:
                 serials.add(serial)
-
-    def _is_current(self, place: float, serial: int, is_held: bool) -> bool:
-        entry = self.entries.get(serial)
-        return entry is not None and entry.is_held is is_held and entry.place == place
 
     def _drop(self, serial: int) -> _Entry:
         entry = self.entries.pop(serial)
         group, row = entry.group, entry.row
         place = bisect_left(group.rows, row)
         del group.rows[place]
-        if place < group.first:
-            self._move(group, -1, row)
-        for link in group.links:
-            self._held[link] -= 1
+        self._count(group, -1, row, place < group.first)
         self._is_filled = False
         return entry
 
@@ -206,15 +206,20 @@ class FairNetwork:
 
     def _find_next_end(self, group: _Group) -> None:
         """Notes when the next messages of a group end; takes old entries off the heads of the queues."""
-        free, slow, now_s, group.free_s, group.slow_s = group.free_queue, group.slow_queue, self.now_s, inf, inf
-        while free and not self._is_current(*free[0], False):
+        free, slow, entries, now_s = group.free_queue, group.slow_queue, self.entries, self.now_s
+        group.free_s = group.slow_s = inf
+        while free:
+            entry = entries.get(free[0][1])
+            if entry is not None and entry.place == free[0][0] and not entry.is_held:
+                group.free_s = max(now_s, entry.place)
+                break
             heappop(free)
-        while slow and not self._is_current(*slow[0], True):
+        while slow:
+            entry = entries.get(slow[0][1])
+            if entry is not None and entry.place == slow[0][0] and entry.is_held:
+                group.slow_s = now_s + max(0.0, entry.place - group.sent) / group.level
+                break
             heappop(slow)
-        if free:
-            group.free_s = max(now_s, free[0][0])
-        if slow:
-            group.slow_s = now_s + max(0.0, slow[0][0] - group.sent) / group.level
         else:
             group.sent = 0.0
         self._next_s = min(self._next_s, group.free_s, group.slow_s)
@@ -224,8 +229,8 @@ class FairNetwork:
         for group in self.groups:
             group.level, group.least_first = inf, 0
         final_bytes_per_s, final_count = [0.0] * len(self._left), [0] * len(self._left)
-        least, most_held = 0.0, 1
-        while True:
+        least, most_held, open_count = 0.0, 1, len(self.groups)
+        while open_count:
             level, fullest = inf, -1
             for link, units in enumerate(self._left):
                 found = units / self._units - final_bytes_per_s[link]
@@ -242,6 +247,7 @@ class FairNetwork:
                 most_held *= 2
                 continue
             least = max(least, level)
+            open_count -= len(groups)
             for group in groups:
                 group.level, count = least, len(group.rows) - group.first
                 for link in group.links:
