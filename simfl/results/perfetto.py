@@ -225,8 +225,8 @@ def timeline(events: Iterable[JsonObject], edges: dict[str, int] | None = None) 
     """Spans of download, compute, upload, phases and wait on the clients' tracks, and of rounds on the server's and the
     edges', whose numbers are put in ``edges``.
 
-    A client waits from the arrival of its answer until the round ends or the server sends it something, and not while it
-    does its own work. What it was told to give up ends there, so that it does not lie over its next job.
+    A client waits from the arrival of its answer until the round ends or the server sends it something, and not while
+    it does its own work. What it was told to give up ends there, so that it does not lie over its next job.
     """
     work: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     waits = []

@@ -25,9 +25,7 @@ NUMBERS = (
     "prepares", "departed",
 )  # fmt: skip
 
-_TIMES_OF = attrgetter(
-    "job.started_at", "download_s", "compute_s", "reply_s", "arrives_s", "ended_s", "unit.started_s"
-)
+_TIMES_OF = attrgetter("job.started_at", "download_s", "compute_s", "reply_s", "arrives_s", "ended_s", "unit.started_s")
 _NUMBERS_OF = attrgetter(
     "job.id", "job.client", "job.version", "lives", "down_bytes", "up_bytes", "loss", "serial", "received_version",
     "unit.missing", "unit.serial", "unit.departed",
