@@ -78,7 +78,7 @@ class Colluders(click.ParamType[Any]):
     metavar="C|OBSERVERS",
     type=Colluders(),
     help="Also say what is left against the server and any C (further) clients. Of a run with edges, several servers "
-    "or clients that aggregate: say what some of its observers know together, as in server,edge/3 or client/3,client/7.",
+    "or clients that aggregate: say what some of them know together, as in server,edge/3 or client/3,client/7.",
 )
 @click.option(
     "--ledger",

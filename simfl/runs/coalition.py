@@ -42,10 +42,9 @@ def coalition(folder: Path, names: Sequence[str]) -> tuple[Columns, str]:
         raise SimflError(f"{folder}: {why}; --colluder names a client who tells the server")
     for name in names:
         if name not in observers:
-            hint = (
-                suggestion(name, observers) or ", ".join(["", *observers[:5], *(["..."] if observers[5:] else [])])[1:]
-            )
-            raise SimflError(f"--colluders {name}: the run has no such observer{hint}")
+            known = ", ".join([*observers[:5], *(["..."] if observers[5:] else [])])
+            hint = suggestion(name, observers)
+            raise SimflError(f"--colluders {name}: the run has no such observer, but {known}{hint}")
     if sum(name.startswith("client/") for name in names) == scenario.clients:
         raise SimflError(f"--colluders: {scenario.clients} leave none of {scenario.clients} clients")
     return records.of_coalition(names), results.summary.get("privacy_assumes", "")

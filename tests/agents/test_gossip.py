@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from simfl.cli import main
+from simfl.cli import simfl as main
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
 from simfl.runs.coalition import coalition
@@ -278,7 +278,7 @@ def of_coalitions(n, sizes=(1, 2, 3)):
 
 
 def least_of_others(rows, group, n):
-    """The fewest others in a combination of exact rows, where a group knows its own parts; None where they see nobody."""
+    """The fewest others in a combination of exact rows, of which a group knows its own parts; None without any."""
     others = [[row[i] for i in range(n) if i not in group] for row in rows]
     others = [row for row in others if any(row)]
     return smallest_support(others, n - len(group)) if others else None
@@ -296,9 +296,9 @@ def test_what_clients_learn_together_is_that_of_their_sums_stacked(graph, tmp_pa
     models that it was sent. Models that are the exact combinations tell no more.
     """
     n, rounds = 6, 3
-    keys = [f"clients={n}", "selection=all", f"topology.graph={graph}", "topology.degree=3", f"training.rounds={rounds}",
-            "training.weighting=equal", "learning={name: none, parameters: 4}", "devices.failure=none",
-            "topology.peers=1"]  # fmt: skip
+    keys = [f"clients={n}", "selection=all", f"topology.graph={graph}", "topology.degree=3",
+            f"training.rounds={rounds}", "training.weighting=equal", "devices.failure=none",
+            "learning={name: none, parameters: 4}", "topology.peers=1"]  # fmt: skip
     keys = keys if graph == "ring" else keys[:-1]
     folder = run(Scenario.parse(BASE, "t", keys), tmp_path).path
     groups = defaultdict(list)
@@ -352,7 +352,7 @@ def test_a_coalition_of_clients_hides_nobody_whose_models_are_seen_and_must_be_o
     everybody = ",".join(f"client/{who}" for who in range(5))
     star = run(Scenario.parse(BASE, "t", [*keys, "topology=star"]), tmp_path).path
     for of, names, says in (
-        (folder, "client/9", "client/9: the run has no such observer"), (folder, everybody, "5 leave none of 5 clients"),
+        (folder, "client/9", "client/9: the run has no such observer"), (folder, everybody, "leave none of 5 clients"),
         (folder, "server", "server: the run has no such observer"), (star, "client/1", "--colluder names a client"),
         (folder, "client/x", "is no number"),
     ):  # fmt: skip
