@@ -84,7 +84,7 @@ class FairNetwork:
         self._next_s = inf
         self._units = 2.0 ** min(60 - frexp(max(bytes_per_s))[1], 1000)  # in a byte per second
         self._left = [int(each * self._units) for each in bytes_per_s]
-        self._held = [0] * len(bytes_per_s)
+        self._slow_counts = [0] * len(bytes_per_s)
         self._overfull = [2 * (1 - FULL) * each for each in bytes_per_s]  # once by rounding, once by who was let go
 
     @property
@@ -118,14 +118,14 @@ class FairNetwork:
             if is_free:
                 self._left[link] -= step * row[2]
             else:
-                self._held[link] += step
+                self._slow_counts[link] += step
 
     def _move(self, group: _Group, step: int, row: _Row) -> None:
         """A row is not held up any more, or (-1) is from now on."""
         group.first += step
         for link in group.links:
             self._left[link] -= step * row[2]
-            self._held[link] -= step
+            self._slow_counts[link] -= step
 
     def remove(self, now_s: float, serial: int) -> float:
         self._advance(now_s)
@@ -233,13 +233,13 @@ class FairNetwork:
         while open_count:
             level, fullest = inf, -1
             for link, units in enumerate(self._left):
-                found = units / self._units - final_bytes_per_s[link]
-                if held := self._held[link] - final_count[link]:
-                    found /= held
-                elif found >= self._overfull[link]:
+                level_here = units / self._units - final_bytes_per_s[link]
+                if count := self._slow_counts[link] - final_count[link]:
+                    level_here /= count
+                elif level_here >= self._overfull[link]:
                     continue
-                if found < level:
-                    level, fullest = found, link
+                if level_here < level:
+                    level, fullest = level_here, link
             if fullest < 0:
                 return
             groups = [group for group in self._on_link[fullest] if group.level == inf]

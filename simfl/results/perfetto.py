@@ -161,18 +161,18 @@ def _set_beside(spans: list[Span], first: int) -> dict[int, int]:
     """Phases of a protocol are answered beside a client's own work. Moves what of that overlaps the work, or one
     another, to as few tracks more, from number ``first`` on, as there are at a time; the client's own track by these.
     """
-    taken: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
+    intervals_on: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
     own_track = dict[int, int]()
     is_own = {id(span): not 0 < span["tid"] <= EDGES or span["name"].removesuffix(" (lost)") in OWN_WORK
               for span in spans}  # fmt: skip
     for span in sorted(spans, key=lambda span: (not is_own[id(span)], span["ts"])):
         client, interval = span["tid"], (span["ts"], span["ts"] + span["dur"])
         if not is_own[id(span)]:
-            tracks = [client, *(track for track, own in own_track.items() if own == client), first + len(own_track)]
-            span["tid"] = next(track for track in tracks if _is_free(taken[track], *interval))
+            tracks = [client, *(track for track, of in own_track.items() if of == client), first + len(own_track)]
+            span["tid"] = next(track for track in tracks if _is_free(intervals_on[track], *interval))
             if span["tid"] == tracks[-1]:
                 own_track[span["tid"]] = client
-        insort(taken[span["tid"]], interval)
+        insort(intervals_on[span["tid"]], interval)
     return own_track
 
 
