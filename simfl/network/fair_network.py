@@ -6,6 +6,10 @@ is less. Levels are found one after another. That link is filled next whose mess
 now on, would meet its capacity first; what its messages have then is final, and is taken off the other links that they
 cross. Since rates only rise, no link that is filled later has a lower level.
 
+That begins with those who were held up before. With anybody held up, or let go, a link's level is never above the right
+one: who needs no more, and is let go, raises it, and so does who needs more and is held up. So the right levels are met
+after as many moves as there are changes, and most links need none.
+
 Messages over the same links stand in one *group*. All of a group that get less than their own lines allow have one
 rate, so that one number tells how much each of them has been sent; a step costs a few operations a link, and one on
 the arrays of the group that changes. A message that was never held up ends exactly, to the last bit, when it would have
