@@ -243,7 +243,7 @@ class Dispatcher:
         units = list({id(task.unit): task.unit for task in tasks}.values())
         sessions: dict[Unit, CompletedSession[PreparedUnits | SessionFailure]] = {}
         if self.parts.protocol.phases:
-            sessions = {unit: self.sessions.computed(unit) for unit in units}
+            sessions = {unit: self.sessions.compute(unit) for unit in units}
             for unit in units:
                 if unit.departed:
                     prepared = sessions[unit].result

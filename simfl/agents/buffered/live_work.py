@@ -42,9 +42,9 @@ class LiveWork:
         if self.is_live:
             self._open(unit, prepared).start()
         else:
-            self.end_later(unit, self.computed(unit), prepared)
+            self.end_later(unit, self.compute(unit), prepared)
 
-    def computed(self, unit: Unit) -> CompletedSession[Any]:
+    def compute(self, unit: Unit) -> CompletedSession[Any]:
         """The same, known when it begins."""
         return run_session(self.parts, self._session_of(unit), unit.selection_id, unit.started_s, "prepare")
 
