@@ -21,7 +21,7 @@ class ClientNode:
 
     def receive(self, kind: str) -> Any:
         """The request; an event that has happened."""
-        return self.trips.world.event().succeed(self.trip)
+        return self.trips.world.past(self.trip)
 
     def train(self, request: "Trip") -> Any:
         """An event when the work is done. Who dies before never sees it: its connection ends then."""
@@ -40,4 +40,4 @@ class ClientNode:
     def reply(self, request: "Trip", update: object) -> Any:
         """Sends the answer; an event that has happened."""
         self.trips.send(request, self.trips.world.now)
-        return self.trips.world.event().succeed(True)
+        return self.trips.world.past(True)

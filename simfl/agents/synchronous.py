@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import RoundResult
 from simfl.agents.aggregation.exchange import ASK, message, work
+from simfl.agents.aggregation.policy_queries import question
 from simfl.agents.servers import SERVERS, RoundServer, jobs_in_sum
 from simfl.agents.world import Process
 from simfl.core.columns import LATE, REFUSED
@@ -15,15 +16,9 @@ from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Job, Units
-from simfl.devices.base import checked_durations_s
-from simfl.results.tables import PhaseRow
-from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, SessionFailure, SessionResult
-from simfl.secagg.transcript import Transcript
+from simfl.secagg.sessions import PhaseRequest, PreparedUnits, SessionFailure, SessionResult
 from simfl.selection.asking import ask_candidates
 from simfl.training.base import SynchronousRule
-
-FORWARD_PASS = 1 / 3
-"""Work of evaluating a model on some samples, relative to an epoch of training on them: no backward pass."""
 
 
 @SERVERS("synchronous")
@@ -97,34 +92,13 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             clients = ask_candidates(policy, view, policy.k, self.parts.streams("candidates", t))
             losses = np.full(self.parts.clients, np.nan)
             if clients.size:
-                answered = yield from self._ask(t, clients)
-                batch = policy.asked_batch if policy.asks == "batch_loss" else 0
+                asking = yield from self.gather(question(self.parts, t, clients), t, f"/{ASK}")
+                self.accounts.add_question(asking, t)
+                answered, batch = clients[asking.responded], policy.asked_batch if policy.asks == "batch_loss" else 0
                 losses[answered] = self.parts.learner.evaluator.training_losses(t, answered, batch)[:, 0]
                 self.holds_model[answered] = True
             view = replace(view, reports={**view.reports, "asked_loss": losses})
         return self.select_among(view)
-
-    def _ask(self, t: int, clients: NDArray[np.int32]) -> Process[NDArray[np.int32]]:
-        """Sends clients the model, has them evaluate it, and waits for their answers; who has answered, (n,)."""
-        parts, policy, where = self.parts, self.parts.policy, Address(t, clients, self.parts.clients)
-        samples = parts.learner.counts(clients, t)
-        if policy.asks == "batch_loss":
-            samples = np.minimum(samples, policy.asked_batch)
-        training_s = checked_durations_s(
-            parts.computing.duration_s(clients, samples, 1.0, where), len(clients), parts.computing
-        )
-        request = PhaseRequest(
-            ASK,
-            clients,
-            parts.learner.model_bytes,
-            SCORE_BYTES,
-            training_s * FORWARD_PASS,
-            deadline_s=parts.rule.deadline_s,
-        )
-        asking = yield from self.gather(request, t, f"/{ASK}")
-        self.accounts.costs.clear_bytes += asking.bytes_down + asking.bytes_up
-        self.accounts.phases.append(asking.phase(t))
-        return clients[asking.responded]
 
     def _work_with(self, t: int, units: Units) -> Process[tuple[SessionResult | SessionFailure | None, list[Job]]]:
         """The round's sessions and work; the protocol's end (None: the round was aborted), and the jobs by unit."""
@@ -141,31 +115,16 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         costs.failed += int(failed.sum())
         costs.late += int(late.sum())
         if rule.on_failure == "abort" and failed.any():
-            self._say_tolerated(t, cohort, on_its_way)
+            self.accounts.add_unopened(parts, t, cohort, self.world.now, on_its_way)
             return None, jobs
         if not self.admits(t, whole[arrived.reshape(whole.shape).all(axis=1)].ravel()):
             self.note("refused", round=t)
-            self._say_tolerated(t, cohort, on_its_way)
+            self.accounts.add_unopened(parts, t, cohort, self.world.now, on_its_way)
             return SessionFailure("the selection policy refuses the sum", {REFUSED.name: 1}), jobs
         result = yield from self.recover(t, whole, arrived.reshape(whole.shape), prepared)
         if isinstance(result, SessionFailure) and on_its_way and not parts.protocol.opens_last:
-            self._say_tolerated(t, cohort, on_its_way)
+            self.accounts.add_unopened(parts, t, cohort, self.world.now, on_its_way)
         return result, jobs
-
-    def _say_tolerated(self, t: int, cohort: Cohort, on_its_way: bool) -> None:
-        """A round whose protocol is not asked for the sum of what has arrived, or could not give it: whom it tolerates
-        all the same. Shared secrets of its cohort see to that, or that what has arrived tells the server nothing by
-        itself, where nothing else is on its way.
-        """
-        protocol, now, tolerated = self.parts.protocol, self.world.now, -1
-        if protocol.shows_updates or protocol.assumes:
-            return
-        if protocol.opens_last:
-            tolerated = protocol.tolerance(cohort.units.size, self.parts.clients) or 0
-        elif not on_its_way:
-            rows = protocol.view(self.accounts.transcripts[-1], np.zeros(0, np.int32), self.parts.streams)
-            tolerated = -bool(rows.nnz)
-        self.accounts.phases.append(PhaseRow(t, "recover", now, now, 0, 0, 0, 0, 0, None, tolerated))
 
     def _train(
         self, t: int, jobs: list[Job], prepared: PreparedUnits, units: Units
@@ -176,7 +135,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             Whose update arrived in time, bool (jobs,), who was no longer waited for, bool (jobs,), and whether one will
             arrive later: the server then has everything that the masks of all cancel in.
         """
-        parts, rule, costs = self.parts, self.parts.rule, self.accounts.costs
+        parts, rule = self.parts, self.parts.rule
         active = np.repeat(prepared.kept_units, units.shape[1])
         active_jobs = [jobs[i] for i in np.flatnonzero(active)]
         clients = units.ravel()[active]
@@ -197,15 +156,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         work_done = yield from self.gather(request, t, until_failure=rule.on_failure == "abort")
         durations_s = work_done.arrives_s - work_done.begins_s
         self.global_model.records.add_durations(clients[work_done.responded], durations_s[work_done.responded])
-        clear = (sizes.down_bytes, parts.clear_bytes(sizes.up_bytes))
-        down, up = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(clients)) for size in clear)
-        costs.clear_bytes += int(down.sum() + up[work_done.responded].sum())
-        costs.failed_upload += int((~(work_done.responded | work_done.late)).sum())
-        arrived, late, sent = np.zeros((3, len(jobs)), dtype=bool)
-        arrived[active], late[active], sent[active] = work_done.responded, work_done.late, work_done.sent
-        whole = np.repeat(arrived.reshape(units.shape).all(axis=1), units.shape[1])
-        nobody, everybody = np.zeros(len(jobs), dtype=bool), units.ravel()
-        self.accounts.transcripts = [Transcript(t, everybody, active, sent, whole, nobody, False, 0, parts.clients)]
+        arrived, late = self.accounts.add_work(parts, t, units, active, work_done, sizes)
         return arrived, late, bool((work_done.delays.lives & ~work_done.responded).any())
 
     def _announce(self, t: int, jobs: list[Job]) -> Process[None]:

@@ -43,24 +43,18 @@ class _At(float):
         return +self
 
 
-class _Call(simpy.Event):
-    """An event that is nothing but a call to make; a third of another event in time and memory."""
-
-    __slots__ = ("action", "argument")
-
-    _ok = True
-
-    def __init__(self, action: Callable[[Any], Any], argument: object) -> None:
-        self.action, self.argument = action, argument
-        self.callbacks = _MAKE
-
-
 def _make(call: Any) -> None:
     call.action(call.argument)
 
 
-_MAKE: list[Callable[[simpy.Event], None]] = [_make]
-"""SimPy reads an event's callbacks when it happens, and changes none."""
+class _Call(simpy.Event):
+    """An event that is nothing but a call to make; a third of another event in time and memory."""
+
+    _ok = True
+    callbacks = [_make]  # SimPy reads an event's callbacks when it happens, and changes none
+
+    def __init__(self, action: Callable[[Any], Any], argument: object) -> None:
+        self.action, self.argument = action, argument
 
 
 class _Moment(simpy.Event):
@@ -70,6 +64,16 @@ class _Moment(simpy.Event):
 
     def __init__(self, env: simpy.Environment, value: object) -> None:
         self.env, self.callbacks, self._value = env, [], value
+
+
+class _Past(simpy.Event):
+    """An event that has happened: who waits for it goes on at once."""
+
+    _ok = True
+    callbacks: Any = None
+
+    def __init__(self, value: object) -> None:
+        self._value = value
 
 
 SERIAL = 2.0**-44
@@ -111,6 +115,11 @@ class World:
     def event(self) -> simpy.Event:
         """An event to wait for that an agent makes happen with ``succeed(value)``."""
         return self._env.event()
+
+    @staticmethod
+    def past(value: object) -> simpy.Event:
+        """An event that has happened, with this value."""
+        return _Past(value)
 
     def until(self, time_s: float, value: object = None, serial: int = 0) -> simpy.Event:
         """An event at simulated time ``time_s``, not before now; ``serial`` orders those of an instant."""

@@ -32,10 +32,11 @@ class Colluders(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         names = tuple(dict.fromkeys(value.split(",")))
-        if all(name == "server" or re.fullmatch(r"(edge|server)/[0-9]{1,9}", name) for name in names):
+        if all(name == "server" or re.fullmatch(r"(edge|server|client)/[0-9]{1,9}", name) for name in names):
             return names
         if not value.lstrip("-").isdecimal():
-            self.fail(f"{value!r} is no number, and no observers as in server,edge/3; --colluder names a client")
+            observers = "server,edge/3 or client/3,client/7"
+            self.fail(f"{value!r} is no number, and no observers as in {observers}; --colluder names a client")
         return click.IntRange(min=1).convert(value, param, ctx)
 
 
@@ -76,8 +77,8 @@ class Colluders(click.ParamType[Any]):
     "--colluders",
     metavar="C|OBSERVERS",
     type=Colluders(),
-    help="Also say what is left against the server and any C (further) clients. Of a run with edges or several "
-    "servers: say what some of its observers know together, as in server,edge/3.",
+    help="Also say what is left against the server and any C (further) clients. Of a run with edges, several servers "
+    "or clients that aggregate: say what some of them know together, as in server,edge/3 or client/3,client/7.",
 )
 @click.option(
     "--ledger",
@@ -208,7 +209,7 @@ def _say_together(folder: Path, names: tuple[str, ...], as_json: bool) -> None:
         SimflError: an option beside this one is about something else, or the folder holds no such run.
     """
     from simfl.core.certificate_words import AND, MULTI_ROUND
-    from simfl.runs.edge_tables import coalition
+    from simfl.runs.coalition import coalition
 
     others = {"participation", "colluders", "as_json"}
     context = click.get_current_context()

@@ -171,9 +171,9 @@ def _network_waits_s(
     order = np.argsort(begins_s, kind="stable").tolist()
     begins, ends, lines = begins_s.tolist(), (begins_s + alone_s).tolist(), line_bytes_per_s.tolist()
     groups, place = group.tolist(), 0
-    while place < len(order) or network.next_s < inf:
+    while (next_s := network.next_s) < inf or place < len(order):
         begin_s = begins[order[place]] if place < len(order) else inf
-        if begin_s < network.next_s:
+        if begin_s < next_s:
             while place < len(order) and begins[number := order[place]] == begin_s:
                 network.add(begin_s, number, number, ends[number], lines[number], groups[number])
                 place += 1

@@ -5,8 +5,10 @@ Format: the Trace Event Format's complete ("X") and metadata ("M") events, times
 
 import csv
 import json
+from bisect import bisect_right, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +108,9 @@ def write_timeline(
     clients = {track: others.get(track - 1) or (names[track - 1] if names else f"client {track - 1}")
                for track in sorted({span["tid"] for span in spans})}  # fmt: skip
     first = max(clients, default=0) + 1
+    for track, client in _set_beside(spans, first).items():
+        clients[track] = f"{clients[client]}, beside its work"
+        first = track + 1
     if phases is not None:
         with open(phases, newline="", encoding="utf-8") as table:
             spans += protocol_phases(csv.DictReader(table), first)
@@ -152,8 +157,37 @@ def protocol_phases(rows: Iterable[dict[str, str]], first: int) -> Iterator[Span
         yield _span(row["phase"], first + track - 1, start_s, end_s, **counts, **failure)
 
 
+def _set_beside(spans: list[Span], first: int) -> dict[int, int]:
+    """Phases of a protocol are answered beside a client's own work. Moves what of that overlaps the work, or one
+    another, to as few tracks more, from number ``first`` on, as there are at a time; the client's own track by these.
+    """
+    intervals_on: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
+    own_track = dict[int, int]()
+    is_own = {id(span): not 0 < span["tid"] <= EDGES or span["name"].removesuffix(" (lost)") in OWN_WORK
+              for span in spans}  # fmt: skip
+    for span in sorted(spans, key=lambda span: (not is_own[id(span)], span["ts"])):
+        client, interval = span["tid"], (span["ts"], span["ts"] + span["dur"])
+        if not is_own[id(span)]:
+            tracks = [client, *(track for track, of in own_track.items() if of == client), first + len(own_track)]
+            span["tid"] = next(track for track in tracks if _is_free(intervals_on[track], *interval))
+            if span["tid"] == tracks[-1]:
+                own_track[span["tid"]] = client
+        insort(intervals_on[span["tid"]], interval)
+    return own_track
+
+
+def _is_free(intervals: list[tuple[float, float]], begin: float, end: float) -> bool:
+    """Whether this interval overlaps none of those, which are ascending, by more than a nanosecond."""
+    place = bisect_right(intervals, (begin, inf))
+    before = place == 0 or intervals[place - 1][1] <= begin + 1e-3
+    return before and (place == len(intervals) or intervals[place][0] >= end - 1e-3)
+
+
 MESSAGES = {"model": "download", "update": "upload", "failure": "connection lost"}
 """What these messages are on the clients' tracks; announcements and those of a protocol's phases keep their names."""
+
+OWN_WORK = {*MESSAGES.values(), "compute", "compute (fails)", "wait", "cancel", "cancelled"}
+"""What a client does one after another."""
 
 
 class _Track:
@@ -191,12 +225,33 @@ def timeline(events: Iterable[JsonObject], edges: dict[str, int] | None = None) 
     """Spans of download, compute, upload, phases and wait on the clients' tracks, and of rounds on the server's and the
     edges', whose numbers are put in ``edges``.
 
-    A client waits from the arrival of its answer until the round ends or the server sends it something. What it was
-    told to give up ends there, so that it does not lie over its next job.
+    A client waits from the arrival of its answer until the round ends or the server sends it something, and not while
+    it does its own work. What it was told to give up ends there, so that it does not lie over its next job.
     """
+    work: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
+    waits = []
+    for span in _spans(events, {} if edges is None else edges):
+        if span["name"] == "wait":
+            waits.append(span)
+            continue
+        if span["name"].removesuffix(" (lost)") in OWN_WORK and span["dur"]:
+            work[span["tid"]].append((span["ts"], span["ts"] + span["dur"]))
+        yield span
+    for intervals in work.values():
+        intervals.sort()
+    for span in sorted(waits, key=lambda wait: wait["ts"]):
+        intervals, begin, end = work[span["tid"]], span["ts"], span["ts"] + span["dur"]
+        place = bisect_right(intervals, (begin, inf))
+        begin = max([begin, *(before[1] for before in intervals[max(0, place - 1) : place])])
+        end = min([end, *(after[0] for after in intervals[place : place + 1])])
+        if begin < end:
+            insort(intervals, (begin, end))
+            yield span | {"ts": begin, "dur": end - begin}
+
+
+def _spans(events: Iterable[JsonObject], numbers: dict[str, int]) -> Iterator[Span]:
     tracks: defaultdict[int, _Track] = defaultdict(_Track)
     begins_s: dict[int, float] = {}
-    numbers: dict[str, int] = {} if edges is None else edges
     for event in (_with_numbers(each, numbers) for each in events):
         aggregator = event.get("aggregator", SERVER)
         match event["event"]:

@@ -11,13 +11,10 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import EdgeRound
 from simfl.core.certificate_words import AND
-from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import is_foreign
 from simfl.core.types import SERVER, Arrays, Integers, JobId
 from simfl.privacy.accountant import History
-from simfl.results.file_names import SCENARIO
-from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import message_rows, read_messages, read_table
 from simfl.results.tables import TableWriter
 from simfl.runs.accounting import accounts, facts_of, history_of, of_clients
@@ -25,7 +22,6 @@ from simfl.runs.observers import Columns, ObserverRecords, as_lists, only_sums, 
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.scenario.edge_scenarios import edge_groups, edge_scenario
-from simfl.scenario.plugin_files import Trust
 from simfl.secagg import PROTOCOLS
 from simfl.secagg.transcript import Transcript
 from simfl.topology.base import StarTopology
@@ -182,6 +178,10 @@ class EdgeRecords(ObserverRecords):
             others = [np.sort(np.concatenate(others))]
         return worst([*inside, *map(self._columns_of_averages, others)])
 
+    def of_coalition(self, names: Sequence[str]) -> Columns:
+        edges = frozenset(int(name.partition("/")[2]) for name in names if name != "server")
+        return self.together(edges, root="server" in names)
+
     def _against(self, edge: int) -> Columns:
         """Against an edge, or one of several servers."""
         return {**self._edge_columns[edge], **self.together(frozenset({edge}), root=False)}
@@ -216,25 +216,3 @@ class EdgeRecords(ObserverRecords):
             for name, values in of_clients(edge_scenario(self.scenario, len(members)), self.history(edge)).items():
                 whole.setdefault(name, np.zeros(self.scenario.clients, dtype=values.dtype))[members] = values
         return whole
-
-
-def coalition(folder: Path, names: Sequence[str]) -> tuple[Columns, str]:
-    """What observers of a run know together: the columns of sums, a value a round; and what is taken for granted.
-
-    Raises:
-        SimflError: the run has no edges, or no such observer.
-    """
-    results = ResultsFolder.open(folder)
-    results.check()
-    scenario = Scenario.load(folder / SCENARIO, trust=Trust(False))
-    if not edge_groups(scenario):
-        raise SimflError(f"{folder}: has no edges or servers that could tell one another what they know")
-    samples = read_table(results.file("clients.csv")).samples.to_numpy()
-    records = EdgeRecords(scenario, folder, int(results.summary["rounds"]), samples)
-    observers = list(records.observers)
-    for name in names:
-        if name not in observers:
-            known, hint = ", ".join(observers), suggestion(name, observers)
-            raise SimflError(f"--colluders {name}: the run has no such observer, but {known}{hint}")
-    edges = frozenset(int(name.partition("/")[2]) for name in names if name != "server")
-    return records.together(edges, root="server" in names), results.summary.get("privacy_assumes", "")

@@ -33,9 +33,7 @@ from simfl.results.run_files import DIVERGED, LOSSES, fill_columns, read_table, 
 from simfl.results.sealed_files import seal_document, write_sealed
 from simfl.results.tables import TableWriter
 from simfl.runs.accounting import has_unshown
-from simfl.runs.edge_tables import EdgeRecords
-from simfl.runs.gossip_tables import GossipRecords, PeerRecords
-from simfl.runs.observers import ObserverRecords, OneObserver
+from simfl.runs.coalition import records_of
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import with_bases
 from simfl.scenario.digest import foreign_plugins
@@ -82,7 +80,7 @@ def finish(
         The summary.
     """
     digests = _finish_tables(tables)
-    records = _records(scenario, folder, rounds, samples)
+    records = records_of(scenario, folder, rounds, samples)
     run_history = records.history(0)
     rows, privacy_digests = _fill_privacy(folder, tables["rounds.csv"], records.of_root, records.of_clients())
     digests |= privacy_digests
@@ -115,16 +113,6 @@ def _finish_tables(tables: Mapping[str, TableWriter]) -> dict[str, str]:
     """Renames all tables but rounds.csv; their digests."""
     others = {name: table for name, table in tables.items() if name != "rounds.csv"}
     return {name: table.finish() for name, table in others.items() if not (name in MAYBE_EMPTY and table.empty)}
-
-
-def _records(scenario: Scenario, folder: Path, rounds: int, samples: NDArray[np.int64] | None) -> ObserverRecords:
-    """What the tables say of all observers."""
-    kind: type[ObserverRecords] = PeerRecords if scenario.training.many_aggregators else OneObserver
-    if scenario.topology.own_models:
-        kind = GossipRecords
-    if edge_groups(scenario):
-        kind = EdgeRecords
-    return kind(scenario, folder, rounds, samples)
 
 
 def _fill_privacy(

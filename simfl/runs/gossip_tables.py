@@ -6,7 +6,7 @@ their neighbours had summed a round before, and so on: of one-step sums, each of
 ago as its maker is away. The client is taken to have each of these by itself, which is at least what it has.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
+from simfl.core.scenario_view import tolerated_colluders
 from simfl.core.types import Arrays, Integers
 from simfl.privacy.accountant import History
 from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
 from simfl.privacy.multiround.guarantees import Guarantees
+from simfl.privacy.multiround.participation_matrix import of_others
 from simfl.results.run_files import participation_matrices
 from simfl.runs.accounting import MEASURED, accounts, history, history_of, of_clients
 from simfl.runs.observers import Columns, ObserverRecords, OneObserver, as_lists, only_sums, worst
@@ -48,6 +50,23 @@ class PeerRecords(OneObserver):
         return {
             name: {**bare, **only_sums(as_lists(accounts(scenario, alone[client])))} for client, name in names.items()
         }
+
+    def of_coalition(self, names: Sequence[str]) -> Columns:
+        """They have what any of them has, and know their own parts of it."""
+        if not isinstance(self.scenario.privacy, Guarantees):
+            return {}
+        seen, clients = self.history(0), [client_of(name) for name in names]
+        rows = seen.any_view.rows * 0
+        for view in (seen.views[client] for client in clients if client in seen.views):
+            rows = rows.maximum(view.rows)  # whoever aggregates in a round has the same sum
+        tolerated = np.maximum(seen.any_view.tolerated - (len(clients) - 1), -1)
+        view = replace(seen.any_view, rows=of_others(rows, clients), tolerated=tolerated)
+        return only_sums(as_lists(accounts(self.scenario, replace(seen, views={clients[0]: view}))))
+
+
+def client_of(observer: str) -> int:
+    """The number of a client that observes."""
+    return int(observer.partition("/")[2])
 
 
 class GossipRecords(ObserverRecords):
@@ -81,7 +100,10 @@ class GossipRecords(ObserverRecords):
         names = [f"client/{client}" for client in range(self.scenario.clients)]
         if not self._hides_models:
             return dict.fromkeys(names, self._bare)
-        return {name: {**self._bare, **self._against(client)} for client, name in enumerate(names)}
+        return {name: {**self._bare, **self._against([client])} for client, name in enumerate(names)}
+
+    def of_coalition(self, names: Sequence[str]) -> Columns:
+        return self._against([client_of(name) for name in names]) if self._hides_models else only_sums(self._bare)
 
     @property
     def observers(self) -> dict[str, Columns]:
@@ -101,12 +123,13 @@ class GossipRecords(ObserverRecords):
         """What reaches a neighbour besides sums."""
         return describe(self.scenario, self.history(0))
 
-    def _against(self, client: int) -> Columns:
-        """Columns of sums against a client, round by round."""
-        away, every = self._hops(client), evaluation_rounds(self.rounds, self.scenario.privacy.every)
+    def _against(self, clients: Sequence[int]) -> Columns:
+        """Columns of sums against clients together, round by round: they have what has reached any of them."""
+        away = np.min([self._hops(client) for client in clients], axis=0)
+        every = evaluation_rounds(self.rounds, self.scenario.privacy.every)
         columns: dict[str, list[Any]] = {}
         for t in range(self.rounds):
-            values = self._last_of(client, self._sums_within_reach(away, t)) if every[t] else {}
+            values = self._last_of(clients, self._sums_within_reach(away, t)) if every[t] else {}
             for name in values:
                 columns.setdefault(name, [None] * t)
             for name, cells in columns.items():
@@ -124,12 +147,12 @@ class GossipRecords(ObserverRecords):
         return away
 
     def _sums_within_reach(self, away: Integers, t: int) -> NDArray[np.float64]:
-        """The one-step sums that can have reached a client by the end of round t, each once, (rows, clients)."""
+        """The one-step sums that can have reached somebody by the end of round t, each once, (rows, clients)."""
         rows = [sums[: max(0, t + 1 - away[who])] for who, sums in self.sums.items()]
         known = np.unique(np.concatenate([np.zeros((0, self.scenario.clients)), *rows]), axis=0)
         return known[known.any(axis=1)]
 
-    def _last_of(self, client: int, rows: NDArray[np.float64]) -> dict[str, Any]:
+    def _last_of(self, clients: Sequence[int], rows: NDArray[np.float64]) -> dict[str, Any]:
         from scipy.sparse import csr_array
 
         shared = {each.name for each in fields(Serverless)}
@@ -137,7 +160,11 @@ class GossipRecords(ObserverRecords):
         privacy = replace(self.scenario.privacy, every=0)
         local = replace(self.scenario, training=rule, privacy=privacy, topology=StarTopology())
         matrix = csr_array(rows if len(rows) else np.zeros((1, self.scenario.clients)))
-        tolerated = np.full(matrix.shape[0], np.inf)
-        events = Told(lambda: {client: matrix}, lambda: tolerated, lambda: iter(()))
+        members = {*np.diff(matrix.indptr).tolist()} - {0}
+        others = clients[1:]
+        least = min([np.inf, *(tolerated_colluders(self.scenario, size) for size in members if others)])
+        tolerated = np.full(matrix.shape[0], max(least - len(others), -1))
+        matrix = of_others(matrix, others)
+        events = Told(lambda: {clients[0]: matrix}, lambda: tolerated, lambda: iter(()))
         seen = history_of(local, Views(local, matrix.shape[0], events), (), self.samples)
         return {name: list(values)[-1] for name, values in only_sums(as_lists(accounts(local, seen))).items()}

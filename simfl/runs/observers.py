@@ -55,6 +55,10 @@ class ObserverRecords(ABC):
     def history(self, number: int) -> History:
         """What an aggregator has seen."""
 
+    def of_coalition(self, names: Sequence[str]) -> Columns:
+        """The columns of sums against some of the :attr:`observers` together."""
+        raise NotImplementedError("there is one observer")
+
     def write_observers(self, path: Path) -> JsonObject:
         """Writes a row for each observer and round; what the summary says of each after the last one."""
         if not (seen := self.observers):

@@ -3,12 +3,17 @@
 import csv
 import json
 from collections import defaultdict
+from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from simfl.cli import simfl as main
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
+from simfl.runs.coalition import coalition
 from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
 from tests.agents.test_trees import smallest_support
@@ -242,8 +247,6 @@ def test_a_model_is_the_average_of_those_that_were_heard(tmp_path):
 @pytest.mark.parametrize("graph", ["ring", "regular", "complete"])
 def test_what_a_neighbour_learns_is_that_of_brute_force(graph, tmp_path):
     """Every combination that a client is ever sent, followed exactly from model to model, hides no fewer clients."""
-    from fractions import Fraction
-
     n, rounds = 6, 3
     keys = ["clients=6", "selection.k=4", f"topology.graph={graph}", "topology.degree=3", "training.rounds=3",
             "training.weighting=equal", "learning={name: none, parameters: 4}", "devices.failure=none"]  # fmt: skip
@@ -268,6 +271,93 @@ def test_what_a_neighbour_learns_is_that_of_brute_force(graph, tmp_path):
         claimed = observers[f"client/{who}"]["privacy_weak_lower"]
         if any(any(row) for row in rows):
             assert claimed is not None and claimed <= smallest_support(rows, len(others)), who
+
+
+def of_coalitions(n, sizes=(1, 2, 3)):
+    return [group for size in sizes for group in combinations(range(n), size)]
+
+
+def least_of_others(rows, group, n):
+    """The fewest others in a combination of exact rows, of which a group knows its own parts; None without any."""
+    others = [[row[i] for i in range(n) if i not in group] for row in rows]
+    others = [row for row in others if any(row)]
+    return smallest_support(others, n - len(group)) if others else None
+
+
+def together_of(folder, group):
+    columns, _ = coalition(folder, [f"client/{who}" for who in group])
+    last = {name: [value for value in values if value is not None][-1:] for name, values in columns.items()}
+    return last["privacy_weak_lower"], last["privacy_weak_upper"]
+
+
+@pytest.mark.parametrize("graph", ["ring", "regular"])
+def test_what_clients_learn_together_is_that_of_their_sums_stacked(graph, tmp_path):
+    """Which one-step sums are in a model is followed from message to message; each of a coalition has those of the
+    models that it was sent. Models that are the exact combinations tell no more.
+    """
+    n, rounds = 6, 3
+    keys = [f"clients={n}", "selection=all", f"topology.graph={graph}", "topology.degree=3",
+            f"training.rounds={rounds}", "training.weighting=equal", "devices.failure=none",
+            "learning={name: none, parameters: 4}", "topology.peers=1"]  # fmt: skip
+    keys = keys if graph == "ring" else keys[:-1]
+    folder = run(Scenario.parse(BASE, "t", keys), tmp_path).path
+    groups = defaultdict(list)
+    for row in rows_of(folder, "participation.csv"):
+        groups[int(row["round"]), int(row["aggregator"])].append(int(row["client"]))
+    models, inside = [[Fraction(0)] * n for _ in range(n)], [set() for _ in range(n)]
+    sent, reached = defaultdict(list), [set() for _ in range(n)]
+    for t in range(rounds):
+        after, then = [list(model) for model in models], [set(sums) for sums in inside]
+        for who in range(n):
+            group = groups[t, who]
+            total = [sum(models[other][i] + (i == other) for other in group) for i in range(n)]
+            after[who] = [Fraction(value) / len(group) for value in total]
+            then[who] = {(t, who)}.union(*(inside[other] for other in group))
+            sent[who].append(after[who])
+            reached[who] |= then[who]
+        models, inside = after, then
+    for group in of_coalitions(n):
+        lower, upper = together_of(folder, group)
+        stacked = [[Fraction(int(i in groups[each])) for i in range(n)] for who in group for each in reached[who]]
+        least = least_of_others(stacked, group, n)
+        if graph == "regular":  # all neighbours send each round, so that what can have come has come
+            assert lower == upper == [least], group
+        exact = least_of_others([row for who in group for row in sent[who]], group, n)
+        assert lower[0] <= least <= exact, group
+
+
+@pytest.mark.parametrize("weighting", ["equal", "samples"])
+def test_what_clients_learn_together_without_a_server_is_that_of_all_sums(weighting, tmp_path):
+    keys = [*SERVERLESS, "clients=7", "selection.k=4", f"training.weighting={weighting}", "learning.partition=iid"]
+    folder = run(Scenario.parse(BASE, "t", keys), tmp_path).path
+    sums = defaultdict(set)
+    for row in rows_of(folder, "participation.csv"):
+        sums[int(row["round"])].add(int(row["client"]))
+    rows = [[Fraction(int(i in who)) for i in range(7)] for who in sums.values()]
+    alone = json.loads((folder / "summary.json").read_text())["observers"]
+    for group in of_coalitions(7, (1, 2, 4, 6)):
+        least = least_of_others(rows, group, 7)
+        assert together_of(folder, group) == ([least], [least]), group
+        if len(group) == 1:
+            assert alone[f"client/{group[0]}"]["privacy_weak_lower"] == least
+
+
+def test_a_coalition_of_clients_hides_nobody_whose_models_are_seen_and_must_be_one(tmp_path):
+    keys = ["clients=5", "selection.k=3", "learning={name: none, parameters: 4}", "training.rounds=2"]
+    plain = run(Scenario.parse(BASE, "t", [*keys, "secagg=plain"]), tmp_path).path
+    assert together_of(plain, (0, 3)) == ([1], [1])
+    folder = run(Scenario.parse(BASE, "t", keys), tmp_path).path
+    said = CliRunner().invoke(main, ["audit", str(folder), "--colluders", "client/0,client/3"])
+    assert said.exit_code == 0 and "against client/0 and client/3 together; protects" in said.output
+    everybody = ",".join(f"client/{who}" for who in range(5))
+    star = run(Scenario.parse(BASE, "t", [*keys, "topology=star"]), tmp_path).path
+    for of, names, says in (
+        (folder, "client/9", "client/9: the run has no such observer"), (folder, everybody, "leave none of 5 clients"),
+        (folder, "server", "server: the run has no such observer"), (star, "client/1", "--colluder names a client"),
+        (folder, "client/x", "is no number"),
+    ):  # fmt: skip
+        refused = CliRunner().invoke(main, ["audit", str(of), "--colluders", names])
+        assert refused.exit_code == 2 and says in refused.output, refused.output
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl as main
 from simfl.core.errors import SimflError
-from simfl.runs.edge_tables import coalition
+from simfl.runs.coalition import coalition
 from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
 from tests.support.kills import files, killed_at, killed_at_time

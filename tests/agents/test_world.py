@@ -84,3 +84,16 @@ def test_processes_wait_and_wake():
     waiting = world.spawn(waiter())
     world.spawn(ringer())
     assert world.run(waiting) == ("ding", 2.5)
+
+
+def test_who_waits_for_what_has_happened_goes_on_before_anything_else():
+    world, seen = World(), []
+
+    def agent():
+        world.at(0.0, seen.append, "another")
+        seen.append((yield world.past("value")))
+        seen.append(world.now)
+        yield world.until(1.0)
+
+    world.run(world.spawn(agent()))
+    assert seen == ["value", 0.0, "another"]

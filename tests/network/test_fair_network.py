@@ -128,7 +128,7 @@ def fair(network, capacity, codes, lines):
     assert network.next_s >= network.now_s
     present = sorted(network.entries)
     flows = [Crossing(0, 1, float(lines[i]), links_in(codes[i], len(capacity))) for i in present]
-    rates = [min(entry.line, entry.group.level) for _, entry in sorted(network.entries.items())]
+    rates = [min(entry.row[0], entry.group.level) for _, entry in sorted(network.entries.items())]
     if flows:
         assert rates == pytest.approx(filled(flows, capacity.tolist()), rel=1e-9)
     return unfair(flows, capacity.tolist(), rates)
@@ -206,6 +206,37 @@ def test_nobody_is_faster_than_alone_and_no_link_carries_more_than_it_can(seed):
             for b in ends:
                 inside = on_link & (begins >= a) & (ends <= b)
                 assert (alone * lines)[inside].sum() <= bytes_per_s * max(0.0, b - a) + 1e-7
+
+
+FEW = st.integers(1, 4)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=3),
+    st.lists(st.tuples(FEW, st.integers(1, 7), st.integers(0, 3), st.booleans()), min_size=1, max_size=40),
+)
+def test_levels_found_from_those_before_are_those_of_exact_filling(capacity, changes):
+    """Messages with lines of few sizes, so that levels, lines and links are full at once, come one or many at a time
+    and go; whatever was before, the rates are those that filling in fractions finds for who is there.
+    """
+    codes = sorted({code & (1 << len(capacity)) - 1 or 1 for _, code, _, _ in changes})
+    network = FairNetwork([float(each) for each in capacity], [tuple(sorted(links_in(c, 3))) for c in codes])
+    present = {}
+    for serial, (line, code, gone, looks) in enumerate(changes):
+        code = code & (1 << len(capacity)) - 1 or 1
+        flow = Crossing(Fraction(0), Fraction(1), Fraction(line), links_in(code, 3))
+        present[serial] = flow
+        network.add(0.0, serial, serial, 1e9, float(line), codes.index(code))
+        if looks and network.next_s < np.inf:
+            exact = filled(list(present.values()), [Fraction(each) for each in capacity])
+            rates = [min(entry.row[0], entry.group.level) for _, entry in sorted(network.entries.items())]
+            assert rates == pytest.approx([float(each) for each in exact], rel=1e-12)
+            for entry in network.entries.values():
+                assert entry.is_held == (entry.row[0] > entry.group.level * (1 + 1e-11))
+        if serial - gone in present and gone:
+            del present[serial - gone]
+            network.remove(0.0, serial - gone)
 
 
 @pytest.mark.parametrize("equal", [True, False])

@@ -11,7 +11,7 @@ from simfl.core.errors import SimflError
 from simfl.core.types import SERVER
 from simfl.report import read_study
 from simfl.report.figures.timeline import _table, draw
-from simfl.results.perfetto import timeline
+from simfl.results.perfetto import OWN_WORK, timeline, write_timeline
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.support.random_scenarios import random_scenario
@@ -94,7 +94,43 @@ def test_what_is_cancelled_ends_there():
     ]  # fmt: skip
 
 
+def tracks_of(folder):
+    """The spans of clients in a written timeline, by track: (name, from, to), seconds; and the tracks' names."""
+    write_timeline(folder / "events.jsonl", folder / "timeline.json")
+    events = json.loads((folder / "timeline.json").read_text())["traceEvents"]
+    names = {each["tid"]: each["args"]["name"] for each in events if each["ph"] == "M"}
+    tracks = defaultdict(list)
+    for span in events:
+        if span["ph"] == "X" and span["dur"] and names[span["tid"]].startswith("client"):
+            tracks[span["tid"]].append((span["name"], span["ts"] / 1e6, (span["ts"] + span["dur"]) / 1e6))
+    return {track: sorted(found, key=lambda span: span[1:]) for track, found in tracks.items()}, names
+
+
+def overlaps(track):
+    return [(a, b) for a, b in pairwise(track) if b[1] < a[2] - 1e-6]
+
+
+def test_answers_beside_the_own_work_have_tracks_of_their_own(tmp_path):
+    """Client 0 uploads its shares from 1 s to 9 s; meanwhile it relays those of two other units, which overlap."""
+    events = [
+        start(0, 0), message("share request", 0, 0, 1, down=True), message("share", 0, 1, 9),
+        message("deliver request", 0, 2, 5, down=True), message("deliver request", 0, 4, 6, down=True),
+        message("deliver", 0, 5, 8), message("deliver", 0, 6, 10), message("model", 0, 9, 11, down=True),
+        compute(0, 11, 15), message("deliver", 0, 12, 13), message("update", 0, 15, 16), end(0, 20),
+    ]  # fmt: skip
+    (tmp_path / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    tracks, names = tracks_of(tmp_path)
+    assert not any(map(overlaps, tracks.values()))
+    own, *beside = sorted(tracks)
+    assert [name for name, *_ in tracks[own]][-4:] == ["download", "compute", "upload", "wait"]
+    assert [names[track] for track in (own, *beside)] == ["client 0", *["client 0, beside its work"] * 2]
+    assert sum(map(len, tracks.values())) == 11 and sum(len(tracks[track]) for track in beside) == 5
+
+
 def test_nobody_does_two_things_at_a_time_in_random_runs(tmp_path, soon):
+    """But that phases of a protocol are answered beside the own work, for other units of a buffered server, too; the
+    tracks of a timeline show nothing over one another all the same.
+    """
     seen = set()
     for number in range(repeats(45, 60)):
         scenario, _ = random_scenario(np.random.default_rng([2027, number]), PLUGINS)
@@ -108,11 +144,13 @@ def test_nobody_does_two_things_at_a_time_in_random_runs(tmp_path, soon):
         for name, client, begin_s, end_s in spans(map(json.loads, open(folder / "events.jsonl"))):
             assert begin_s <= end_s
             seen.add(name)
-            if name not in ("announcement", "cancelled"):
+            counts = name in OWN_WORK if scenario.training.asynchronous else name != "announcement"
+            if counts and name != "cancelled":
                 tracks[client].append((name, begin_s, end_s))
         for client, found in tracks.items():
             for (_, _, ended), (name, begun, _) in pairwise(found):
                 assert begun >= ended - 1e-6, (number, client, name, begun, ended)
+        assert not any(map(overlaps, tracks_of(folder)[0].values())), number
     assert seen >= {"download", "compute", "upload", "wait", "cancel", "cancelled", "share", "share request", "unmask"}
 
 

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents.aggregation.components import RoundCosts
+from simfl.agents.aggregation.components import Components, RoundCosts
 from simfl.agents.aggregation.exchange import CompletedSession, Exchange
 from simfl.core.json_data import JsonObject
-from simfl.core.types import Job
+from simfl.core.types import Bools, Job, Units
+from simfl.learning.base import Sizes
 from simfl.results.tables import JobRow, PhaseRow
-from simfl.secagg.sessions import SessionFailure, SessionResult
+from simfl.secagg.sessions import Cohort, SessionFailure, SessionResult
 from simfl.secagg.transcript import Transcript
 
 Log = Callable[[JsonObject], None]
@@ -79,6 +80,53 @@ class RoundAccounts:
         self.sums += isinstance(completed.result, SessionResult) and bool(completed.result.kept_units.any())
         if isinstance(completed.result, SessionFailure):
             self.failed_draws += completed.result.redraw
+
+    def add_question(self, asking: Exchange, t: int) -> None:
+        """Counts what a policy has asked before it selects; models and answers are in clear."""
+        self.costs.clear_bytes += asking.bytes_down + asking.bytes_up
+        self.phases.append(asking.phase(t))
+
+    def add_work(
+        self, parts: Components[Any], t: int, units: Units, active: Bools, done: Exchange, sizes: Sizes
+    ) -> tuple[Bools, Bools]:
+        """Counts the work of a round's units, (units, size); who has sent what begins a transcript.
+
+        Args:
+            parts: the built scenario.
+            t: the round.
+            units: for whom the protocol has prepared the sum.
+            active: who of them was asked, bool (clients in units,).
+            done: the exchange with these.
+            sizes: of their messages.
+
+        Returns:
+            Whose update arrived in time, and who was no longer waited for, bool (clients in units,).
+        """
+        clear = (sizes.down_bytes, parts.clear_bytes(sizes.up_bytes))
+        down, up = (np.broadcast_to(np.asarray(size, dtype=np.int64), len(done.request.to)) for size in clear)
+        self.costs.clear_bytes += int(down.sum() + up[done.responded].sum())
+        self.costs.failed_upload += int((~(done.responded | done.late)).sum())
+        arrived, late, sent = np.zeros((3, units.size), dtype=bool)
+        arrived[active], late[active], sent[active] = done.responded, done.late, done.sent
+        whole = np.repeat(arrived.reshape(units.shape).all(axis=1), units.shape[1])
+        nobody = np.zeros(units.size, dtype=bool)
+        self.transcripts = [Transcript(t, units.ravel(), active, sent, whole, nobody, False, 0, parts.clients)]
+        return arrived, late
+
+    def add_unopened(self, parts: Components[Any], t: int, cohort: Cohort, now_s: float, on_its_way: bool) -> None:
+        """A round whose protocol is not asked for the sum of what has arrived, or could not give it: whom it tolerates
+        all the same. Shared secrets of its cohort see to that, or that what has arrived tells the server nothing by
+        itself, where nothing else is on its way.
+        """
+        protocol, tolerated = parts.protocol, -1
+        if protocol.shows_updates or protocol.assumes:
+            return
+        if protocol.opens_last:
+            tolerated = protocol.tolerance(cohort.units.size, parts.clients) or 0
+        elif not on_its_way:
+            rows = protocol.view(self.transcripts[-1], np.zeros(0, np.int32), parts.streams)
+            tolerated = -bool(rows.nnz)
+        self.phases.append(PhaseRow(t, "recover", now_s, now_s, 0, 0, 0, 0, 0, None, tolerated))
 
     def end_transcript(self, recovery: CompletedSession[SessionResult | SessionFailure], size: int) -> None:
         """Of the session that was heard last what came of it; its units have so many clients."""

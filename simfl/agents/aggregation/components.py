@@ -111,7 +111,7 @@ class Components(Generic[R_co]):
             return np.zeros(len(where.index), dtype=bool)
         return self.streams.at(f"loss/{way}", where, lambda rng, size: rng.random(size)) < self.loss
 
-    @property
+    @cached_property
     def jobs_vary(self) -> bool:
         """Whether the sizes of a job's messages, or its work, depend on the model's version that it departs with."""
         return self.learner.sizes_vary or self.counts_change

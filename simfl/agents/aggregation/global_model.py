@@ -69,7 +69,7 @@ class GlobalModelState:
     @property
     def version(self) -> int:
         """The current model's version: rounds so far."""
-        return self.tally.rounds
+        return self.progress.tally.rounds
 
     def begin_with(self, model: NDArray[np.float32]) -> None:
         """Another model, (d,), in place of the current version, with which nobody has begun yet."""

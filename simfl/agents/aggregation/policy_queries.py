@@ -7,15 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
-from simfl.agents.aggregation.exchange import work
+from simfl.agents.aggregation.exchange import ASK, work
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
+from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
 from simfl.core.types import CLEAR_FIELDS, Arrays, Job, Units, View, prefix_arrays, under
-from simfl.devices.base import checked_available
+from simfl.devices.base import checked_available, checked_durations_s
 from simfl.learning.base import Sizes
+from simfl.secagg.sessions import PhaseRequest
 from simfl.selection.asking import ask, observe
-from simfl.training.base import Rule
+from simfl.training.base import Rule, SynchronousRule
 
 MAX_EMPTY_ATTEMPTS = 100_000
 """Rounds in a row that sum nobody, or selections in a row that find nobody while nobody is at work, after which a run
@@ -28,6 +30,9 @@ Floats = NDArray[np.float64]
 
 STORED = frozenset({"seconds", *CLEAR_FIELDS, "last_round"})
 """Fields that change as the run goes on; the others are the same at any time, or follow from the round."""
+
+FORWARD_PASS = 1 / 3
+"""Work of evaluating a model on some samples, relative to an epoch of training on them: no backward pass."""
 
 DRAWS = 8
 """Of network and devices over which is averaged; none of them is a round's."""
@@ -129,6 +134,18 @@ def estimate_job_s(parts: Components[Rule]) -> dict[str, NDArray[np.float64]]:
         upload += up_s
         total += parts.links.down_s(clients, request.down_bytes, where, "/estimate") + request.compute_s + up_s
     return {"estimate_s": total / DRAWS, "upload_estimate_s": upload / DRAWS}
+
+
+def question(parts: Components[SynchronousRule], t: int, clients: NDArray[np.int32]) -> PhaseRequest:
+    """The request to evaluate the model, as a policy asks before it selects."""
+    policy, samples = parts.policy, parts.learner.counts(clients, t)
+    if policy.asks == "batch_loss":
+        samples = np.minimum(samples, policy.asked_batch)
+    training_s = parts.computing.duration_s(clients, samples, 1.0, Address(t, clients, parts.clients))
+    compute_s = checked_durations_s(training_s, len(clients), parts.computing) * FORWARD_PASS
+    return PhaseRequest(
+        ASK, clients, parts.learner.model_bytes, SCORE_BYTES, compute_s, deadline_s=parts.rule.deadline_s
+    )
 
 
 class PolicyQueries:

@@ -1,7 +1,9 @@
 """A client's work where single arrivals matter: planned when it is selected, one event when its answer arrives."""
 
 from collections.abc import Callable, Collection
+from itertools import chain
 from math import nan
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,13 @@ NUMBERS = (
     "job", "client", "version", "lives", "down_bytes", "up_bytes", "loss", "serial", "received_version", "unit",
     "prepares", "departed",
 )  # fmt: skip
+
+_TIMES_OF = attrgetter("job.started_at", "download_s", "compute_s", "reply_s", "arrives_s", "ended_s", "unit.started_s")
+_NUMBERS_OF = attrgetter(
+    "job.id", "job.client", "job.version", "lives", "down_bytes", "up_bytes", "loss", "serial", "received_version",
+    "unit.missing", "unit.serial", "unit.departed",
+)  # fmt: skip
+"""The same of a job; the place of its unit is filled in."""
 
 
 class AsyncJob(Trip):
@@ -164,18 +173,13 @@ class Unit:
 def save_jobs(tasks: Collection[AsyncJob]) -> Arrays:
     """The jobs, in their order, as arrays of n rows: ``times`` and ``numbers``."""
     units: dict[int, int] = {}
-    times, numbers = [], []
-    for each in tasks:
-        job, unit = each.job, each.unit
-        times.append((job.started_at, each.download_s, each.compute_s, each.reply_s, each.arrives_s, each.ended_s,
-                      unit.started_s))  # fmt: skip
-        numbers.append((job.id, job.client, job.version, each.lives, each.down_bytes, each.up_bytes, each.loss,
-                        each.serial, each.received_version,
-                        units.setdefault(id(unit), len(units)), unit.serial, unit.departed))  # fmt: skip
-    return {
-        "times": np.array(times, dtype=np.float64).reshape(-1, len(TIMES)),
-        "numbers": np.array(numbers, dtype=np.int64).reshape(-1, len(NUMBERS)),
+    places = [units.setdefault(id(each.unit), len(units)) for each in tasks]
+    columns = {
+        "times": np.fromiter(chain.from_iterable(map(_TIMES_OF, tasks)), np.float64).reshape(-1, len(TIMES)),
+        "numbers": np.fromiter(chain.from_iterable(map(_NUMBERS_OF, tasks)), np.int64).reshape(-1, len(NUMBERS)),
     }
+    columns["numbers"][:, NUMBERS.index("unit")] = places
+    return columns
 
 
 def load_jobs(state: Arrays) -> list[AsyncJob]:

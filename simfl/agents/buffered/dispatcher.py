@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
-from simfl.agents.aggregation.exchange import CompletedSession, run_session
+from simfl.agents.aggregation.exchange import CompletedSession
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.policy_queries import PolicyQueries
 from simfl.agents.buffered.async_job import AsyncJob, Unit, load_jobs, save_jobs, schedule
 from simfl.agents.buffered.live_work import LiveWork
 from simfl.agents.trips import Trips
-from simfl.agents.world import DEADLINES, REFILL, SESSION_ENDS
+from simfl.agents.world import DEADLINES, REFILL
 from simfl.core.types import Arrays, JobId, prefix_arrays, under
 from simfl.devices.base import is_told
 from simfl.secagg.sessions import PreparedUnits, SessionFailure
@@ -62,7 +62,7 @@ class Dispatcher:
         self.queue: deque[list[AsyncJob]] = deque()
         self.queries = PolicyQueries(parts, accounts.log)
         self.trips = trips
-        self.live_work = LiveWork(parts, self.trips) if parts.message_by_message else None
+        self.sessions = LiveWork(parts, trips)
         self.retry_at = 0.0
         self.refilling = self.stopped = self.paused = self.recovering = False
 
@@ -82,8 +82,7 @@ class Dispatcher:
         self.busy[task.job.client] = False
         if task.unit.departed:
             self.global_model.release(task.job.version)
-        if self.live_work is not None:
-            self.live_work.forget(task.unit)
+        self.sessions.forget(task.unit)
         task.unit = None  # which would otherwise wait for the collector of cycles
 
     def refill_soon(self) -> None:
@@ -144,38 +143,14 @@ class Dispatcher:
                 task.unit = unit
             if phases:
                 unit.serial = self.trips.next_serial()
-                if self.live_work is None:
-                    self._await(unit, self._prepare(unit))
-                else:
-                    self.live_work.prepare(unit, self._on_preparation).start()
+                self.sessions.prepare(unit, self._launch)
             else:
                 self._depart(unit)
 
-    def _on_preparation(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
-        """A unit's session has ended, message by message."""
-        if session.exchanges:
-            self._ready((unit, session))
-        else:
-            self._launch(unit, session)
-
-    def _prepare(self, unit: Unit) -> CompletedSession[PreparedUnits | SessionFailure]:
-        """The protocol's session before a unit's models go out; known when it begins."""
-        cohort = self.parts.cohort_of(unit.selection_id, [[task.job for task in unit.members]])
-        session = self.parts.protocol.prepare(cohort, self.parts.streams)
-        return run_session(self.parts, session, unit.selection_id, unit.started_s, "prepare")
-
-    def _await(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
-        if session.exchanges:
-            self.world.at(session.ends_s, self._ready, (unit, session), SESSION_ENDS, unit.serial)
-        else:
-            self._launch(unit, session)
-
-    def _ready(self, prepared: tuple[Unit, CompletedSession[PreparedUnits | SessionFailure]]) -> None:
-        if not self.stopped:
-            self._launch(*prepared)
-            self.refill_soon()
-
     def _launch(self, unit: Unit, session: CompletedSession[PreparedUnits | SessionFailure]) -> None:
+        """A unit's session has ended."""
+        if self.stopped:
+            return
         self.accounts.add_session(session, self.global_model.version)
         prepared = session.result
         if isinstance(prepared, PreparedUnits) and prepared.kept_units.all():
@@ -185,6 +160,8 @@ class Dispatcher:
             self.unprepared(
                 unit, prepared.reason if isinstance(prepared, SessionFailure) else "a unit could not be prepared"
             )
+        if session.exchanges:
+            self.refill_soon()
 
     def _depart(self, unit: Unit) -> None:
         """The models leave the server."""
@@ -218,7 +195,7 @@ class Dispatcher:
     def _set_deadline(self, task: AsyncJob, deadline_s: float) -> None:
         """Where durations are known when a job starts, only late ones need an alarm."""
         ends_s = task.job.started_at + deadline_s
-        if self.live_work is not None or task.loss or task.arrives_s > ends_s:
+        if self.parts.message_by_message or task.loss or task.arrives_s > ends_s:
             self.world.at(ends_s, self.late, task, DEADLINES, task.serial)
 
     # -- checkpoints ---------------------------------------------------------------------------------
@@ -231,7 +208,7 @@ class Dispatcher:
             "queue": np.array([job.id for job in queued], dtype=np.int64),
             **prefix_arrays("task", save_jobs(self.live.values())),
             **prefix_arrays("queries", self.queries.state()),
-            **({} if self._shared_work is None else self._shared_work.state(self.live.values())),
+            **({} if self.parts.sharing is None else self.sessions.state(self.live.values())),
         }
 
     def restore(self, state: Arrays, agents: Arrays) -> None:
@@ -252,17 +229,12 @@ class Dispatcher:
         if self.trips.nodes is not None:
             waited_for = {task.job.id: task for task in tasks if task.unit.departed and isnan(task.ended_s)}
             self.trips.nodes.restore(agents, waited_for)
-        if self._shared_work is None:
+        if self.parts.sharing is None:  # all that is under way follows from its draws
             self._resume(tasks)
             return
-        for task in self._shared_work.restore(state, tasks, self.answered, self._on_preparation):
+        for task in self.sessions.restore(state, tasks, self.answered, self._launch):
             if (deadline_s := self.parts.rule.deadline_s) is not None:
                 self._set_deadline(task, deadline_s)
-
-    @property
-    def _shared_work(self) -> LiveWork | None:
-        """What is stored message by message: where none are shared, all that is under way follows from its draws."""
-        return None if self.parts.sharing is None else self.live_work
 
     def _resume(self, tasks: list[AsyncJob]) -> None:
         """Takes up everything that was going on, in the order in which it was set going."""
@@ -271,7 +243,7 @@ class Dispatcher:
         units = list({id(task.unit): task.unit for task in tasks}.values())
         sessions: dict[Unit, CompletedSession[PreparedUnits | SessionFailure]] = {}
         if self.parts.protocol.phases:
-            sessions = {unit: self._prepare(unit) for unit in units}
+            sessions = {unit: self.sessions.compute(unit) for unit in units}
             for unit in units:
                 if unit.departed:
                     prepared = sessions[unit].result
@@ -282,7 +254,7 @@ class Dispatcher:
         pending += [(task.serial, task) for task in tasks if task.unit.departed and isnan(task.ended_s)]
         for _, each in sorted(pending, key=lambda item: item[0]):
             if isinstance(each, Unit):
-                self._await(each, sessions[each])
+                self.sessions.end_later(each, sessions[each], self._launch)
             else:
                 each.answered, each.deadline_s = self.answered, deadline_s
                 self.trips.resume(each)

@@ -32,13 +32,13 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import Log
 from simfl.agents.aggregation.components import Components, RoundResult
-from simfl.agents.aggregation.exchange import CompletedSession, message, run_session
+from simfl.agents.aggregation.exchange import CompletedSession, message
 from simfl.agents.aggregation.policy_queries import MAX_FAILED_JOBS, stall_error
 from simfl.agents.buffered.async_job import AsyncJob, Unit, records
 from simfl.agents.buffered.block_server import BlockServer, takes_blocks
 from simfl.agents.buffered.dispatcher import Dispatcher
 from simfl.agents.servers import SERVERS, Server
-from simfl.agents.world import SESSION_ENDS, Process
+from simfl.agents.world import Process
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Arrays, Job, prefix_arrays, under
 from simfl.metrics.participation import Tally
@@ -73,6 +73,7 @@ class BufferedServer(Server[BufferedRule]):
             self.parts, self.trips, self.global_model, self.accounts, self._receive, self._late, self._drop_unprepared
         )
         self.run_ended = self.world.event()
+        self.counts_clear_bytes = bool(self.parts.protocol.columns) and not self.parts.protocol.shows_updates
         self.buffer: list[Unit] = []
         self.buffered_updates = 0
         self.recoveries = 0
@@ -99,7 +100,7 @@ class BufferedServer(Server[BufferedRule]):
         self.dispatcher.free_slot(task)
         if task.lives:
             self.accounts.costs.bytes_up += task.up_bytes
-            if not self.parts.protocol.shows_updates:
+            if self.counts_clear_bytes:
                 clear_bytes = self.parts.clear_bytes(self.parts.learner.sizes([task.job])[1])
                 self.accounts.costs.clear_bytes += int(np.sum(clear_bytes))
             task.received_version = self.global_model.version
@@ -193,25 +194,15 @@ class BufferedServer(Server[BufferedRule]):
         everybody, secrets = np.ones(cohort.units.shape, dtype=bool), [unit.secret for unit in units]
         protocol_session = self.parts.protocol.recover(cohort, everybody, secrets, self.parts.streams)
         number, self.recoveries = self.recoveries, self.recoveries + 1
-        if self.dispatcher.live_work is not None and self.parts.protocol.phases:
-            self.dispatcher.recovering = True
-            self.dispatcher.live_work.recover(protocol_session, number, lambda whole: self._on_recovery(units, whole))
-            return
-        session = run_session(self.parts, protocol_session, number, self.world.now, "recover")
-        if session.exchanges:
-            self.dispatcher.recovering = True
-            serial = self.trips.next_serial()
-            self.world.at(session.ends_s, self._end_recovery, (units, session), SESSION_ENDS, serial)
-        else:
-            self._sum(units, session)
+        self.dispatcher.recovering = True
+        self.dispatcher.sessions.recover(protocol_session, number, lambda session: self._on_recovery(units, session))
 
-    def _on_recovery(self, units: list[Unit], completed: CompletedSession[SessionResult | SessionFailure]) -> None:
-        """A sum's session has ended, message by message."""
-        if completed.exchanges:
-            self._end_recovery((units, completed))
-        else:
-            self.dispatcher.recovering = False
-            self._sum(units, completed)
+    def _on_recovery(self, units: list[Unit], session: CompletedSession[SessionResult | SessionFailure]) -> None:
+        """A sum's session has ended."""
+        self.dispatcher.recovering = False
+        self._sum(units, session)
+        if session.exchanges:
+            self.dispatcher.refill_soon()
 
     def _take(self) -> list[Unit]:
         """The units that fill the buffer first."""
@@ -221,11 +212,6 @@ class BufferedServer(Server[BufferedRule]):
             count += 1
         units, self.buffer, self.buffered_updates = self.buffer[:count], self.buffer[count:], left
         return units
-
-    def _end_recovery(self, answer: tuple[list[Unit], CompletedSession[SessionResult | SessionFailure]]) -> None:
-        self.dispatcher.recovering = False
-        self._sum(*answer)
-        self.dispatcher.refill_soon()
 
     def _sum(self, units: list[Unit], session: CompletedSession[SessionResult | SessionFailure]) -> None:
         self.accounts.add_session(session, self.global_model.version)

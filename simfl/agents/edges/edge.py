@@ -1,8 +1,6 @@
 """Edges: agents between their clients and the cloud."""
 
-from collections.abc import Sequence
 from dataclasses import astuple, replace
-from math import lcm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,10 +17,6 @@ from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER, Arrays, JobId, Vectors
 from simfl.metrics.participation import Tally
 from simfl.secagg.transcript import Transcript
-from simfl.training.base import Rule
-
-LARGEST = 2**32
-"""Rows with larger numbers are rounded instead."""
 
 
 class EdgeDelivery(NamedTuple):
@@ -191,38 +185,3 @@ def edge_log(log: Log, members: EdgeMembers, name: str) -> Log:
         log(changed)
 
     return take
-
-
-def share_of(done: RoundResult, parts: Components[Rule]) -> float:
-    """What all updates in an edge's aggregate would weigh together if none was stale; 0 without any."""
-    if not len(done.clients):
-        return 0.0
-    rule, examples = parts.rule, samples_in(done, parts)
-    return float(rule.weights(examples, np.zeros(len(examples), dtype=np.int64)).sum())
-
-
-def samples_in(done: RoundResult, parts: Components[Rule]) -> NDArray[np.int64]:
-    """The samples of each client in an edge's aggregate, (n,)."""
-    return parts.learner.counts(done.clients, done.number)
-
-
-def row_of(delivery: EdgeDelivery, parts: Components[Rule], factor: float, scale: float) -> NDArray[Any]:
-    """By what each member's update is multiplied in the root's average, but for what all of it is divided by, (m,): of
-    one aggregation its row; of several their rows, each divided by what its own sum was divided by, times what all of
-    their updates weigh, and times ``scale``.
-    """
-    total, share = np.zeros(parts.clients), sum(share_of(done, parts) for done in delivery.rounds)
-    if len(delivery.rounds) == 1 and factor == 1.0 and share == delivery.rounds[0].divisor:
-        total = total.astype(delivery.rounds[0].weights.dtype)
-        total[delivery.rounds[0].clients] = delivery.rounds[0].weights
-        return total
-    for done in delivery.rounds:
-        total[done.clients] += factor * share * done.weights * (scale / (done.divisor or 1.0))
-    return total
-
-
-def common_multiple(shares: Sequence[float]) -> float:
-    """What all these are whole parts of, so that rows are whole numbers, and exact; 1 where that is too large."""
-    whole = [int(share) for share in shares if share]
-    multiple = lcm(*whole)
-    return float(multiple) if multiple < LARGEST and whole == [share for share in shares if share] else 1.0

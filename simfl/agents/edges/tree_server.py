@@ -1,26 +1,19 @@
 """The cloud of a tree of edges, and several servers beside one another."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import EdgeRound, RoundResult
 from simfl.agents.aggregation.exchange import message
-from simfl.agents.aggregation.pipeline import ReleasedUpdate
-from simfl.agents.edges.edge import BufferedEdge, EdgeAgent, EdgeDelivery, common_multiple, row_of, samples_in, share_of
+from simfl.agents.edges.average import average_of, mean_loss, members_in, merge_cells, share_of, weights_in
+from simfl.agents.edges.edge import BufferedEdge, EdgeAgent, EdgeDelivery
 from simfl.agents.servers import SERVERS, RoundServer
 from simfl.agents.world import REFILL, Process
-from simfl.core.json_data import JsonObject
-from simfl.core.types import SERVER, Arrays, Job, Vectors, prefix_arrays, under
+from simfl.core.types import SERVER, Arrays, prefix_arrays, under
 from simfl.metrics.participation import Tally
-from simfl.privacy.stage import Members
 from simfl.training.base import SynchronousRule
-
-OWN_CELLS = ("round", "time_s", "skipped", "cardinality", "mean_cardinality", "fairness_gap", "train_loss")
-"""Cells that the cloud fills itself."""
 
 
 @SERVERS("tree")
@@ -117,22 +110,17 @@ class TreeServer(RoundServer[SynchronousRule]):
         return delivery
 
     def _average(self, t: int, deliveries: Sequence[EdgeDelivery]) -> RoundResult:
-        parts, sums, whole = self.parts, np.zeros(self.parts.clients), True
+        parts = self.parts
         shares = np.array([sum(share_of(done, parts.edges[each.edge]) for done in each.rounds) for each in deliveries])
-        divisors = [done.divisor for each in deliveries for done in each.rounds]
-        scale = common_multiple(divisors) if parts.topology.edge_rounds > 1 else 1.0
         ages = np.array([t - each.version for each in deliveries])
         factors = (1.0 + ages) ** -(0.0 if self.buffer_size is None else parts.topology.cloud_staleness)
-        for delivery, factor in zip(deliveries, factors.tolist(), strict=True):
-            of_members = row_of(delivery, parts.edges[delivery.edge], factor, scale)
-            whole &= of_members.dtype.kind == "i"
-            sums[self.edges[delivery.edge].members.clients] += of_members
-        changed = bool(shares.any())
-        model = self._next_model(deliveries, shares, factors) if changed else self.model
-        noised = self._noise(t, deliveries, model, float(shares.sum())) if changed else None
+        changed, noised = bool(shares.any()), None
+        model = average_of(self.model, deliveries, shares, factors, self.buffer_size is not None)
+        if changed and parts.topology.noise == "cloud" and parts.learner.dimension:
+            everybody = members_in(t, deliveries, parts, float(shares.sum()), self.world.now)
+            noised = self.global_model.pipeline.release(everybody, model - self.model)
         self.global_model.replace(model if noised is None else self.model + noised.server_update)
-        clients = np.flatnonzero(sums).astype(np.int32)
-        weights: NDArray[Any] = sums[clients].astype(np.int64) if whole else sums[clients]
+        clients, weights = weights_in(deliveries, parts, factors)
         cells = merge_cells([done.row for each in deliveries for done in each.rounds])
         cells |= {} if noised is None else noised.row
         size = parts.learner.model_bytes
@@ -141,7 +129,12 @@ class TreeServer(RoundServer[SynchronousRule]):
             cells |= {"staleness_mean": float(ages.mean()), "staleness_max": int(ages.max())}
         left = not any(done.last for each in deliveries for done in each.rounds)
         row, last = self.global_model.progress.end_round(
-            clients, self.world.now, cells, train_loss=self._loss(deliveries), model_changed=changed, clients_left=left
+            clients,
+            self.world.now,
+            cells,
+            train_loss=mean_loss(deliveries, parts),
+            model_changed=changed,
+            clients_left=left,
         )
         parts.learner.drop(t)
         self.at_end = last
@@ -161,49 +154,6 @@ class TreeServer(RoundServer[SynchronousRule]):
         self.note("round_end", round=done.number, cardinality=len(done.clients))
         return replace(super().report(done), edges=edges)
 
-    def _next_model(
-        self, deliveries: Sequence[EdgeDelivery], shares: NDArray[np.float64], factors: NDArray[np.float64]
-    ) -> Vectors:
-        """The average of the edges' models (Liu et al. 2020, Algorithm 1, line 14); with a buffer the average of their
-        changes is added."""
-        parts_of_one = shares / shares.sum()
-        if self.buffer_size is None:
-            total = sum(p * each.after.astype(np.float64) for p, each in zip(parts_of_one, deliveries, strict=True))
-        else:
-            moves = zip(parts_of_one * factors, deliveries, strict=True)
-            total = self.model + sum(p * (each.after.astype(np.float64) - each.before) for p, each in moves)
-        return np.asarray(total, dtype=np.float32)
-
-    def _noise(
-        self, t: int, deliveries: Sequence[EdgeDelivery], model: Vectors, divisor: float
-    ) -> ReleasedUpdate | None:
-        """The change of the model with the cloud's noise; None where the edges have added theirs."""
-        if self.parts.topology.noise == "edge" or not self.parts.learner.dimension:
-            return None
-        rule, in_sum, step = self.parts.rule, list[tuple[int, float, int]](), 0.0
-        for each in deliveries:
-            for done in each.rounds:
-                examples = samples_in(done, self.parts.edges[each.edge])
-                weights = rule.weights(examples, np.zeros(len(examples), dtype=np.int64))
-                who = self.edges[each.edge].members.clients[done.clients]
-                in_sum += zip(who.tolist(), weights.tolist(), examples.tolist(), strict=True)
-                step = max(step, done.step)
-        clients, weights, examples = np.array(sorted(in_sum)).T
-        jobs = tuple(Job.of(t, int(client), t, self.world.now) for client in clients)
-        counts, follows = examples.astype(np.int64), rule.algorithm.follows_data
-        members = Members(t, jobs, weights, divisor, None, counts, None, follows, step, self.parts.elements)
-        return self.global_model.pipeline.release(members, model - self.model)
-
-    def _loss(self, deliveries: Sequence[EdgeDelivery]) -> float | None:
-        """Mean training loss over the samples of all updates."""
-        losses, counts = [], []
-        for each in deliveries:
-            for done in each.rounds:
-                if (loss := done.row["train_loss"]) is not None:
-                    losses.append(loss)
-                    counts.append(int(samples_in(done, self.parts.edges[each.edge]).sum()))
-        return losses[0] if len(losses) == 1 else float(np.average(losses, weights=counts)) if losses else None
-
     # -- checkpoints -----------------------------------------------------------------------------
 
     def state(self) -> Arrays:
@@ -216,21 +166,3 @@ class TreeServer(RoundServer[SynchronousRule]):
         super().restore(state, tally)
         for number, edge in enumerate(self.edges):
             edge.restore(under(f"edge/{number}", state))
-
-
-def merge_cells(rows: Sequence[Mapping[str, Any]]) -> JsonObject:
-    """The cells of several aggregations together: counts add up, of other numbers it is the mean."""
-    cells: dict[str, list[Any]] = {}
-    for row in rows:
-        for name, value in row.items():
-            if name not in OWN_CELLS and value is not None:
-                cells.setdefault(name, []).append(value)
-    return {name: _together(name, values) for name, values in cells.items()}
-
-
-def _together(name: str, values: list[Any]) -> Any:
-    if len(values) == 1:
-        return values[0]
-    if name.endswith("_max") or "epsilon" in name:
-        return max(values)
-    return sum(values) if all(isinstance(value, (int, np.integer)) for value in values) else float(np.mean(values))

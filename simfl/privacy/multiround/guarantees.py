@@ -189,7 +189,6 @@ def _foreign(P: Any, aggregator: int) -> Any:
     """The sums as they look to their aggregator, who knows its own part of them."""
     if aggregator == SERVER:
         return P
-    P = P.tocsc(copy=True)
-    P.data[P.indptr[aggregator] : P.indptr[aggregator + 1]] = 0
-    P.eliminate_zeros()
-    return P.tocsr()
+    from simfl.privacy.multiround.participation_matrix import of_others
+
+    return of_others(P, [aggregator])

@@ -1,5 +1,6 @@
 """A participation matrix in compressed rows, checked, with its weights as exact numbers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -152,6 +153,14 @@ def _beyond_doubles(weights: NDArray[Any]) -> NDArray[np.bool_]:
     distinct = np.unique(weights)
     doubles = distinct.astype(np.float64)
     return np.isin(weights, distinct[1:][doubles[1:] == doubles[:-1]])
+
+
+def of_others(P: Any, clients: Sequence[int]) -> Any:
+    """Sums as they look to clients who know their own parts of them, CSR (rows, clients)."""
+    P = P.tocsr(copy=True)
+    P.data[np.isin(P.indices, clients)] = 0
+    P.eliminate_zeros()
+    return P
 
 
 def with_samples(P: object, samples: NDArray[np.integer]) -> Any:
