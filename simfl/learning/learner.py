@@ -46,7 +46,7 @@ from simfl.learning.models.build import (
 from simfl.learning.models.criterion import loss_method
 from simfl.learning.models.flat import attach, layout, parameters, size
 from simfl.learning.partitions.base import Split
-from simfl.learning.torch_setup import configure_torch, device
+from simfl.learning.torch_setup import configure_torch, device, device_name
 from simfl.learning.transforms.base import Unchanged, origins_of
 from simfl.learning.work import Augment, largest_move
 
@@ -144,7 +144,8 @@ class SupervisedLearner(Learner):
         if reason := choice.backend.refuses(self.task):
             raise ScenarioError("backend", f"{choice.backend.name} cannot train this model: {reason}")
         refuse_single_samples(self._sizes(scenario.training.most_rounds), self.local.batch_size, self._alone)
-        self.engine = choice.backend.build(self.task)
+        self.backend = choice.backend.choose(self.task)
+        self.engine = self.backend.build(self.task)
 
     def _build_algorithm(self, scenario: ScenarioView) -> None:
         named = self.local.algorithm
@@ -214,6 +215,10 @@ class SupervisedLearner(Learner):
     def labels(self) -> Labels:
         counts = self.partition.label_counts(self.data.labels, self.data.classes)
         return Labels(self.data.label_names, counts)
+
+    @property
+    def computed_by(self) -> dict[str, str]:
+        return {"backend": self.backend.name, "device": device_name(self.device)}
 
     @property
     def notes(self) -> tuple[str, ...]:
