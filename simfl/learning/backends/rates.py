@@ -50,10 +50,10 @@ def _times(name: str, shape: tuple[int, ...], clock: Callable[[], float]) -> Eng
     least = dict.fromkeys(rounds, np.inf)
     for turn in range(1 + REPEATS):
         for other, train in rounds.items():
-            begun = clock()
+            start_s = clock()
             train()
-            least[other] = min(least[other], clock() - begun) if turn else np.inf
-    return EngineTimes(chosen, {other: round(taken / least[chosen], 2) for other, taken in least.items()})
+            least[other] = min(least[other], clock() - start_s) if turn else np.inf
+    return EngineTimes(chosen, {other: round(seconds / least[chosen], 2) for other, seconds in least.items()})
 
 
 def _round(name: str, shape: tuple[int, ...]) -> tuple[TrainingTask, list[Work]]:
