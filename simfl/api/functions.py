@@ -136,6 +136,9 @@ def compare(
     replications: int | None = None,
     baseline: str | None = None,
     target_accuracy: float | None = None,
+    world: Iterable[str] = (),
+    choice: Iterable[str] = (),
+    at: Mapping[str, float] | None = None,
     out: Path | str = "results",
     progress: bool = True,
     **how: Any,
@@ -147,9 +150,13 @@ def compare(
         grid: what is compared (keys with several values) and fixed (keys with one).
         zipped, cases: as for :func:`sweep`.
         replications: seeds of each configuration; default: as the sweep file says, or 5.
-        baseline: the label of the configuration that the others are compared with; default: the first.
+        baseline: the choice that the others are compared with; default: the first.
         target_accuracy: for time, rounds and bytes to it; default: the highest whole per cent reached by every run
             that learned.
+        world, choice: keys that are the world, or a choice, other than by default: a server decides ``selection``,
+            ``training``, ``compression``, ``secagg`` and ``privacy``. Everything is compared within a world.
+        at: ``rounds``, ``time``, ``updates`` or ``bytes`` spent, where the tables at equal budgets are made; default:
+            the most that all runs spent.
         out, progress, how: as for :func:`sweep`.
 
     Raises:
@@ -162,7 +169,7 @@ def compare(
 
     options, plan = How(**how), plan_of(scenario, grid, zipped, cases, replications, 5, configurations)
     with shown(not progress) as watch:
-        path = made(plan, Path(out), options, baseline, target_accuracy, watch).path
+        path = made(plan, Path(out), options, baseline, target_accuracy, watch, tuple(world), tuple(choice), at).path
     return ComparisonResult.open(path)
 
 

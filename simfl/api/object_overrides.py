@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from simfl.scenario import Scenario
 
 
-KEYS = ("learning.model", "learning.data", "learning.partition")
+KEYS = ("learning.model", "learning.data", "learning.partition", "learning.backend")
 """Keys whose values may be objects."""
 
 SECTION = "learning"

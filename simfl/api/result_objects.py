@@ -1,7 +1,7 @@
 """Results opened again, to work with them in Python: a run, a sweep, a comparison."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
@@ -267,9 +267,9 @@ class ComparisonResult(SweepResult):
     def _repr_html_(self) -> str:
         from pandas import DataFrame
 
-        from simfl.experiments.compare.show import certificate_notes, mean_cell
+        from simfl.experiments.compare.show import certificate_notes, default_columns, mean_cell
 
-        shown = [column for column in read_columns(self.document.get("columns", ())) if column.shown]
+        shown = default_columns(self.document, read_columns(self.document.get("columns", ())))
         seeds = len(self.document["seeds"])
         means = {(row["choice"], row["metric"]): row for row in self.document["means"]}
         labels = [choice["choice"] for choice in self.document["choices"]]
@@ -280,14 +280,14 @@ class ComparisonResult(SweepResult):
         diverged = "; ".join(f"{choice['choice']} diverged" for choice in self.document["choices"]
                          if any(run.get("diverged_round") is not None for run in choice["runs"]))  # fmt: skip
         note = f"Means ± 95 % over {seeds} seeds; baseline {self.document['baseline']}. {diverged}"
-        said = " ".join([note.strip(), *certificate_notes(self.document)])
+        said = " ".join([note.strip(), *certificate_notes(self.document, shown)])
         return html_table(self.document["name"], DataFrame({"": labels, **cells}), said)
 
-    def show(self, at: str | None = None) -> None:
-        """Prints the tables of ``simfl compare``; ``at`` as its option ``--at``."""
+    def show(self, at: str | None = None, columns: Sequence[str] = (), where: Mapping[str, str] | None = None) -> None:
+        """Prints the tables of ``simfl compare``; ``at``, ``columns`` and ``where`` as its options."""
         from simfl.experiments.compare.show import show
 
-        show(self.document, at=at)
+        show(self.document, at=at, columns=columns, where=where)
 
 
 def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult | ComparisonResult | SearchResult:

@@ -8,7 +8,7 @@ import click
 
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
-from simfl.cli.shared import latex_option, plugin_option, print_json, write_asked_latex
+from simfl.cli.shared import key_and_value, latex_option, plugin_option, print_json, write_asked_latex
 from simfl.cli.sweep import (
     FAILED_MEMBERS,
     going_on,
@@ -18,13 +18,37 @@ from simfl.cli.sweep import (
     report_failures,
     run_options,
     say_change,
+    say_cost,
+    submitted,
 )
 
 if TYPE_CHECKING:
     from simfl.experiments.compare.comparison import Comparison
 
 REPLICATIONS = 5
-BUDGETS = ("rounds", "time", "updates", "bytes")
+BUDGETS = ("rounds", "aggregations", "time", "updates", "bytes")
+
+
+class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """What is spent, and how much of it: ``bytes``, ``bytes=5e8``."""
+
+    name = "BUDGET"
+
+    def convert(
+        self, value: object, parameter: click.Parameter | None, context: click.Context | None
+    ) -> tuple[str, float | None]:
+        name, equals, amount = str(value).partition("=")
+        if name not in (*BUDGETS, "all") or (name == "all" and equals):
+            self.fail(
+                f"{value!r} is none of {', '.join(BUDGETS)}, with or without =NUMBER, nor all", parameter, context
+            )
+        try:
+            number = float(amount) if equals else None
+        except ValueError:
+            number = 0.0
+        if number is not None and not 0 < number < float("inf"):
+            self.fail(f"{value!r}: give a number above 0, e.g. {name}=600", parameter, context)
+        return name, number
 
 
 @click.command("compare")
@@ -41,9 +65,17 @@ BUDGETS = ("rounds", "time", "updates", "bytes")
     metavar="ACCURACY",
     help="For time, rounds and bytes to it; default: the highest whole per cent reached by every run that learned.",
 )
-@click.option("--at", type=click.Choice([*BUDGETS, "all"]),
-              help="Show all when they had spent as many rounds, seconds, client updates or bytes as all others, "
-              "instead of at their ends; all = all four.")  # fmt: skip
+@click.option("--world", "worlds", multiple=True, metavar="KEY",
+              help="A key of the world, which nobody chooses, though a server decides it.")  # fmt: skip
+@click.option(
+    "--choice", "choices", multiple=True, metavar="KEY", help="A key that is compared, though no server decides it."
+)
+@click.option("--at", type=_Budget(), metavar="BUDGET", help="Show all when they had spent as many rounds, "
+              "aggregations, seconds (time), client updates or bytes as all others, or so many (bytes=5e8), not at "
+              "their ends; all = all of these.")  # fmt: skip
+@click.option("--columns", metavar="NAME,NAME,...", default="", help="What the tables show; all = every column. "
+              "Default: accuracy, guarantee, measured recovery, time, traffic, clients in a sum.")  # fmt: skip
+@click.option("--where", "where", multiple=True, metavar="KEY=VALUE", help="Show such configurations only.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv, or with --at equal.csv.")
 @latex_option
 @plugin_option
@@ -58,9 +90,15 @@ def command(
     replications: int | None,
     groups: tuple[str, ...],
     cases: tuple[str, ...],
+    slurm: str | None,
+    dry_run: bool,
     baseline: str | None,
     target_accuracy: float | None,
-    at: str | None,
+    worlds: tuple[str, ...],
+    choices: tuple[str, ...],
+    at: tuple[str, float | None] | None,
+    columns: str,
+    where: tuple[str, ...],
     as_csv: bool,
     out: Path,
     as_json: bool,
@@ -72,7 +110,8 @@ def command(
     \b
     simfl compare FILE selection=random,weighted,batch_partition:T=4,mode=fair --baseline random
 
-    Every configuration meets the same availability, latency and data draws, seed by seed. Tables are also written to
+    Every configuration meets the same availability, latency and data draws, seed by seed. Keys that no server decides
+    (devices, network, data, ...) make worlds, and everything is compared within its world. Tables are also written to
     OUT/NAME/compare-DIGEST/. FILE may be a sweep file. Exit code 3: some runs failed.
     """
     if as_csv and as_json:
@@ -82,24 +121,34 @@ def command(
     from simfl.experiments.sweep.plan import plan_sweep
 
     chosen, sweep_request = how(**options), read_request(file, grid, groups, cases, replications, plugins)
-    configurations(sweep_request.axes)
+    configurations(sweep_request.axes, worlds, choices)
     seeds = any(axis.key == "seed" and len(axis.values) > 1 for axis in sweep_request.axes)
     count = sweep_request.replications or (1 if seeds else REPLICATIONS)
     plan = plan_sweep(sweep_request.scenario, sweep_request.axes, count, sweep_request.plugins)
     say_change(sweep_request, plan)
-    say_how_to_watch(folder_of(plan, out, baseline, target_accuracy), quiet)
+    name, spent = at or (None, None)
+    budgets = {} if name is None or spent is None else {name: spent}
+    folder = folder_of(plan, out, baseline, target_accuracy, worlds, choices, budgets)
+    if dry_run:
+        say_cost(plan, out)
+        return
+    say_how_to_watch(folder, quiet)
+    if slurm is not None and submitted(plan, out, folder, chosen, slurm, as_json):
+        return
     with going_on(), shown(quiet) as watch:
-        comparison = compare(plan, out, chosen, baseline, target_accuracy, watch)
+        comparison = compare(plan, out, chosen, baseline, target_accuracy, watch, worlds, choices, budgets)
     report_failures(comparison.index, quiet)
     write_asked_latex(comparison.path, len(comparison.document["means"]))
     if as_json:
         print_json({"path": str(comparison.path), **comparison.document})
     else:
-        _print(comparison, at, as_csv)
+        _print(comparison, name, as_csv, tuple(filter(None, columns.split(","))), where)
     context.exit(FAILED_MEMBERS if "failed" in map(comparison.index.status, (m.digest for m in plan.members)) else 0)
 
 
-def _print(comparison: "Comparison", at: str | None, as_csv: bool) -> None:
+def _print(
+    comparison: "Comparison", at: str | None, as_csv: bool, columns: tuple[str, ...], where: tuple[str, ...]
+) -> None:
     from simfl.experiments.compare.show import show
     from simfl.results.folder import ResultsFolder
 
@@ -107,5 +156,5 @@ def _print(comparison: "Comparison", at: str | None, as_csv: bool) -> None:
         results = ResultsFolder.open_sweep(comparison.path)
         sys.stdout.write(results.read("equal.csv" if at else "comparison.csv").decode())
         return
-    show(comparison.document, at=at)
+    show(comparison.document, at=at, columns=columns, where=dict(key_and_value(text) for text in where))
     click.echo(comparison.path)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from simfl.cli.shared import ResultsPath, as_json, check_latex, print_json, write_latex
+from simfl.cli.shared import ResultsPath, as_json, check_latex, key_and_value, print_json, write_latex
 
 
 @click.command("export")
@@ -21,14 +21,24 @@ from simfl.cli.shared import ResultsPath, as_json, check_latex, print_json, writ
     help="Means as a LaTeX table (booktabs), a row a configuration.",
 )
 @click.option("--columns", metavar="NAME,NAME,...", default="", help="Which columns --latex has; default: all that "
-              "differ.")  # fmt: skip
+              "differ. With --rows: keys whose values are the columns.")  # fmt: skip
+@click.option("--rows", metavar="KEY,KEY,...", default="", help="Make a table of one number, --cell: a row for each "
+              "value of these keys, a column for each value of --columns; printed as CSV, or for --latex.")  # fmt: skip
+@click.option("--cell", metavar="NAME", help="The number of such a table, e.g. test_accuracy.")
+@click.option("--where", multiple=True, metavar="KEY=VALUE", help="Of what else varies, this value only.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write into this folder instead.")
 @as_json
 def command(
-    directory: Path, parquet: bool, tensorboard: bool, rounds: Path | None, latex: Path | None, columns: str,
-    out: Path | None, as_json: bool,
+    directory: Path, parquet: bool, tensorboard: bool, rounds: Path | None, latex: Path | None, columns: str, rows: str,
+    cell: str | None, where: tuple[str, ...], out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Write the results of a run, a sweep or a comparison in other programs' formats."""
+    if rows or cell or where:
+        if not (rows and cell and columns) or parquet or tensorboard or rounds:
+            raise click.UsageError("a table of keys needs --rows, --columns and --cell, and goes with --latex only")
+        check_latex(latex)
+        _pivot(directory, [part.split(",") for part in (rows, columns)], cell, where, latex)
+        return
     if not (parquet or tensorboard or rounds or latex):
         raise click.UsageError("choose --parquet, --tensorboard, --rounds FILE or --latex FILE, or several of them")
     check_latex(latex)
@@ -53,3 +63,18 @@ def command(
     else:
         for path in written:
             click.echo(path)
+
+
+def _pivot(directory: Path, keys: list[list[str]], cell: str, where: tuple[str, ...], latex: Path | None) -> None:
+    from simfl.core.storage.disk import write_atomically
+    from simfl.report.pivot import latex_pivot, pivot
+    from simfl.report.study_reader import read_study
+
+    study = read_study([directory])
+    down, across = keys
+    table = pivot(study, down, across, cell, dict(key_and_value(text) for text in where))
+    if latex is None:
+        click.echo(table.to_csv(), nl=False)
+    else:
+        write_atomically(latex, latex_pivot(study, table, cell).encode())
+        click.echo(latex)

@@ -1,5 +1,6 @@
 """``simfl report``"""
 
+import re
 from pathlib import Path
 
 import click
@@ -7,12 +8,29 @@ import click
 from simfl.cli.shared import ResultsPath, figure_plugin_option, load_plugins
 
 
+class Points(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """A difference of accuracies: ``1 point``, ``0.5``."""
+
+    name = "POINTS"
+
+    def convert(self, value: object, parameter: click.Parameter | None, context: click.Context | None) -> float:
+        try:
+            points = float(re.sub(r"\s*points?$", "", str(value).strip()))
+        except ValueError:
+            points = 0.0
+        if not 0 < points <= 100:
+            self.fail(f"{value!r} is no number of points above 0 and up to 100, such as '1 point'", parameter, context)
+        return points / 100
+
+
 @click.command("report")
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=ResultsPath())
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Where the page goes.  [default: report.html in DIR, or here if there are several]")  # fmt: skip
+@click.option("--margin", type=Points(), default="1 point", show_default=True,
+              help="Loss of accuracy that does not matter: nothing is recommended that may lose more.")  # fmt: skip
 @figure_plugin_option
-def command(folders: tuple[Path, ...], output: Path | None, plugins: tuple[Path, ...]) -> None:
+def command(folders: tuple[Path, ...], output: Path | None, margin: float, plugins: tuple[Path, ...]) -> None:
     """Write one self-contained HTML page about a run, a sweep or a comparison.
 
     DIR is the folder of a run, of a sweep or a comparison, or one that holds runs. Several are taken together.
@@ -30,6 +48,6 @@ def command(folders: tuple[Path, ...], output: Path | None, plugins: tuple[Path,
     for note in (unreadable_plugins(study), missing_figures_hint(study)):
         if note:
             click.echo(note, err=True)
-    data = page(study).encode()
+    data = page(study, margin).encode()
     write_atomically(target, data)
     click.echo(f"{target}  {len(data) / 1e6:.2f} MB")

@@ -100,6 +100,14 @@ def write_latex(folder: Path, file: Path, columns: tuple[str, ...] = ()) -> None
                    "--columns test_accuracy,time_s,guarantee_weak", err=True)  # fmt: skip
 
 
+def key_and_value(text: str) -> tuple[str, str]:
+    """The parts of one ``--where``."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"--where {text}: give KEY=VALUE")
+    return key, value
+
+
 def note_options(command: Any) -> Any:
     """--name, --tag and --note."""
     options = (

@@ -69,12 +69,20 @@ def run_options(command: Any) -> Any:
 
 
 def grid_options(command: Any) -> Any:
-    """The options that say what varies, besides the keys."""
+    """The options that say what varies, besides the keys, and which of these runs are executed where."""
     zipped = click.option("--zip", "groups", multiple=True, metavar="KEY,KEY",
                           help="Keys that move together: the first value of each, then the second, ...")  # fmt: skip
     cases = click.option("--case", "cases", multiple=True, metavar="'NAME: KEY=VALUE ...'",
                          help="A named case with its overrides; several make an axis of their own.")  # fmt: skip
-    return zipped(cases(command))
+    shard = click.option(
+        "--shard", type=_Shard(), default=(1, 1), help="Only every N-th run from the I-th on, e.g. 3/16."
+    )
+    slurm = click.option("--slurm", metavar="OPTIONS", help="Submit the runs that are left as a job array, with these "
+                         "options of sbatch, e.g. '--partition=cpu --time=4:00:00'; --jobs is then the number of its "
+                         "tasks.")  # fmt: skip
+    dry = click.option("--dry-run", is_flag=True, help="Say how many runs there are, and what they may take, by one "
+                       "short run; run nothing else.")  # fmt: skip
+    return zipped(cases(shard(slurm(dry(command)))))
 
 
 def read_request(
@@ -133,10 +141,7 @@ def report_failures(index: Any, quiet: bool) -> None:
 @click.option("--replications", type=click.IntRange(min=1),
               help="Runs of each combination, with the seeds seed, seed + 1, ...; default: 1.")  # fmt: skip
 @grid_options
-@click.option("--shard", type=_Shard(), default=(1, 1), help="Only every N-th run from the I-th on, e.g. 3/16.")
 @latex_option
-@click.option("--slurm", metavar="OPTIONS", help="Submit the runs that are left as a job array, with these options of "
-              "sbatch, e.g. '--partition=cpu --time=4:00:00'; --jobs is then the number of its tasks.")  # fmt: skip
 @plugin_option
 @run_options
 @click.pass_context
@@ -150,6 +155,7 @@ def command(
     groups: tuple[str, ...],
     cases: tuple[str, ...],
     slurm: str | None,
+    dry_run: bool,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -168,8 +174,6 @@ def command(
     from simfl.experiments.sweep.execution import execute, shown
     from simfl.experiments.sweep.plan import plan_sweep
 
-    if slurm is not None and context.meta[LATEX] is not None:
-        raise SimflError("--latex: the runs of --slurm end later; repeat the command without --slurm when they have")
     chosen = how(**options)
     sweep_request = read_request(file, grid, groups, cases, replications, plugins)
     plan = plan_sweep(
@@ -177,8 +181,11 @@ def command(
     )
     say_change(sweep_request, plan)
     folder = out / plan.name / f"sweep-{plan.digest}"
+    if dry_run:
+        say_cost(plan, out)
+        return
     say_how_to_watch(folder, quiet)
-    if slurm is not None and _submit(plan, out, folder, chosen, slurm, as_json):
+    if slurm is not None and submitted(plan, out, folder, chosen, slurm, as_json):
         return
     with going_on(), shown(quiet) as watch:
         index = execute(plan, out, folder, chosen, watch)
@@ -189,8 +196,17 @@ def command(
     context.exit(FAILED_MEMBERS if failed else 0)
 
 
-def _submit(plan: Any, out: Path, folder: Path, chosen: Any, options: str, as_json: bool) -> bool:
+def say_cost(plan: Any, out: Path) -> None:
+    """Says how many runs are left and, by a short run of the first of them, how long they may take."""
+    from simfl.experiments.sweep.dry_run import cost
+
+    click.echo(cost(plan, out))
+
+
+def submitted(plan: Any, out: Path, folder: Path, chosen: Any, options: str, as_json: bool) -> bool:
     """Whether an array of Slurm is at work; else every run is complete."""
+    if click.get_current_context().meta[LATEX] is not None:
+        raise SimflError("--latex: the runs of --slurm end later; repeat the command without --slurm when they have")
     from simfl.experiments.sweep.slurm import submit
 
     array = submit(plan, out, folder, chosen, options)

@@ -143,7 +143,7 @@ def premises_of(setting: "ScenarioView") -> str:
     public = setting.selection.scalars == "clear" and reports_for_selection(setting)
     remote = REMOTE if setting.learning.external else ""
     premises = [setting.secagg.assumes, PUBLIC_NUMBERS if public else "", setting.selection.premise, remote]
-    return AND.join(filter(None, premises))
+    return AND.join(filter(None, [*premises, setting.learning.premise]))
 
 
 def taking_for_granted(columns: "Iterable[Column]", assumed: str) -> "list[Column]":

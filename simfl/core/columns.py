@@ -14,8 +14,8 @@ Final = Literal["last", "end", "sum", "whole_sum", "max", "min", "count"]
 _FIRST = (
     "test_accuracy", "best_test_accuracy", "epsilon_max", "epsilon_median", "privacy_semi_strong", "privacy_weak_lower",
     "privacy_strong", "measured_recovered", "guarantee_semi_strong", "guarantee_weak", "guarantee_strong",
-    "time_to_target_s", "rounds_to_target", "bytes_to_target", "time_s", "mean_cardinality", "expected_cardinality",
-    "fairness_gap", "skipped", "bytes",
+    "time_to_target_s", "rounds_to_target", "bytes_to_target", "time_s", "clients_in_sum", "mean_cardinality",
+    "expected_cardinality", "fairness_excess", "fairness_gap", "skipped", "bytes",
 )  # fmt: skip
 """What readers of tables want first, in this order; all other columns follow as they are listed."""
 
@@ -265,6 +265,16 @@ TARGET_COLUMNS: tuple[Column, ...] = (
 )  # fmt: skip
 """What a comparison adds, given a target accuracy."""
 
+DERIVED_COLUMNS: tuple[Column, ...] = (
+    Column("aggregations", "Aggregations", "count", "Rounds that were not skipped.", 0, None, shown=False),
+    Column("clients_in_sum", "Clients in a sum", "number",
+           "Updates aggregated in a round that was not skipped, mean over these rounds.", 1, None),
+    Column("fairness_excess", "Fairness gap beyond chance", "number",
+           "Fairness gap less what it is by chance where every client is as likely as every other to be in each of the "
+           "same sums; about 0 = no client is favoured.", -1, None),
+)  # fmt: skip
+"""What comparisons and reports compute from a run's summary."""
+
 
 def order_columns(columns: Iterable[Column]) -> list[Column]:
     """The columns, the most telling first."""
@@ -273,7 +283,9 @@ def order_columns(columns: Iterable[Column]) -> list[Column]:
 
 
 def unknown(name: str) -> Column:
-    """A column of which only the name is known."""
+    """A column of which a run says only the name."""
+    if derived := [column for column in DERIVED_COLUMNS if column.name == name]:
+        return derived[0]
     unit: Unit = "seconds" if name.endswith("_s") else "bytes" if "bytes" in name.split("_") else "number"
     return Column(name, name.removesuffix("_s").replace("_", " ").capitalize(), unit, "")
 
@@ -292,6 +304,7 @@ _PARTS = (
     ("`rounds.csv` with `topology: tree` or `servers`", EDGE_BYTES),
     ("`rounds.csv` with `privacy: {colluders: C}`", COLLUDER_COLUMNS),
     ("`summary.json` and `index.csv`", SUMMARY_COLUMNS),
+    ("`comparison.csv` and `paired.csv`", DERIVED_COLUMNS),
     ("`comparison.csv` and `paired.csv`, given a target accuracy", TARGET_COLUMNS),
 )
 

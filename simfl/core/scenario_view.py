@@ -66,7 +66,7 @@ class RuntimeOptions:
         remote_clients: the clients that are processes of their own; None = there are none.
         scheduler: address of a Dask scheduler; None = one in this process.
         insecure: a scheduler on another machine may be used without TLS.
-        objects: handles of the models, data and partitions that were handed in; they are known while they are held.
+        objects: handles of the objects that were handed in; they are known while they are held.
     """
 
     remote_clients: RemoteClients | None = None
@@ -81,8 +81,7 @@ class ChosenPolicy(Protocol):
     Attributes:
         name: what the scenario calls it.
         k: clients in one synchronous aggregation; None until the policy has been resolved.
-        unit_size: clients that always take part together.
-        fixed_size: as many are selected as were asked for.
+        unit_size: clients that always take part together; fixed_size: as many are selected as were asked for.
         sampling: ``poisson``, ``fixed_size`` or empty, see :class:`simfl.selection.base.Policy`.
         inclusion: an available client's probability of being selected, where that is known.
         reads, asks, scalars, premise: what it looks at, and assumes, see :class:`simfl.selection.base.Policy`.
@@ -168,8 +167,7 @@ class ChosenNetwork(Protocol):
     """The scenario's ``network``.
 
     Attributes:
-        independent: whether certainly no message takes longer because others are on their way.
-        loss: probability that a message is lost.
+        independent: certainly no message takes longer because others are on their way; loss: probability of losing one.
     """
 
     @property
@@ -186,16 +184,18 @@ class ChosenLearning(Protocol):
     """The scenario's ``learning``.
 
     Attributes:
-        evaluate_every: rounds between two measurements of the model; 0 = it is not measured.
-        columns: of rounds.csv that it fills.
+        evaluate_every: rounds between two measurements of the model, 0 = none; columns: of rounds.csv that it fills.
         validates: clients keep samples for validation; tokens: samples are tokens of a text, not numbers.
-        external: the numbers of remote clients, (n,).
         everybody_holds_samples: whether every client certainly does, given enough data.
-        measures_losses: whether clients can say what loss a model has on their samples.
+        measures_losses: whether clients can say what loss a model has on theirs; external: remote clients, (n,).
         counts_change: whether a client's number of samples may depend on the version of the model that it trains on.
         per_client: what a client sends is of its own samples and of what it was sent, and of no other client's samples.
         steepness: of the model, infinite where its loss is not convex in the parameters; None = nothing is learned.
+        premise: what certificates take for granted of how clients train, in words; empty = nothing.
     """
+
+    @property
+    def premise(self) -> str: ...
 
     @property
     def steepness(self) -> float | None: ...

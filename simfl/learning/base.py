@@ -215,8 +215,10 @@ class Learning(Plugin, Protocol):
         uses_cluster: whether clients train on a cluster.
         tokens: samples are tokens, not numbers.
         steepness: of the model, see :class:`simfl.learning.models.base.Model`; None = nothing is learned.
+        premise: what certificates take for granted of how clients train, in words; empty = nothing.
     """
 
+    premise: str = ""
     evaluate_every: int
     external: tuple[int, ...] = ()
     uses_cluster: bool = False

@@ -1,7 +1,7 @@
 """Models run over many samples, and measured on those that belong to clients. Imported only where torch is."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -9,11 +9,15 @@ import torch
 from torch.func import functional_call, vmap
 
 from simfl.clients.local_values import Vector
+from simfl.core.errors import ScenarioError
 from simfl.core.types import Arrays, Bools, Floats, Integers, Vectors
+from simfl.learning.backends.base import TrainingTask
+from simfl.learning.backends.trial import first_line
 from simfl.learning.models.criterion import loss_method, sample_losses
 from simfl.learning.models.flat import attach, is_recurrent, layout, size, views
+from simfl.learning.objects.global_seeds import seed_generators
 from simfl.learning.partitions.base import Split
-from simfl.learning.scores import client_scores, correct
+from simfl.learning.scores import METRIC, client_scores, correct
 
 
 class Predictor:
@@ -35,18 +39,52 @@ class Predictor:
 
     def __call__(self, model: Vectors, x: torch.Tensor, y: torch.Tensor) -> tuple[Floats, Integers]:
         """The loss of each sample, float64 (n,), and its predicted class, int64 (n,); -1 where there are none."""
+        losses, classes = [], []
+        with torch.inference_mode():
+            for logits, labels in self._outputs(model, x, y):
+                losses.append(sample_losses(self.module, logits, labels).double())
+                classes.append(logits.argmax(1) if self.classified else labels.new_full((len(labels),), -1).long())
+        return torch.cat(losses).cpu().numpy(), torch.cat(classes).cpu().numpy()
+
+    def _outputs(self, model: Vectors, x: torch.Tensor, y: torch.Tensor) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Outputs, float32, and targets, a batch of samples after another."""
         self.flat.copy_(torch.from_numpy(model))
         images = x.dim() == 4 and self.images
         batch = 100 if images and x.device.type == "cpu" else 1000  # larger ones leave the processor's cache
-        losses, classes = [], []
-        with torch.inference_mode():
-            for part, labels in zip(torch.split(x, batch), torch.split(y, batch), strict=True):
-                if images:
-                    part = part.to(memory_format=torch.channels_last)
-                logits = self.module(part).float()
-                losses.append(sample_losses(self.module, logits, labels).double())
-                classes.append(logits.argmax(1) if self.classified else labels.new_full((len(part),), -1).long())
-        return torch.cat(losses).cpu().numpy(), torch.cat(classes).cpu().numpy()
+        for part, labels in zip(torch.split(x, batch), torch.split(y, batch), strict=True):
+            if images:
+                part = part.to(memory_format=torch.channels_last)
+            yield self.module(part).float(), labels
+
+    def metrics(self, model: Vectors, x: torch.Tensor, y: torch.Tensor) -> dict[str, float]:
+        """What the method ``metrics(outputs, targets)`` of the module's class says of all samples, (n, ...) each, by
+        names that begin with ``metric_``; nothing without one.
+
+        Raises:
+            ScenarioError: it fails, or gives anything else than names with numbers.
+        """
+        if not callable(method := getattr(type(self.module), "metrics", None)):
+            return {}
+        with torch.inference_mode(), seed_generators(0):
+            outputs, targets = (torch.cat(parts) for parts in zip(*self._outputs(model, x, y), strict=True))
+            try:
+                said = method(self.module, outputs, targets)
+                named = {f"{METRIC}{name}": float(value) for name, value in said.items()}
+            except Exception as error:  # somebody else's code may raise anything
+                why = f"metrics(outputs, targets) fails, or gives no mapping of names to numbers: {first_line(error)}"
+                raise ScenarioError("learning.model", why) from error
+        if wrong := [name for name in named if not name.isidentifier()]:
+            why = f"metrics names '{wrong[0].removeprefix(METRIC)}'; names have letters, digits and _ only"
+            raise ScenarioError("learning.model", why)
+        return named
+
+    def refusal(self, model: Vectors, task: TrainingTask) -> str | None:
+        """Why a model cannot be measured on two samples of a task; None where it can."""
+        try:
+            losses, _ = self(model, task.x[:2], task.y[:2])
+        except Exception as error:  # as above
+            return f"cannot be measured: {first_line(error)}"
+        return None if losses.shape == (len(task.y[:2]),) else f"has a loss of shape {list(losses.shape)} for 2 samples"
 
     def each(self, models: Vectors, x: torch.Tensor, y: torch.Tensor) -> tuple[Floats, Integers]:
         """The same of k models, (k, d), each on samples of its own, (k, n, *shape) and (k, n); results are (k, n)."""

@@ -89,6 +89,10 @@ class EvaluationSet:
         scores = overall_scores(loss, predicted, self.labels, self.classes)
         return scores | class_scores(loss, predicted, self.labels, self.classes) if per_class else scores
 
+    def metrics(self, model: Vector) -> dict[str, float]:
+        """Of a global model, see :meth:`Predictor.metrics`."""
+        return self.predictor.metrics(model, self._x, self._y)
+
     def validate(self, model: Vector) -> dict[str, float]:
         """``validation_loss`` and, of classes, ``validation_accuracy`` of a global model."""
         scores = self.scores(model, False)
@@ -142,7 +146,7 @@ class SupervisedEvaluator(Evaluator):
 
     def evaluate(self, version: int) -> dict[str, float]:
         model, states = self.models[version], self.runner.states
-        scores = self.test_set.scores(model, self.wanted.per_class)
+        scores = self.test_set.scores(model, self.wanted.per_class) | self.test_set.metrics(model)
         if self.validation_set is not None:
             scores |= self.validation_set.validate(model)
         if not self.wanted.per_client:

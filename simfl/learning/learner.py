@@ -43,7 +43,7 @@ from simfl.learning.models.build import (
     refuse_single_samples,
     shared_statistics,
 )
-from simfl.learning.models.criterion import loss_method
+from simfl.learning.models.criterion import CROSS_ENTROPY, loss_method
 from simfl.learning.models.flat import attach, layout, parameters, size
 from simfl.learning.partitions.base import Split
 from simfl.learning.torch_setup import configure_torch, device, device_name
@@ -67,6 +67,7 @@ class SupervisedLearner(Learner):
         self.device = device(choice.device)
         data = choice.data.load(scenario, streams)
         self._require_classes(data, scenario)
+        _require_targets(choice.loss, data)
         self.data = choice.transform.apply(data, streams)
         self.origins = origins_of(choice.transform, data, self.data)
         split = choice.partition.split(self.data, scenario.clients, streams("partition"))
@@ -96,6 +97,7 @@ class SupervisedLearner(Learner):
         self.measuring = SupervisedEvaluator(
             choice.evaluate, *sets, record, self.runner, self.samples, self.models, self.start, losses
         )
+        self.measuring.test_set.metrics(self.start)  # what cannot be computed shows before the run
 
     def _evaluation_sets(self, streams: Streams) -> tuple[EvaluationSet, EvaluationSet | None]:
         """The samples that models are tested on, and those on which they are validated."""
@@ -117,15 +119,14 @@ class SupervisedLearner(Learner):
             "transform": not isinstance(choice.transform, Unchanged), "augment": choice.augment is not None,
             "holdout": choice.holdout is not None, "evaluate.per_class": wanted.per_class,
             "evaluate.per_client": wanted.per_client, "selection": "accuracy" in scenario.selection.reads,
+            "training.stop.target_accuracy": scenario.training.needs_accuracy,
         }  # fmt: skip
         for key in (key for key, needs in needed.items() if needs):
             data.require_classes(key, "is made for samples with classes")
 
     def _build_model(self, scenario: ScenarioView) -> None:
-        choice = self.choice
-        module = build(
-            choice.model, self.data.shape, self.data.outputs, self.data.tokens, classified=self.data.classified
-        )
+        choice, data, own_steps = self.choice, self.data, self.choice.backend.own_steps
+        module = build(choice.model, data.shape, data.outputs, data.tokens, data.classified, choice.loss, own_steps)
         if scenario.attacks:
             _refuse_loss(module)
         if choice.bf16 and self.device.type == "cpu":
@@ -139,11 +140,12 @@ class SupervisedLearner(Learner):
         self.predictor = Predictor(module, self.device, self.data.classified)
         attach(module, torch.from_numpy(self.start.copy()))  # what is tried begins near it
         self.task = self._task(module.to(self.device), scenario.means)
-        if reason := refusal(self.task):
+        if reason := self.predictor.refusal(self.start, self.task) if own_steps else refusal(self.task):
             raise ScenarioError("model", f"{choice.model.name} {reason}")
         if reason := choice.backend.refuses(self.task):
             raise ScenarioError("backend", f"{choice.backend.name} cannot train this model: {reason}")
-        refuse_single_samples(self._sizes(scenario.training.most_rounds), self.local.batch_size, self._alone)
+        if not own_steps:
+            refuse_single_samples(self._sizes(scenario.training.most_rounds), self.local.batch_size, self._alone)
         self.backend = choice.backend.choose(self.task)
         self.engine = self.backend.build(self.task)
 
@@ -326,6 +328,8 @@ class SupervisedLearner(Learner):
 
     def attack_context(self) -> tuple[AttackerKnowledge, GroundTruth]:
         module, data = copy.deepcopy(self.predictor.module).cpu(), self.data
+        if self.choice.backend.own_steps:
+            raise ScenarioError("attacks", "know the steps of SGD, and clients train by a function of their own")
         _refuse_loss(module)
         axes = (0, *range(2, data.x_train.ndim)) if len(data.shape) == 3 else None
         low, high = (bound(data.x_train, axis=axes, keepdims=axes is not None) for bound in (np.min, np.max))
@@ -364,7 +368,23 @@ def _refuse_loss(module: torch.nn.Module) -> None:
         ScenarioError: attackers, who know cross-entropy only, would be weaker than they have to be.
     """
     if loss_method(module) is not None:
-        raise ScenarioError("attacks", "take models to be trained by cross-entropy, and this one has a method loss")
+        raise ScenarioError("attacks", "take models to be trained by cross-entropy, and this one has another loss")
+
+
+def _require_targets(loss: str | None, data: Dataset) -> None:
+    """
+    Raises:
+        ScenarioError: a loss that is named does not take the targets.
+    """
+    numbers, why = data.y_train.dtype.kind == "f", ""
+    if loss == CROSS_ENTROPY and numbers:
+        why = "classes, and the targets are numbers; mse takes them"
+    elif loss not in (None, CROSS_ENTROPY) and not numbers:
+        why = "numbers, and the targets are classes; cross_entropy takes them (csv reads numbers with regression: true)"
+    elif loss == "bce" and not all(0 <= y.min() and y.max() <= 1 for y in (data.y_train, data.y_test)):
+        why = "numbers from 0 to 1, and some targets are others; mse takes them"
+    if why:
+        raise ScenarioError("loss", f"is {loss}, which takes {why}")
 
 
 def _union(parts: Iterable[NDArray[np.int64]]) -> NDArray[np.int64]:

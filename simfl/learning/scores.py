@@ -15,6 +15,9 @@ from simfl.core.rng import Streams
 Losses = NDArray[np.float64]
 Classes = NDArray[np.int64]
 
+METRIC = "metric_"
+"""Stands before the names of what a model's method ``metrics`` says, in evaluation.csv and summary.json."""
+
 
 def correct(loss: Losses, predicted: Classes, labels: Classes) -> NDArray[np.float64]:
     """1 for each sample, (n,), that is classified rightly, else 0; NaN where its loss (cross-entropy) is not finite.

@@ -1,6 +1,6 @@
 """Supervised learning on real data: the learner of every scenario that trains something."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Annotated, Any, Literal, Self
 
@@ -8,7 +8,7 @@ from pydantic import Field
 
 from simfl.core.columns import Column
 from simfl.core.processor import BF16_CAUTION, processor
-from simfl.core.registration.protocol import is_foreign
+from simfl.core.registration.protocol import SINCE_LATER, is_foreign
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.learning.backends import BACKENDS, Auto
@@ -31,6 +31,8 @@ from simfl.learning.transforms import TRANSFORMS
 from simfl.learning.transforms.base import Unchanged
 from simfl.learning.work import Augment
 
+ALONE = "the training function keeps nothing of a client in files or modules that it reaches by name"
+
 
 @LEARNING("supervised")
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class Supervised:
 
     data: Annotated[Any, DATA]
     model: Annotated[Any, MODELS]
+    loss: Annotated[
+        Literal["cross_entropy", "mse", "l1", "huber", "bce"] | None,
+        Field(description="what is minimised; null = the model's method loss, or else cross_entropy of classes"),
+    ] = field(default=None, metadata=SINCE_LATER)
     partition: Annotated[Any, PARTITIONS] = Iid()
     transform: Annotated[
         Any, TRANSFORMS, Field(description="what is done to the data, perhaps not to the test part")
@@ -122,7 +128,8 @@ class Supervised:
     def steepness(self) -> float | None:
         """Infinite also where a sample may decide what others are, or which of them a client trains on."""
         alone = self.holdout is None and self.transform.origins(1) is not None
-        return float(self.model.steepness) if alone and self.backend.plain_sgd else inf
+        known = alone and self.backend.plain_sgd and self.loss in (None, "cross_entropy")
+        return float(self.model.steepness) if known else inf
 
     @property
     def everybody_holds_samples(self) -> bool:
@@ -136,6 +143,10 @@ class Supervised:
     def per_client(self) -> bool:
         """A backend of a plugin that says no more of its steps may let one client's samples move another's."""
         return bool(self.backend.plain_sgd or not is_foreign(self.backend))
+
+    @property
+    def premise(self) -> str:
+        return ALONE if self.backend.own_steps else ""
 
     @property
     def counts_change(self) -> bool:
@@ -170,5 +181,5 @@ class Supervised:
     def build(self, setting: ScenarioView, streams: Streams) -> Learner:
         from simfl.learning.learner import SupervisedLearner
 
-        ready = {"model": self.model.prepare(setting), "partition": self.partition.prepare(setting)}
+        ready = {name: vars(self)[name].prepare(setting) for name in ("model", "partition", "backend")}
         return SupervisedLearner(replace(self, **ready), setting, streams)

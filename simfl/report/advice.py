@@ -5,30 +5,33 @@ guarantees are those that hold for any number of rounds.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
 
 from simfl.core.certificate_words import NOT_COMPARED, unlike_sentences
-from simfl.experiments.compare.intervals import CONFIDENCE, FEWEST_PAIRS, least
+from simfl.core.errors import amount
+from simfl.experiments.compare.intervals import CONFIDENCE, FEWEST_PAIRS
 from simfl.experiments.compare.run_numbers import divergence_text
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 from simfl.report.guarantee_bounds import settling_doubts, strongest
 from simfl.report.measures import (
     MeasureChange,
     StudyMeasure,
-    common_seeds,
     compare_with_baseline,
-    paired_difference,
     paired_p_value,
     with_values,
 )
+from simfl.report.non_inferiority import levels, most_loss, p_loss, seeds_needed
 from simfl.report.study import Group, Study, eligible
+
+MARGIN = 0.01
+"""Loss of accuracy that does not matter, unless somebody says another: one point."""
 
 PROMISED = ("guarantee_semi_strong", "guarantee_weak", "guarantee_strong")
 """Guarantees that theory knows; the one that decides first."""
 
-CLAIMED = ("guarantee_semi_strong", "test_accuracy", "time_to_target_s", "time_s", "mean_cardinality", "bytes")
+CLAIMED = ("guarantee_semi_strong", "test_accuracy", "time_to_target_s", "time_s", "clients_in_sum", "bytes")
 """What the chosen configuration is said to change."""
 
 FEW = 0.1
@@ -44,13 +47,18 @@ class Advice:
         reason: why there is no pick.
         ties: other groups that do not differ significantly from the pick.
         changes: what it changes against the baseline; empty if it is the baseline.
+        rule: the criteria, in words.
+        running: groups whose accuracy is shown to lie below every other's by less than the margin.
+        unseen: what so many runs cannot show, in words.
     """
 
     pick: Group | None
     reason: str
-    ties: tuple[Group, ...]
-    changes: tuple[MeasureChange, ...]
-    rule: str
+    ties: tuple[Group, ...] = ()
+    changes: tuple[MeasureChange, ...] = ()
+    rule: str = ""
+    running: tuple[Group, ...] = ()
+    unseen: str = ""
 
 
 def family_level(study: Study) -> float:
@@ -61,80 +69,127 @@ def family_level(study: Study) -> float:
     return (1 - CONFIDENCE) / max(1, groups * (groups - 1) // 2 * len(CLAIMED))
 
 
-def advise(study: Study) -> Advice | None:
+def advise(study: Study, margin: float = MARGIN) -> Advice | None:
     """The group to choose, by the rule that ``docs/how-to/report.md`` prints.
 
-    Of those not significantly different from the most accurate one, in the order of their means down to the first that
-    is: if some hide updates in sums, these; then those whose guarantee for any number of rounds is strongest
-    (semi-strong, then weak, then strong), where a guarantee that theory knows comes before any that was only observed,
-    and one of which only bounds are known is stronger or weaker than another only if these do not overlap; then those
-    not significantly different from the quickest, again in order; then the highest mean accuracy. Who is left is picked
-    only if it is the most accurate one, or if the interval of its paired difference to that one allows no loss.
+    Of those whose accuracy is shown to lie below every other's by less than the margin: if some hide updates in sums,
+    these; then those whose guarantee for any number of rounds is strongest (semi-strong, then weak, then strong), where
+    a guarantee that theory knows comes before any that was only observed, and one of which only bounds are known is
+    stronger or weaker than another only if these do not overlap; then those from which least is recovered, then those
+    that are quickest, as far as the differences are significant; then the highest mean accuracy.
 
-    So no other group with as many seeds is at least as good by every one of these and better by one: who is dropped for
-    a mean takes all those with him whose mean is no better, and nobody is picked while bounds leave it open whose
-    guarantee is strongest. The order of the groups plays no part.
+    Args:
+        study: finished runs. The order of their groups plays no part.
+        margin: the loss of accuracy that does not matter, as a share of the test samples.
 
-    None where there is nothing to choose: a single group, or groups that differ in their world (its devices, its
-    network, its data), which nobody can choose.
+    Returns:
+        None where there is nothing to choose: a single group, or groups that differ in their world (its devices, its
+        network, its data), which nobody can choose.
     """
     if not study.choosable:
         return None
     known = {measure.name: measure for measure in with_values(study)}
     left = [group for group in study.groups if eligible(group)]
-    rule: list[str] = []
     if not left:
-        return _no_choice("every configuration has diverged, or skipped all of its rounds", rule)
-    level = family_level(study)
-    enough = _with_enough_seeds(study, known.get("test_accuracy"), left, level, rule)
-    if isinstance(enough, Advice):
-        return enough
-    left = enough
-    granted = {run.summary.get("privacy_assumes") for group in left for run in group.runs}
-    if len(granted) > 1:
+        return Advice(None, "every configuration has diverged, or skipped all of its rounds")
+    accuracy = known.get("test_accuracy")
+    if accuracy is None and "test_loss" in known:
+        return Advice(None, "a margin of accuracy says nothing of runs that measure a loss only")
+    enough = [group for group in left if _has_enough(group, accuracy)]
+    if len(enough) < min(2, len(left)):
+        return Advice(None, f"with fewer than {FEWEST_PAIRS} seeds configurations cannot be distinguished")
+    rule = [f"among those with at least {FEWEST_PAIRS} seeds"] * (len(enough) < len(left))
+    running = enough
+    if accuracy is not None and len(enough) > 1:
+        rule.append(f"those whose accuracy is shown to be less than {points(margin)} below every other one")
+        ranks = _ranks(enough, known)
+        running = _in_the_running(accuracy, ranks, margin)
+        if not running:
+            return Advice(None, _possible_loss(accuracy, ranks, margin), rule=", ".join(rule))
+    return replace(_choose(study, known, running, rule), rule=", ".join(rule), running=tuple(running))
+
+
+def advise_worlds(study: Study, margin: float = MARGIN) -> list[str]:
+    """What is recommended in each world of a study, and in how many of them each choice is; none where it has one."""
+    worlds = study.worlds()
+    picks: Counter[str] = Counter()
+    sentences = []
+    for name, part in worlds.items():
+        advice = advise(part, margin)
+        pick = advice.pick if advice else None
+        if pick is not None:
+            choice = ", ".join(pick.values[axis] for axis in part.axes)
+            picks[choice] += 1
+            sentences.append(f"In {name}: choose {choice}.")
+        elif advice is not None:
+            sentences.append(f"In {name}: no recommendation, {advice.reason}.")
+    held = [f"{choice} is recommended in {count} of {amount(len(worlds), 'world')}" for choice, count in picks.items()]
+    return (
+        [*(f"{text}." for text in held or ["No choice is recommended in any world"]), *sentences] if sentences else []
+    )
+
+
+def points(share: float) -> str:
+    """A difference of accuracies in words."""
+    return amount(round(100 * share, 6), "point")
+
+
+def _has_enough(group: Group, accuracy: StudyMeasure | None) -> bool:
+    return len(group.runs if accuracy is None else accuracy.by_seed(group)) >= FEWEST_PAIRS
+
+
+def _in_the_running(accuracy: StudyMeasure, ranks: Sequence[Sequence[Group]], margin: float) -> list[Group]:
+    """The groups that are shown to lose less than the margin against every other."""
+    scores = {group.label: accuracy.by_seed(group) for rank in ranks for group in rank}
+    running = []
+    for rank, level in zip(ranks, levels(list(map(len, ranks))), strict=True):
+        for group in rank:
+            others = [score for label, score in scores.items() if label != group.label]
+            if p_loss(scores[group.label], others, margin) <= level:
+                running.append(group)
+    return running
+
+
+def _possible_loss(accuracy: StudyMeasure, ranks: Sequence[Sequence[Group]], margin: float) -> str:
+    """How much the best protected group may lose, against whom, and how many seeds would decide."""
+    level = levels(list(map(len, ranks)))[0]
+    groups = [group for rank in ranks for group in rank]
+    worst = [max((most_loss(accuracy.by_seed(group), accuracy.by_seed(other), level), other.label)
+                 for other in groups if other is not group) for group in ranks[0]]  # fmt: skip
+    (loss, label), group = min(zip(worst, ranks[0], strict=True), key=lambda each: (*each[0], each[1].label))
+    if math.isinf(loss):
+        return f"{group.label} and {label} share fewer than {FEWEST_PAIRS} seeds"
+    text = f"the loss of {group.label} may be up to {100 * loss:.1f} points (against {label})"
+    ours, theirs = accuracy.by_seed(group), accuracy.by_seed(next(other for other in groups if other.label == label))
+    needed = seeds_needed(ours, theirs, margin, level)
+    pairs = len(ours.keys() & theirs.keys())
+    if needed is not None and needed > pairs:
+        return f"{text}; the margin is {points(margin)}, and about {amount(needed - pairs, 'more seed')} would decide"
+    return f"{text}; the margin is {points(margin)}"
+
+
+def _ranks(groups: Sequence[Group], known: Mapping[str, StudyMeasure]) -> list[list[Group]]:
+    """The groups by their protection, the best first; those of which nobody knows which is better are one rank."""
+    ranks, left = [], list(groups)
+    while left:
+        best = _protected(left, known, [])
+        best = left if isinstance(best, Advice) else best
+        ranks.append(best)
+        left = [group for group in left if group not in best]
+    return ranks
+
+
+def _protected(left: list[Group], known: Mapping[str, StudyMeasure], rule: list[str]) -> list[Group] | Advice:
+    """The groups of the best protection, or that there is no choice; the criteria are added to ``rule``."""
+    if len({run.summary.get("privacy_assumes") for group in left for run in group.runs}) > 1:
         rule.append(NOT_COMPARED)
-        known = {name: measure for name, measure in known.items() if "guarantee" not in name and "privacy" not in name}
-    elif any(group.hides for group in left) and not all(group.hides for group in left):
+        return left
+    if any(group.hides for group in left) and not all(group.hides for group in left):
         rule.append("updates that are hidden in sums")
         left = [group for group in left if group.hides]
     if any(name in known for name in ("guarantee_semi_strong", "privacy_semi_strong")):
-        strongest = _with_strongest_guarantee(left, rule)
-        if isinstance(strongest, Advice):
-            return strongest
-        left = strongest
-    quick = next((known[name] for name in ("time_to_target_s", "time_s") if name in known), None)
-    if quick is not None and all(len(quick.by_seed(group)) == len(group.runs) for group in left):
-        rule.append(f"{'then ' if rule else ''}the shortest {quick.noun}")
-        left = _best(quick, left, level)
-    return _last(study, known, quick, left, rule, level)
-
-
-def _with_enough_seeds(
-    study: Study, accuracy: StudyMeasure | None, groups: list[Group], level: float, rule: list[str]
-) -> list[Group] | Advice:
-    """The groups with seeds enough that are not significantly less accurate than the best, or that there is no choice;
-    the criteria are added to ``rule``.
-    """
-    if accuracy is None:
-        needed, enough = FEWEST_PAIRS, [group for group in groups if len(group.runs) >= FEWEST_PAIRS]
-        what = f"{len(study.groups)} configurations"
-    else:
-        needed = fewest_pairs(level)
-        first = _first(accuracy, groups)
-        enough = [
-            group
-            for group in groups
-            if all(group is best or len(common_seeds(accuracy, group, best)) >= needed for best in first)
-        ]
-        what = f"the accuracies of {len(study.groups)} configurations"
-    if len(enough) < min(2, len(groups)):
-        return _no_choice(f"with fewer than {needed} shared seeds {what} cannot be distinguished", rule)
-    if len(enough) < len(groups):
-        rule.append(f"among those with at least {needed} shared seeds")
-    if accuracy is None:
-        return enough
-    rule.append(f"{'' if rule else 'among '}those not significantly different from the most accurate one")
-    return _best(accuracy, enough, level)
+        return _with_strongest_guarantee(left, rule)
+    return left
 
 
 def _with_strongest_guarantee(left: list[Group], rule: list[str]) -> list[Group] | Advice:
@@ -148,64 +203,56 @@ def _with_strongest_guarantee(left: list[Group], rule: list[str]) -> list[Group]
         return [group for group in promised if guarantees[group.label] == max(guarantees.values())]
     candidates, undecided = strongest(left)
     if undecided:
-        return _no_choice(undecided, rule)
+        return Advice(None, undecided)
     unclear = settling_doubts(left) if len(left) > 1 else ""
-    return _no_choice(unclear, rule) if unclear else candidates
+    return Advice(None, unclear) if unclear else candidates
+
+
+def _choose(study: Study, known: Mapping[str, StudyMeasure], running: list[Group], rule: list[str]) -> Advice:
+    """The pick among groups that are in the running; the criteria are added to ``rule``."""
+    left = _protected(running, known, rule)
+    if isinstance(left, Advice):
+        return left
+    level = family_level(study)
+    quick = next((known[name] for name in ("time_to_target_s", "time_s") if name in known), None)
+    for measure, text in ((known.get("measured_error"), "the highest"), (quick, "the shortest")):
+        if measure is not None and all(len(measure.by_seed(group)) == len(group.runs) for group in left):
+            rule.append(f"then {text} {measure.noun}")
+            left = _best(measure, left, level)
+    return _last(study, known, quick, left, rule)
 
 
 def _last(
-    study: Study,
-    known: Mapping[str, StudyMeasure],
-    quick: StudyMeasure | None,
-    left: list[Group],
-    rule: list[str],
-    level: float,
+    study: Study, known: Mapping[str, StudyMeasure], quick: StudyMeasure | None, left: list[Group], rule: list[str]
 ) -> Advice:
     """The pick among groups that cannot be distinguished: none if the baseline is one of them, else the best mean."""
     baseline, first = study.group(study.baseline), known.get("test_accuracy") or quick
     if len(left) > 1:
         others = ", ".join(group.label for group in left if group is not baseline)
         if baseline in left:
-            return _no_choice(f"nothing distinguishes {others} from {baseline.label}", rule)
-        if first is None or min(len(group.runs) for group in left) < FEWEST_PAIRS:
-            return _no_choice(f"{others} cannot be distinguished", rule)
+            return Advice(None, f"nothing distinguishes {others} from {baseline.label}")
+        if first is None:
+            return Advice(None, f"{others} cannot be distinguished")
         extreme = "highest" if first.better > 0 else "lowest"
         rule.append(f"and, of those that still cannot be distinguished, the {extreme} mean {first.noun}")
     leading = _first(first, left) if first else left
     if len(leading) > 1:
-        return _no_choice(f"{', '.join(group.label for group in leading)} have the same means", rule)
-    pick = leading[0]
-    if loss := _possible_loss(known.get("test_accuracy"), pick, [group for group in study.groups if eligible(group)]):
-        return _no_choice(loss, rule)
-    shown = [known[name] for name in CLAIMED if name in known]
-    shown = [m for m in shown if m.name != "time_s" or m is quick]
+        return Advice(None, f"{', '.join(group.label for group in leading)} have the same means")
+    pick, level = leading[0], family_level(study)
+    shown = [known[name] for name in CLAIMED if name in known and (name != "time_s" or known[name] is quick)]
     changes = [compare_with_baseline(m, pick, baseline, level) for m in shown] if pick is not baseline else []
     ties = tuple(group for group in left if group is not pick)
-    return Advice(pick, "", ties, tuple(c for c in changes if c), ", ".join(rule))
+    return Advice(pick, "", ties, tuple(c for c in changes if c), unseen=_unseen(len(pick.runs)))
 
 
-def _possible_loss(accuracy: StudyMeasure | None, pick: Group, groups: Sequence[Group]) -> str:
-    """How much less accurate than the most accurate group the pick may be; empty where no loss is possible, or the pick
-    is that group.
-    """
-    best = _first(accuracy, groups) if accuracy else [pick]
-    if accuracy is None or pick in best:
-        return ""
-    ours = accuracy.by_seed(pick)
-    ends = [(paired_difference(ours, accuracy.by_seed(other)).lower, other.label) for other in best]
-    lower, label = min((-1.0 if lower is None else lower, label) for lower, label in ends)
-    points = math.ceil(round(-1000 * lower, 6)) / 10  # rounded up
-    where = f"{100 * CONFIDENCE:g} % interval of {pick.label} against {label}, the most accurate"
-    return f"the loss may be up to {points:.1f} points ({where})" if lower < 0 else ""
+def _unseen(runs: int) -> str:
+    """What nobody can know after so many runs none of which collapsed (exact binomial, one-sided)."""
+    share = 1 - (1 - CONFIDENCE) ** (1 / runs)
+    return f"{runs} runs without a collapse leave one in {1 / share:.2g} runs possible ({100 * CONFIDENCE:g} %)"
 
 
 TIMELESS = "No simulated time passes but in skipped rounds: give network.latency_s or devices.computation."
 """Of scenarios in which nothing takes time."""
-
-
-def fewest_pairs(level: float) -> int:
-    """The fewest pairs that can give a p value up to a level."""
-    return next(pairs for pairs in count(FEWEST_PAIRS) if least(pairs) <= level)
 
 
 def cautions(study: Study) -> list[str]:
@@ -228,10 +275,6 @@ def cautions(study: Study) -> list[str]:
     names = {name for group in study.groups for name in group.promises()}
     unlike = unlike_sentences({group.label: group.promises(names) for group in study.groups}, study.columns)
     return [*sentences, *(f"{text}." for text in unlike)]
-
-
-def _no_choice(reason: str, rule: Sequence[str]) -> Advice:
-    return Advice(None, reason, (), (), ", ".join(rule))
 
 
 def _first(measure: StudyMeasure, groups: Sequence[Group]) -> list[Group]:

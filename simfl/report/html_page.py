@@ -13,7 +13,7 @@ from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
 from simfl.core.version import VERSION
 from simfl.report import style
-from simfl.report.advice import Advice, advise, cautions, family_level
+from simfl.report.advice import MARGIN, Advice, advise, advise_worlds, cautions, family_level
 from simfl.report.figures import Kind, NothingToDraw, figures
 from simfl.report.measures import compare_with_baseline, with_values
 from simfl.report.page_tables import beside_table, csv_of, equal_table, group_table, round_table, run_table
@@ -33,7 +33,7 @@ TILES = (
     "time_s",
     "privacy_semi_strong",
     "mean_cardinality",
-    "fairness_gap",
+    "fairness_excess",
     "bytes",
 )
 GUARANTEE = "privacy_semi_strong", "guarantee_semi_strong"
@@ -66,12 +66,19 @@ class Tile:
     verdict: int = 0
 
 
-def page(study: Study) -> str:
-    """The report of a study as HTML; the same bytes for the same results."""
+def page(study: Study, margin: float = MARGIN) -> str:
+    """The report of a study as HTML; the same bytes for the same results.
+
+    Args:
+        study: finished runs.
+        margin: the loss of accuracy that does not matter, as a share of the test samples.
+    """
     environment = page_environment(TEMPLATES)
     environment.filters |= {"listed": enumerate_words, "csv_link": lambda table: _data("text/csv", csv_of(table))}
     template = environment.get_template("report.html")
-    return template.render(study=study, **_findings_context(study), **_tables_context(study), **_page_context(study))
+    return template.render(
+        study=study, **_findings_context(study, margin), **_tables_context(study), **_page_context(study)
+    )
 
 
 def page_environment(templates: Path) -> "Environment":
@@ -82,14 +89,14 @@ def page_environment(templates: Path) -> "Environment":
     return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
 
 
-def _findings_context(study: Study) -> JsonObject:
+def _findings_context(study: Study, margin: float) -> JsonObject:
     """What the template says of the study's findings: advice, sentences, tiles and figures."""
-    advice = advise(study)
+    advice = advise(study, margin)
     page_figures = list(_figures(study))
     sections = dict.fromkeys(figure.kind.section for figure in page_figures)
     return {
         "advice": advice,
-        "sentences": describe(study),
+        "sentences": [*describe(study), *advise_worlds(study, margin)],
         "cautions": [*cautions(study), *in_clear(study)],
         "attacked": attack_summary(study),
         "facts": _facts(study),

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from simfl.core.columns import FORMS, TARGET_COLUMNS, heading, mean_text
 from simfl.core.errors import SimflError, printable, suggestion
-from simfl.report.measures import StudyMeasure, with_values
+from simfl.experiments.compare.intervals import CONFIDENCE
+from simfl.report.measures import PROMISED, StudyMeasure, paired_p_value, with_values
 from simfl.report.page_tables import best_groups
-from simfl.report.study import Study
+from simfl.report.study import Group, Study
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -25,7 +26,8 @@ SIGNS = str.maketrans({
 
 
 def latex(study: Study, columns: Sequence[str] = ()) -> str:
-    """A ``table`` with a row a configuration: means with the half width of their 95 % interval, the best in bold.
+    """A ``table`` with a row a configuration: means with the half width of their 95 % interval; in bold what is
+    significantly the best of its column, and the best known guarantees.
 
     Args:
         study: what ``simfl.report.read_study`` returned.
@@ -36,13 +38,22 @@ def latex(study: Study, columns: Sequence[str] = ()) -> str:
     """
     chosen = chosen_measures(study, columns)
     cells, bold = _cells(study, chosen)
-    best = bold.map(lambda is_best: "textbf:--rwrap;" if is_best else "")
+    return table_of(study, cells, chosen, bold=bold)
+
+
+def table_of(
+    study: Study, cells: "DataFrame", measures: Sequence[StudyMeasure], of: str = "", bold: "DataFrame | None" = None
+) -> str:
+    """Texts as a ``table``, the first column with the names of the rows; its caption says what the numbers are."""
     styler = cells.style.hide(axis="index").format(_cell).format_index(escape, axis=1)
+    if bold is not None:
+        best = bold.map(lambda is_best: "textbf:--rwrap;" if is_best else "")
+        styler = styler.apply(lambda _: best, axis=None)
     seeds = f"mean over {study.seeds} seeds ± half of the 95 % interval" if study.seeds > 1 else "one seed"
-    notes = study.certificate_notes(measure.column for measure in chosen)
-    text = styler.apply(lambda _: best, axis=None).to_latex(
-        column_format="l" + "r" * len(chosen), hrules=True, position="tb", position_float="centering",
-        caption=escape(" ".join([f"{study.title}: {seeds}.", *notes])),
+    notes = study.certificate_notes(measure.column for measure in measures)
+    text = styler.to_latex(
+        column_format="l" + "r" * (len(cells.columns) - 1), hrules=True, position="tb", position_float="centering",
+        caption=escape(" ".join([f"{study.title}: {of}{seeds}.", *notes])),
     )  # fmt: skip
     return PACKAGES + str(text)
 
@@ -59,9 +70,7 @@ def chosen_measures(study: Study, columns: Sequence[str] = ()) -> list[StudyMeas
         raise SimflError(f"no column '{missing[0]}'{hint} (one of {', '.join(known)})")
     if columns:
         return [known[name] for name in columns]
-    texts = {
-        name: {_text(study, measure, place) for place in range(len(study.groups))} for name, measure in known.items()
-    }
+    texts = {name: {cell_text(study, measure, group) for group in study.groups} for name, measure in known.items()}
     return [known[name] for name, written in texts.items() if len(written) > 1] or list(known.values())
 
 
@@ -75,15 +84,24 @@ def _cells(study: Study, chosen: Sequence[StudyMeasure]) -> "tuple[DataFrame, Da
         name = heading(measure.column)
         while name in texts:  # plugins may call their columns as they like
             name += " "
-        texts[name] = [_text(study, measure, place) for place in range(len(labels))]
+        texts[name] = [cell_text(study, measure, group) for group in study.groups]
         means = {group.label: measure.over(group) for group in study.groups}
         winners = best_groups(study, measure.better, FORMS[measure.column.unit][1], means)
-        best[name] = [group in winners for group in study.groups]
+        best[name] = [group in winners and _is_clear(study, measure, group, winners) for group in study.groups]
     return DataFrame(texts), DataFrame(best)
 
 
-def _text(study: Study, measure: StudyMeasure, place: int) -> str:
-    group = study.groups[place]
+def _is_clear(study: Study, measure: StudyMeasure, best: Group, winners: Sequence[Group]) -> bool:
+    """Whether the best differs from all others: known guarantees by value, all else significantly (Bonferroni)."""
+    others = [group for group in study.groups if group is not best]
+    if measure.name in PROMISED:
+        return True
+    level = (1 - CONFIDENCE) / max(1, len(others))
+    return len(winners) == 1 and all(paired_p_value(measure, best, other) <= level for other in others)
+
+
+def cell_text(study: Study, measure: StudyMeasure, group: Group) -> str:
+    """A mean of the group's runs with the half width of its interval, as the terminal writes it."""
     mean = measure.over(group)
     if not mean.count:
         return "never" if measure.name in TARGETS else "–"

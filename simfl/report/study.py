@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.differences import HIDES
 from simfl.experiments.compare.run_numbers import measures, to_target
+from simfl.experiments.compare.worlds import is_choice
 from simfl.results.file_names import ACCURACIES, CLIENTS, FINDINGS, LATENCY, SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.results.frames import as_printed, html_table
@@ -174,9 +175,6 @@ COLOURED = 14
 
 EMPHASISED = 6
 
-CHOICES = {"selection", "training", "compression", "secagg", "privacy"}
-"""Top-level keys of a scenario that its server decides."""
-
 
 @dataclass(frozen=True)
 class PlannedRun:
@@ -260,7 +258,24 @@ class Study:
     @property
     def choosable(self) -> bool:
         """Whether the groups differ in what a server can choose, not in their devices, network or data."""
-        return not self.single and all(axis.split(".")[0] in CHOICES for axis in self.axes)
+        return not self.single and all(map(is_choice, self.axes))
+
+    def worlds(self) -> "dict[str, Study]":
+        """By what nobody chooses, the studies of those groups that meet the same; none where nothing is chosen."""
+        met = [axis for axis in self.axes if not is_choice(axis)]
+        chosen = tuple(axis for axis in self.axes if is_choice(axis))
+        if not met or not chosen:
+            return {}
+        first = self.group(self.baseline)
+        worlds: dict[str, list[Group]] = {}
+        for group in self.groups:
+            worlds.setdefault(", ".join(f"{axis}={group.values[axis]}" for axis in met), []).append(group)
+        return {
+            name: replace(self, axes=chosen, groups=tuple(groups), baseline=next(
+                (each.label for each in groups if all(each.values[axis] == first.values[axis] for axis in chosen)),
+                groups[0].label))
+            for name, groups in worlds.items()
+        }  # fmt: skip
 
     @property
     def comparable(self) -> bool:

@@ -26,6 +26,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.registration import packages
 from simfl.core.storage.disk import sha256, write_atomically
 from simfl.core.types import Arrays
+from simfl.learning.scores import METRIC
 from simfl.privacy.accountant import History
 from simfl.results.file_names import ACCURACIES, FINDINGS, MACHINE, OBSERVERS, PRIVACY, SUMMARY, UPDATES
 from simfl.results.folder import ResultsFolder
@@ -106,7 +107,9 @@ def finish(
         **jobs,
         **records.write_observers(folder / OBSERVERS),
     }
-    _describe_columns(folder, scenario, columns, summary, has_unshown(scenario, run_history))
+    of_model = _model_metrics(folder, len(rows) - 1)
+    summary |= {column.name: value for column, value in of_model.items()}
+    _describe_columns(folder, scenario, (*columns, *of_model), summary, has_unshown(scenario, run_history))
     summary |= _attack_numbers(folder, scenario, attack_results)
     summary |= _metric_numbers(folder, scenario)
     return _seal(folder, scenario, summary, digests)
@@ -169,6 +172,18 @@ def _attack_numbers(folder: Path, scenario: Scenario, attack_results: Sequence[F
         column.name: cell(finding.numbers.get(column.name))
         for attack, finding in zip(scenario.attacks, attack_results, strict=True)
         for column in attack.finals
+    }
+
+
+def _model_metrics(folder: Path, last: int) -> dict[Column, float | None]:
+    """What the model's method ``metrics`` says after the last round; None where that is no finite number."""
+    path = folder / "evaluation.csv"
+    rows = list(csv.DictReader(path.read_text().splitlines())) if path.exists() else []
+    values = {(row["name"], int(row["round"])): float(row["value"]) for row in rows if row["name"].startswith(METRIC)}
+    sentence = "Of the global model on the test samples, as the model's method metrics says."
+    return {
+        Column(name, name.removeprefix(METRIC), "number", sentence): values.get((name, last))
+        for name in dict.fromkeys(name for name, _ in values)
     }
 
 

@@ -110,6 +110,7 @@ class Rule(Plugin, Protocol):
         sends_changes: what is summed are the clients' changes since their downloads, as the clients send them; a rule
             has to say so, as codes of changes and noise at clients ask for.
         columns: of rounds.csv that its server fills for it, besides those that every run has.
+        needs_accuracy: an accuracy may end the run.
     """
 
     server: str
@@ -127,6 +128,7 @@ class Rule(Plugin, Protocol):
     weighs_staleness: bool = True
     sends_changes: bool = False
     columns: tuple[Column, ...] = ()
+    needs_accuracy: bool = False
 
     @property
     def keeps_changes(self) -> bool:

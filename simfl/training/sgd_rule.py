@@ -161,6 +161,10 @@ class RunLength:
         mine = type(self).ends is RunLength.ends and type(self).limits is RunLength.limits
         return not mine or any(limit is not None for limit in self.limits[1:4])
 
+    @property
+    def needs_accuracy(self) -> bool:
+        return self.stop.target_accuracy is not None
+
     def ends(self, progress: Progress) -> bool:
         return any(
             limit is not None and value is not None and value >= limit

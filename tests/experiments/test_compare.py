@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 import simfl
 from simfl.cli import simfl as group
+from simfl.core.column_files import read_columns
 from simfl.core.errors import SimflError
 from simfl.core.rng import Address
 from simfl.core.types import Job
@@ -253,7 +254,7 @@ def test_the_command_prints_a_table_json_or_csv_and_writes_the_same_bytes(file, 
     arguments = ["compare", str(file), "selection=" + ",".join(POLICIES), "--replications", "3", "--target-accuracy",
                  "0.5", "--out", str(file.parent / "r")]  # fmt: skip
     runner = CliRunner()
-    ended = runner.invoke(group, arguments)
+    ended = runner.invoke(group, [*arguments, "--columns", "all"])
     assert ended.exit_code == 0, ended.output
     lines = ended.stdout.splitlines()
     assert Path(lines[-1]) == compared.path and "3 seeds; target accuracy 0.5" in lines[0]
@@ -298,10 +299,35 @@ def printed(document, width):
     from simfl.experiments.compare.show import show
 
     file = io.StringIO()
-    show(
-        document, Console(file=file, force_terminal=True, width=width, color_system=None, highlight=False, markup=False)
-    )
+    console = Console(file=file, force_terminal=True, width=width, color_system=None, highlight=False, markup=False)
+    show(document, console, columns=["all"])
     return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def test_six_columns_are_shown_unless_others_are_asked_for(compared):
+    """Accuracy, guarantee, recovery, time, traffic, clients in a sum: on a terminal of 120 columns in one piece."""
+    from rich.console import Console
+
+    from simfl.experiments.compare.show import default_columns, show
+
+    names = [column.name for column in default_columns(compared.document, read_columns(compared.document["columns"]))]
+    wanted = ["test_accuracy", "guarantee_semi_strong", "measured_recovered", "time_to_target_s", "bytes",
+              "clients_in_sum", "skipped"]  # fmt: skip
+    measured = {row["metric"] for row in compared.document["means"] if row["mean"]}
+    assert names == [name for name in wanted if name in measured] and len(names) >= 5
+    file = io.StringIO()
+    asked = ["time_s", "test_accuracy"]
+    show(compared.document, Console(file=file, width=400), columns=asked, where={"selection": "partition"})
+    lines = file.getvalue().splitlines()
+    assert re.split(r"\s{2,}", lines[1].strip()) == ["Simulated time, s", "Accuracy"]
+    assert lines[2].startswith("partition ") and not any(line.startswith("random ") for line in lines)
+    for wrong, said in (
+        ({"columns": ["time"]}, "did you mean 'time_s'"),
+        ({"where": {"selection": "part"}}, "partition"),
+        ({"where": {"select": "x"}}, "selection"),
+    ):
+        with pytest.raises(SimflError, match=said):
+            show(compared.document, Console(file=file), **wrong)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -26,6 +26,8 @@ from tests.support.damages import growing, seal_begun
 pytestmark = pytest.mark.usefixtures("sweeps_here")
 
 
+BUDGETS = ["rounds", "aggregations", "time", "updates", "bytes"]
+
 NAMES = [column.name for column in ROUND_COLUMNS]
 
 
@@ -46,7 +48,7 @@ def test_the_last_measurement_not_after_the_budget(tmp_path):
     slow = course(tmp_path / "slow.csv", [(10.0 * (i + 1), 4, 100, 0.2 * (i + 1), 1.0) for i in range(4)])
     quick = course(tmp_path / "quick.csv", [(i + 1.0, 1, 50, 0.1 * (i + 1) if i % 2 else None, 1.0) for i in range(9)])
     budgets = affordable([slow, quick])
-    assert budgets == {"rounds": 4, "time": 9, "updates": 9, "bytes": 800}
+    assert budgets == {"rounds": 4, "aggregations": 4, "time": 9, "updates": 9, "bytes": 800}
     found = {name: each.at(budgets) for name, each in (("slow", slow), ("quick", quick))}
     accuracy = {b: [found[name][b].get("test_accuracy") for name in ("slow", "quick")] for b in budgets}
     assert accuracy["rounds"] == [0.8, 0.4]
@@ -134,7 +136,7 @@ def rules(tmp_path_factory):
 def test_fedavg_beside_fedbuff(rules):
     output, folder = rules
     found = ComparisonResult.open(folder)
-    assert [part["budget"] for part in found.document["equal"]] == ["rounds", "time", "updates", "bytes"]
+    assert [part["budget"] for part in found.document["equal"]] == BUDGETS
     for part in found.document["equal"]:
         column, value = part["column"], part["value"]
         ends = []
@@ -142,7 +144,8 @@ def test_fedavg_beside_fedbuff(rules):
             rounds = result.rounds.fillna({"bytes_down": 0, "bytes_up": 0})
             sent = (rounds.bytes_down + rounds.bytes_up).cumsum()
             spent = {"rounds": rounds["round"] + 1, "time_s": rounds.time_s, "bytes": sent,
-                     "client_updates": rounds.cardinality.cumsum()}[column]  # fmt: skip
+                     "client_updates": rounds.cardinality.cumsum(),
+                     "aggregations": (rounds.cardinality > 0).cumsum()}[column]  # fmt: skip
             ends.append(spent.iloc[-1])
             within = rounds[spent <= value]
             last = within.test_accuracy.dropna()
@@ -160,7 +163,7 @@ def test_fedavg_beside_fedbuff(rules):
     assert "at equal time: " in output and "at equal rounds" not in output
     for name in ("equal.csv", "equal_paired.csv"):
         with open(folder / name) as file:
-            assert {row["budget"] for row in csv.DictReader(file)} == {"rounds", "time", "updates", "bytes"}
+            assert {row["budget"] for row in csv.DictReader(file)} == {*BUDGETS}
 
 
 def test_it_is_readable_at_80_columns(rules):
@@ -170,14 +173,14 @@ def test_it_is_readable_at_80_columns(rules):
     show(document, Console(file=text, width=80, force_terminal=True, color_system=None), at="all")
     lines = text.getvalue().splitlines()
     assert all(len(line) <= 80 for line in lines) and not any("…" in line for line in lines)
-    assert sum(line.startswith("at equal") for line in lines) == 4
+    assert sum(line.startswith("at equal") for line in lines) == 5
 
 
 def test_the_page_has_the_table(rules, no_pictures):
     _, folder = rules
     study = read_study([folder])
     table = equal_table(study)
-    assert len(table.rows) == 8 and [c.name for c in table.columns[:3]] == ["budget", "group", "test_accuracy"]
+    assert len(table.rows) == 10 and [c.name for c in table.columns[:3]] == ["budget", "group", "test_accuracy"]
     document = json.loads((folder / "comparison.json").read_text())
     for i, part in enumerate(document["equal"]):
         for j, choice in enumerate(document["choices"]):
@@ -186,7 +189,7 @@ def test_the_page_has_the_table(rules, no_pictures):
     assert "When all had spent the same" in page(study)
     for row in table.rows:  # what was spent is no merit
         budget = row.cells[0].text.split(":")[0]
-        spent = {"rounds": "rounds", "time": "time_s", "updates": "client_updates", "bytes": "bytes"}[budget]
+        spent = {"time": "time_s", "updates": "client_updates"}.get(budget, budget)
         (cell,) = [c for c, head in zip(row.cells, table.columns, strict=True) if head.name == spent]
         assert not cell.best
 

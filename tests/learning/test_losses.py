@@ -211,3 +211,195 @@ def test_targets_that_are_refused(y, said):
     with pytest.raises(SimflError) as refused:
         simfl.load("quickstart", {"learning.data": (X, y)})
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def plain_loss(name, outputs, targets):
+    """Of each sample, written out."""
+    outputs = outputs.reshape(targets.shape)
+    off = (outputs - targets).abs()
+    each = {
+        "mse": off**2,
+        "l1": off,
+        "huber": torch.where(off < 1, off**2 / 2, off - 0.5),
+        "bce": -targets * torch.log(torch.sigmoid(outputs)) - (1 - targets) * torch.log(1 - torch.sigmoid(outputs)),
+    }[name]
+    return each.reshape(len(targets), -1).mean(1)
+
+
+@pytest.mark.parametrize("name", ["mse", "l1", "huber", "bce"])
+@pytest.mark.parametrize("kind", ["numbers", "columns"])
+def test_a_loss_by_name_is_that_of_the_loop(name, kind, tmp_path):
+    y = TARGETS[kind][1].astype(np.float32)
+    y = 1 / (1 + np.exp(-y)) if name == "bce" else y
+    outputs = 1 if kind == "numbers" else 2
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(INPUTS, 7), nn.Tanh(), nn.Linear(7, outputs))
+    result = simfl.run(scenario(net, y, loss=name), out=tmp_path)
+    net.loss = lambda outputs, targets: plain_loss(name, outputs, targets)
+    values, losses = plain_torch(net, y)
+    np.testing.assert_allclose(np.load(result.path / "model.npy"), values, atol=1e-5)
+    np.testing.assert_allclose(result.summary["test_loss"], losses[-1], rtol=1e-4)
+    assert result.summary["test_accuracy"] is None
+
+
+class Places(nn.Module):
+    """As :class:`Parts`, without a loss."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = layers
+
+    forward = Parts.forward
+
+
+def test_cross_entropy_by_name_takes_classes_of_several_places(tmp_path):
+    torch.manual_seed(0)
+    net, y = Parts(INPUTS, 4), TARGETS["places"][1]
+    models = [
+        np.load(simfl.run(scenario(each, y, **more), out=tmp_path).path / "model.npy")
+        for each, more in ((net, {}), (Places(net.layers), {"loss": "cross_entropy"}))
+    ]
+    np.testing.assert_allclose(*models, atol=1e-6)
+
+
+def test_cross_entropy_of_classes_is_what_nobody_says(tmp_path):
+    y = TARGETS["classes"][1]
+    ours, theirs = (simfl.run(scenario("logistic", y, loss=loss), out=tmp_path) for loss in (None, "cross_entropy"))
+    assert (ours.path / "model.npy").read_bytes() == (theirs.path / "model.npy").read_bytes()
+    assert simfl.load(scenario("logistic", y, loss="cross_entropy")).learning.steepness < np.inf
+
+
+def test_a_loss_of_numbers_has_no_bound_of_cross_entropy():
+    choice = simfl.load(scenario("logistic", TARGETS["numbers"][1], loss="mse"))
+    assert choice.learning.steepness == np.inf
+
+
+@pytest.mark.parametrize(
+    ("loss", "kind", "model", "said"),
+    [
+        ("mse", "classes", "logistic", "is mse, which takes numbers, and the targets are classes"),
+        ("mse", "places", "logistic", "is mse, which takes numbers, and the targets are classes"),
+        ("cross_entropy", "numbers", "logistic", "is cross_entropy, which takes classes, and the targets are numbers"),
+        ("bce", "numbers", "logistic", "is bce, which takes numbers from 0 to 1"),
+        ("mse", "numbers", Regression, "Regression has a method loss; leave one of the two out"),
+        ("mse", "numbers", nn.Linear(INPUTS, 2), "cannot be trained: shape '[3]' is invalid"),
+        ("rmse", "numbers", "logistic", "learning.loss"),
+    ],
+)
+def test_a_loss_that_does_not_fit_is_refused(loss, kind, model, said, tmp_path):
+    with pytest.raises(SimflError) as refused:
+        simfl.run(scenario(model, TARGETS[kind][1], loss=loss), out=tmp_path)
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_no_accuracy_ends_a_run_without_classes(tmp_path):
+    with pytest.raises(SimflError, match=r"stop\.target_accuracy: is made for samples with classes"):
+        simfl.run(scenario(*TARGETS["numbers"]), {"training.stop.target_accuracy": 0.9}, out=tmp_path)
+
+
+def test_an_attribute_that_is_no_method_is_no_loss(tmp_path):
+    """A module that keeps a criterion for its own use is trained by cross-entropy, as without."""
+    y, models = TARGETS["classes"][1], []
+    for keep in (None, nn.MSELoss(), lambda outputs, targets: outputs.sum(1)):
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(INPUTS, 2))
+        if keep is not None:
+            object.__setattr__(net, "loss", keep)
+        models.append(np.load(simfl.run(scenario(net, y), out=tmp_path).path / "model.npy"))
+    assert np.array_equal(models[0], models[1]) and np.array_equal(models[0], models[2])
+
+
+def table(folder, price):
+    lines = [f"{a:.6f},{b:.6f},{p}" for (a, b), p in zip(X[:, :2], price, strict=True)]
+    (folder / "table.csv").write_text("a,b,price\n" + "\n".join(lines) + "\n")
+    return {"name": "csv", "path": str(folder / "table.csv"), "label": "price", "regression": True}
+
+
+def of_table(folder, price, **more):
+    chosen = scenario("logistic", TARGETS["numbers"][1], loss="mse", **more)
+    chosen["learning"] |= {"data": table(folder, price), "partition": "iid"}
+    return chosen
+
+
+def test_numbers_of_a_table_are_targets_as_they_are(tmp_path):
+    """A linear target is learned by a linear model; whole numbers, too, are numbers, in the unit of the table."""
+    price = np.round(100 * (3 + X[:, 0] - 2 * X[:, 1])).astype(int)
+    chosen = of_table(tmp_path, price)
+    learning = simfl.load(chosen).learning
+    data = learning.data.load(simfl.load(chosen), Streams(0))
+    assert sorted(np.concatenate([data.y_train, data.y_test]).tolist()) == sorted(price.tolist())
+    assert data.y_train.dtype == np.float32 and not data.classified and "label: price (numbers)" in data.notes[-1]
+    result = simfl.run(chosen, {"training.rounds": 30}, out=tmp_path)
+    assert result.summary["test_loss"] < 1 < np.var(price) / 1000  # rounding to units is all that is left
+
+
+@pytest.mark.parametrize(
+    ("price", "said"),
+    [
+        (["cheap"] * SAMPLES, "column 'price' holds texts, and regression: true takes numbers"),
+        (["1.5"] * (SAMPLES - 1) + [""], "row 60 has no label"),
+        (["1.5"] * (SAMPLES - 1) + ["inf"], "no finite number"),
+    ],
+)
+def test_a_label_that_is_no_number_is_refused(price, said, tmp_path):
+    with pytest.raises(SimflError) as refused:
+        simfl.run(of_table(tmp_path, price), out=tmp_path)
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+def with_metrics(metrics):
+    return type("Net", (Regression,), {"metrics": metrics})(INPUTS, 1)
+
+
+def test_metrics_of_a_module_stand_in_tables_and_summary(tmp_path):
+    """They are of all test samples at once, which no mean of batches would be."""
+
+    def metrics(self, outputs, targets):
+        error = outputs[:, 0] - targets
+        return {"r2": 1 - (error**2).sum() / ((targets - targets.mean()) ** 2).sum(), "worst": error.abs().max().item()}
+
+    y = TARGETS["numbers"][1].astype(np.float32)
+    torch.manual_seed(0)
+    net = with_metrics(metrics)
+    result = simfl.run(scenario(net, y), out=tmp_path)
+    with open(result.path / "evaluation.csv", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["round"], row["name"]) for row in rows] == [
+        (str(t), name) for t in range(3) for name in ("metric_r2", "metric_worst")
+    ]
+    plain_torch(net, y)
+    x = (X - X[:40].mean(0, dtype=np.float64)) / X[:40].std(0, dtype=np.float64)
+    error = net(torch.from_numpy(x[40:].astype(np.float32))).detach().numpy()[:, 0] - y[40:]
+    r2 = 1 - (error**2).sum() / ((y[40:] - y[40:].mean()) ** 2).sum()
+    np.testing.assert_allclose(result.summary["metric_r2"], r2, rtol=1e-3)
+    np.testing.assert_allclose(result.summary["metric_worst"], np.abs(error).max(), rtol=1e-3)
+    assert {"metric_r2", "metric_worst"} <= {measure.name for measure in with_values(read_study([result.path]))}
+
+
+def test_a_metric_that_ends_without_a_number_has_none(tmp_path):
+    """Not that of an earlier round; the last call is of the last round."""
+    calls = []
+
+    def metrics(self, outputs, targets):
+        calls.append(1)
+        return {"late": float("nan") if len(calls) == 4 else 1.0}
+
+    result = simfl.run(scenario(with_metrics(metrics), TARGETS["numbers"][1]), out=tmp_path)
+    assert len(calls) == 4 and result.summary["metric_late"] is None
+
+
+@pytest.mark.parametrize(
+    ("metrics", "said"),
+    [
+        (lambda self, outputs, targets: 1.0, "gives no mapping of names to numbers"),
+        (lambda self, outputs, targets: {"a": "much"}, "gives no mapping of names to numbers"),
+        (lambda self, outputs, targets: {"a": outputs}, "gives no mapping of names to numbers"),
+        (lambda self, outputs, targets: 1 / 0, "division by zero"),
+        (lambda self, outputs, targets: {"mean error": 1.0}, "metrics names 'mean error'"),
+    ],
+)
+def test_metrics_that_are_none_are_refused_before_the_run(metrics, said, tmp_path):
+    with pytest.raises(SimflError) as refused:
+        simfl.run(scenario(with_metrics(metrics), TARGETS["numbers"][1]), out=tmp_path)
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert not list(tmp_path.rglob("rounds.csv*"))

@@ -109,7 +109,7 @@ def observed(*groups, every=1):
     Args:
         every: rounds between values of the semi-strong and weak guarantee; 0 = after the last one only.
     """
-    study = simulated([Truth(known=False) for _ in groups], np.random.default_rng(0), seeds=6)
+    study = simulated([Truth(known=False, noise=0) for _ in groups], np.random.default_rng(0), seeds=6)
     for group, (semi, lower, upper) in zip(study.groups, groups, strict=True):
         values = {"privacy_semi_strong": semi, "privacy_weak_lower": lower, "privacy_weak_upper": upper,
                   "privacy_strong": 1.0}  # fmt: skip

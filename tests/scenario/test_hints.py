@@ -14,6 +14,7 @@ from tests.support import misspellings
 from tests.support.misspellings import BASE, chosen, homes, message, misspelt, places, proposals
 
 VALUES = {
+    "backend": "auto", "loss": "cross_entropy",
     "rounds": 3, "local_epochs": 2, "local_steps": 5, "batch_size": 8, "learning_rate": 0.1, "decay": 0.5,
     "decay_at": [2], "weight_decay": 0.01, "clip_norm": 1.0, "mu": 0.1, "weighting": "equal", "momentum": 0.9,
     "server_learning_rate": 0.5, "server_optimiser": "adam", "deadline_s": 9, "buffer": 4, "concurrency": 8,

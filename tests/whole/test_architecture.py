@@ -249,7 +249,7 @@ def test_the_public_package_lists_what_it_imports_and_imports_no_torch():
 # -- plugins are asked by their protocol, never by what they happen to have or are called -------------
 
 FOREIGN = {
-    "draw", "gain", "loss",  # of a model's layers, torch modules
+    "draw", "gain", "loss", "metrics",  # of a model's layers, torch modules
     "CSafeLoader", "__abstractmethods__", "__code__", "__file__", "__name__", "__pydantic_config__", "item", "mallopt",
     "_is_protocol", "position", "sched_getaffinity", "strerror", "toarray", "tocsr",
 }  # fmt: skip

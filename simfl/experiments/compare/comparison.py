@@ -3,10 +3,11 @@
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from simfl.core.certificate_words import assumptions, comparable, promises, unite_columns
 from simfl.core.column_files import document
@@ -34,6 +35,7 @@ from simfl.experiments.compare.run_numbers import (
     to_target,
     without_infinite,
 )
+from simfl.experiments.compare.worlds import POOLED, pooled_rows, world_keys
 from simfl.experiments.sweep.execution import SHARED, How, Index, Watch, execute
 from simfl.experiments.sweep.grid import Axis, combinations
 from simfl.experiments.sweep.plan import DIGEST_DIGITS, Plan
@@ -50,6 +52,8 @@ class Configuration:
     Attributes:
         label: its values, ``random`` or ``random / fedavg``.
         values: by key.
+        world: the values of its world; empty where all have the same.
+        choice: the other values; its name inside its world.
         runs: digest of each seed's run.
         results: numbers of each seed's run that is complete.
         known: what describes them.
@@ -58,6 +62,8 @@ class Configuration:
 
     label: str
     values: dict[str, str]
+    world: str = ""
+    choice: str = ""
     runs: dict[int, str] = field(default_factory=dict)
     results: dict[int, dict[str, float]] = field(default_factory=dict)
     known: dict[str, Column] = field(default_factory=dict)
@@ -84,19 +90,29 @@ class Comparison:
     index: Index
 
 
-def configurations(axes: Sequence[Axis]) -> list[Configuration]:
+def configurations(
+    axes: Sequence[Axis], world: Collection[str] = (), choice: Collection[str] = ()
+) -> list[Configuration]:
     """What is compared: the product of the keys with several values, in the order given; seeds make no configuration.
 
+    Args:
+        axes: what varies.
+        world, choice: keys that are one or the other, whatever they are called (:func:`world_keys`).
+
     Raises:
-        SimflError: there is nothing to compare.
+        SimflError: there is nothing to compare, or one of these keys does not vary.
     """
     compared = [axis for axis in axes if axis.key != "seed" and len(axis.values) > 1]
     if not compared:
         raise SimflError("nothing to compare: give a key several values, e.g. selection=random,weighted")
-    keys = [axis.key for axis in compared]
-    return [
-        Configuration(" / ".join(values), dict(zip(keys, values, strict=True))) for values in combinations(compared)
-    ]
+    keys, worlds = [axis.key for axis in compared], world_keys(compared, world, choice)
+    made = []
+    for values in combinations(compared):
+        of = dict(zip(keys, values, strict=True))
+        met = ", ".join(f"{key}={of[key]}" for key in worlds)
+        chosen = " / ".join(value for key, value in of.items() if key not in worlds)
+        made.append(Configuration(" / ".join(values), of, met, chosen))
+    return made
 
 
 def compare(
@@ -106,33 +122,41 @@ def compare(
     baseline: str | None = None,
     target_accuracy: float | None = None,
     watch: Watch | None = None,
+    world: Collection[str] = (),
+    choice: Collection[str] = (),
+    at: Mapping[str, float] | None = None,
 ) -> Comparison:
     """Runs what is missing and writes ``comparison.csv``, ``paired.csv``, ``equal.csv``, ``equal_paired.csv``,
-    ``comparison.json`` and, with secure aggregation beside plain, ``beside_plain.csv``.
+    ``comparison.json``, with several worlds ``pooled.csv`` and, with secure aggregation beside plain,
+    ``beside_plain.csv``.
 
     Args:
         plan: the configurations and their replications.
         out: root of all results; the comparison lies in ``out/<name>/compare-<digest>/``.
         how: how the runs are executed.
-        baseline: label of the configuration that the others are subtracted from; default: the first.
+        baseline: the choice that the others of the same world are subtracted from; default: the first.
         target_accuracy: for time, rounds and bytes to it; default: see
             :func:`simfl.experiments.compare.run_numbers.common_target`.
         watch: called whenever a run has begun or ended.
+        world, choice: keys that are one or the other, whatever they are called.
+        at: how much had been spent, by budget, where the numbers are compared; default: the most that all runs spent.
 
     Raises:
         SimflError: there is nothing to compare, or no configuration of the baseline's label.
     """
-    compared = configurations(plan.axes)
-    baseline = baseline or compared[0].label
-    folder = folder_of(plan, out, baseline, target_accuracy)
+    compared = configurations(plan.axes, world, choice)
+    baseline = _baseline(compared, baseline)
+    folder = folder_of(plan, out, baseline, target_accuracy, world, choice, at)
     index = execute(plan, out, folder, how, watch)
     used = _collect(compared, plan, index, target_accuracy)
-    document = _document(plan, compared, index, baseline, used)
+    document = _document(plan, compared, index, baseline, used, at or {})
     document["digest"] = folder.name.removeprefix(PREFIX)
     files = {"comparison.csv": _csv(MEANS, document["means"]), "paired.csv": _csv(DIFFERENCES, document["paired"])}
     for name, columns, part in (("equal.csv", MEANS, "means"), ("equal_paired.csv", DIFFERENCES, "paired")):
         rows = [{"budget": at["budget"], "value": at["value"], **row} for at in document["equal"] for row in at[part]]
         files[name] = _csv(("budget", "value", *columns), rows)
+    if document["pooled"]:
+        files["pooled.csv"] = _csv(POOLED, document["pooled"])
     if document["beside_plain"]:
         files["beside_plain.csv"] = _csv(BESIDE, document["beside_plain"])
     files["comparison.json"] = (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
@@ -141,18 +165,33 @@ def compare(
     return Comparison(folder, document, index)
 
 
-def folder_of(plan: Plan, out: Path, baseline: str | None, target_accuracy: float | None) -> Path:
+def folder_of(
+    plan: Plan,
+    out: Path,
+    baseline: str | None,
+    target_accuracy: float | None,
+    world: Collection[str] = (),
+    choice: Collection[str] = (),
+    at: Mapping[str, float] | None = None,
+) -> Path:
     """The folder of a comparison; arguments as for :func:`compare`.
 
     Raises:
         SimflError: there is nothing to compare, or no configuration of the baseline's label.
     """
-    labels = [configuration.label for configuration in configurations(plan.axes)]
-    if baseline is not None and baseline not in labels:
-        hint = suggestion(baseline, labels) or f"; there are {', '.join(labels)}"
+    options: list[Any] = [plan.digest, _baseline(configurations(plan.axes, world, choice), baseline), target_accuracy]
+    options += [[*world], [*choice], at or {}] * bool(world or choice or at)
+    return out / plan.name / f"{PREFIX}{sha256(json.dumps(options).encode()).hexdigest()[:DIGEST_DIGITS]}"
+
+
+def _baseline(compared: Sequence[Configuration], baseline: str | None) -> str:
+    """The choice that others are compared with, of its own name or of a configuration's."""
+    names = {configuration.choice: configuration.choice for configuration in compared}
+    names |= {configuration.label: configuration.choice for configuration in compared}
+    if baseline is not None and baseline not in names:
+        hint = suggestion(baseline, list(names)) or f"; there are {', '.join(dict.fromkeys(names.values()))}"
         raise SimflError(f"baseline: {baseline!r} is not compared{hint}")
-    options = json.dumps([plan.digest, baseline or labels[0], target_accuracy])
-    return out / plan.name / f"{PREFIX}{sha256(options.encode()).hexdigest()[:DIGEST_DIGITS]}"
+    return compared[0].choice if baseline is None else names[baseline]
 
 
 def _collect(compared: list[Configuration], plan: Plan, index: Index, target: float | None) -> float | None:
@@ -179,7 +218,12 @@ def _collect(compared: list[Configuration], plan: Plan, index: Index, target: fl
 
 
 def _document(
-    plan: Plan, compared: list[Configuration], index: Index, baseline: str, target: float | None
+    plan: Plan,
+    compared: list[Configuration],
+    index: Index,
+    baseline: str,
+    target: float | None,
+    at: Mapping[str, float],
 ) -> JsonObject:
     said = _said(compared)
     return {
@@ -194,6 +238,8 @@ def _document(
         "choices": [
             {
                 "choice": configuration.label,
+                "world": configuration.world,
+                "name": configuration.choice,
                 "values": configuration.values,
                 "assumes": sorted({each for column in configuration.known.values() for each in assumptions(column)}),
                 "against": said[configuration.label],
@@ -209,8 +255,9 @@ def _document(
             }
             for configuration in compared
         ],
-        **_tables({configuration.label: configuration.results for configuration in compared}, baseline, said),
-        "equal": list(_equal_budgets(compared, baseline)),
+        **_tables(compared, {each.label: each.results for each in compared}, baseline, said),
+        "pooled": _pooled(compared, baseline, said),
+        "equal": list(_equal_budgets(compared, baseline, at)),
         "beside_plain": overhead_rows(
             {configuration.label: (configuration.values, configuration.results) for configuration in compared}
         ),
@@ -223,31 +270,59 @@ def _said(compared: list[Configuration]) -> dict[str, dict[str, list[str]]]:
     return {each.label: promises(each.known.values(), names) for each in compared}
 
 
-def _tables(results_of: dict[str, Measured], baseline: str, said: dict[str, dict[str, list[str]]]) -> JsonObject:
-    """Means and paired differences, by configuration; no difference of certificates that say different things."""
-    others = [(label, results) for label, results in results_of.items() if label != baseline]
+def _tables(
+    compared: Sequence[Configuration],
+    results_of: Mapping[str, Measured],
+    baseline: str,
+    said: Mapping[str, Mapping[str, list[str]]],
+) -> JsonObject:
+    """Means, and paired differences within each world, by configuration; none of certificates that are unlike."""
+    base = {each.world: each.label for each in compared if each.choice == baseline}
+    others = [(each.label, base[each.world]) for each in compared if base.get(each.world, each.label) != each.label]
     return {
         "means": [row for label, results in results_of.items() for row in means(label, results)],
         "paired": [
             row
-            for label, results_here in others
-            for row in differences(label, results_here, baseline, results_of[baseline])
-            if comparable(*(said[each].get(row["metric"], ()) for each in (label, baseline)))
+            for label, beside in others
+            for row in differences(label, results_of[label], beside, results_of[beside])
+            if comparable(*(said[each].get(row["metric"], ()) for each in (label, beside)))
         ],
     }
 
 
-def _equal_budgets(compared: list[Configuration], baseline: str) -> Iterator[JsonObject]:
+def _pooled(
+    compared: Sequence[Configuration], baseline: str, said: Mapping[str, Mapping[str, list[str]]]
+) -> list[JsonObject]:
+    """What each choice changes over all worlds, of metrics that are comparable in each; nothing where there is one."""
+    worlds = dict.fromkeys(each.world for each in compared)
+    by_place = {(each.world, each.choice): each for each in compared}
+    names = dict.fromkeys(each.choice for each in compared if each.choice != baseline)
+    if len(worlds) < 2 or len(by_place) < len(worlds) * (len(names) + 1):
+        return []
+    metric_names = metrics(each.results for each in compared)
+    pairs = [
+        (name, metric)
+        for name in names
+        for metric in metric_names
+        if all(
+            comparable(*(said[by_place[world, each].label].get(metric, ()) for each in (name, baseline)))
+            for world in worlds
+        )
+    ]
+    return pooled_rows({place: each.results for place, each in by_place.items()}, baseline, pairs)
+
+
+def _equal_budgets(compared: list[Configuration], baseline: str, asked: Mapping[str, float]) -> Iterator[JsonObject]:
     """The same when all runs had spent the same, budget by budget."""
-    budgets = affordable(curve for configuration in compared for curve in configuration.courses.values())
+    budgets = affordable(curve for configuration in compared for curve in configuration.courses.values()) | {**asked}
     at = [(each, {seed: curve.at(budgets) for seed, curve in each.courses.items()}) for each in compared]
     for budget, value in budgets.items():
         results_of: dict[str, Measured] = {
             each.label: without_infinite({seed: numbers[budget] for seed, numbers in seeds.items()}, each.known)
             for each, seeds in at
         }
-        tables = _tables(results_of, baseline, _said(compared))
-        yield {"budget": budget, "column": BUDGETS[budget], "value": value, **tables}
+        tables = _tables(compared, results_of, baseline, _said(compared))
+        yield {"budget": budget, "column": BUDGETS[budget], "value": value, "most": budget not in asked, **tables}
 
 
 def _columns(compared: Sequence[Configuration]) -> list[Column]:

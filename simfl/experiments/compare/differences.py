@@ -25,7 +25,7 @@ def means(label: str, results: Measured) -> list[JsonObject]:
     """A configuration's rows of :data:`MEANS`."""
     rows = []
     for metric in metrics([results]):
-        values = _of(results, metric)
+        values = of_metric(results, metric)
         interval = mean(list(values.values()))
         rows.append({"choice": label, "metric": metric, "runs": len(values), "mean": interval.estimate,
                      "standard_deviation": stdev(values.values()) if len(values) > 1 else None,
@@ -37,7 +37,7 @@ def differences(label: str, results: Measured, baseline: str, base: Measured) ->
     """A configuration's rows of :data:`DIFFERENCES`, for every number that both have for some seed."""
     rows = []
     for metric in metrics([results]):
-        ours, theirs = _of(results, metric), _of(base, metric)
+        ours, theirs = of_metric(results, metric), of_metric(base, metric)
         seeds = sorted(ours.keys() & theirs.keys())
         if not seeds:
             continue
@@ -60,7 +60,8 @@ def metrics(measured: Iterable[Measured]) -> list[str]:
     return [name for name in metric_names if name not in last] + [name for name in last if name in metric_names]
 
 
-def _of(results: Measured, metric: str) -> dict[int, float]:
+def of_metric(results: Measured, metric: str) -> dict[int, float]:
+    """One of the numbers, by seed."""
     return {seed: result[metric] for seed, result in sorted(results.items()) if metric in result}
 
 

@@ -158,6 +158,29 @@ def p_values(values: object, baseline: object) -> Floats:
     return flat.reshape(probability.shape)
 
 
+def margin_p_values(values: object, baseline: object, margin: float | Floats) -> Floats:
+    """How probable, at most, a mean so large is where the baseline's true mean is larger by ``margin``; one-sided.
+
+    Args:
+        values, baseline: of n pairs (seeds), (..., n) each.
+        margin: one, or (...).
+
+    Returns:
+        Shape (...). 1 for fewer than :data:`FEWEST_PAIRS` pairs.
+    """
+    from scipy.special import stdtr
+
+    values, baseline = np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
+    n = values.shape[-1]
+    if n < FEWEST_PAIRS:
+        return np.ones(np.broadcast_shapes(values.shape, baseline.shape)[:-1])
+    step = steps(np.concatenate(np.broadcast_arrays(values, baseline), axis=-1))
+    gains = values - baseline + np.asarray(margin)[..., None]
+    probability = stdtr(n - 1, -_least_statistic(gains, step))
+    above = np.maximum(probability, least(n) / 2)
+    return np.where(gains.mean(axis=-1) > 0, above, 1 - probability)
+
+
 def steps(values: Floats) -> Floats:
     """The largest step of which all distances between the values are multiples, (..., m) to (...).
 

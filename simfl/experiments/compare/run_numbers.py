@@ -20,7 +20,10 @@ NO_RESULT = {"name", "digest", "seed", "clients"}
 
 
 def measures(summary: Mapping[str, object]) -> dict[str, float]:
-    """The final values of a run, by name, and all its ``bytes``; what does not apply to it is left out."""
+    """The final values of a run, by name, all its ``bytes`` and :data:`simfl.core.columns.DERIVED_COLUMNS`.
+
+    What does not apply to it is left out.
+    """
     lines = {
         name: float(value)
         for name, value in summary.items()
@@ -28,7 +31,35 @@ def measures(summary: Mapping[str, object]) -> dict[str, float]:
     }
     if "bytes_down" in lines and "bytes_up" in lines:
         lines["bytes"] = lines["bytes_down"] + lines["bytes_up"]
+    summed = lines.get("rounds", 0.0) - lines.get("skipped", 0.0)
+    if "skipped" in lines:
+        lines["aggregations"] = summed
+    if summed > 0 and "mean_cardinality" in lines:
+        lines["clients_in_sum"] = lines["mean_cardinality"] * lines["rounds"] / summed
+        clients = summary.get("clients")
+        if "fairness_gap" in lines and isinstance(clients, int):
+            chance = chance_range(clients, int(summed), min(1.0, lines["clients_in_sum"] / clients)) / lines["rounds"]
+            lines["fairness_excess"] = lines["fairness_gap"] - chance
     return lines
+
+
+def chance_range(clients: int, sums: int, share: float) -> float:
+    """Expected difference between the most and the fewest sums that any client is in, where chance alone decides.
+
+    Each client is in each sum with the same probability, so that their numbers of sums are binomial. The expected range
+    of n independent values with distribution function F is the sum of 1 - F^n - (1 - F)^n (L. H. C. Tippett, Biometrika
+    17, 1925). Sums of fixed sizes correlate two clients by -1 / (n - 1), which widens all differences by the root of
+    n / (n - 1).
+
+    Args:
+        clients: n.
+        sums: how many.
+        share: of the clients, mean over the sums.
+    """
+    from scipy.special import bdtr
+
+    below = bdtr(np.arange(sums), sums, share)
+    return float(np.sum(1 - below**clients - (1 - below) ** clients)) * math.sqrt(clients / max(1, clients - 1))
 
 
 def without_infinite(
@@ -100,7 +131,8 @@ def to_target(rounds: Path, target: float) -> dict[str, float]:
     return {}
 
 
-BUDGETS = {"rounds": "rounds", "time": "time_s", "updates": "client_updates", "bytes": "bytes"}
+BUDGETS = {"rounds": "rounds", "aggregations": "aggregations", "time": "time_s", "updates": "client_updates",
+           "bytes": "bytes"}  # fmt: skip
 """What can be spent, and the column that tells how much was."""
 
 OPPOSITE = [
@@ -133,7 +165,8 @@ class Course:
             numbers = ("cardinality", "bytes_down", "bytes_up")
             each = [(1, float(row["time_s"]), *(int(row[name] or 0) for name in numbers)) for row in table]
         spent_at, times, updates, down, up = np.array(each, dtype=np.float64).reshape(-1, 5).T
-        spent = {"rounds": spent_at.cumsum(), "time": times, "updates": updates.cumsum(), "bytes": (down + up).cumsum()}
+        spent = {"rounds": spent_at.cumsum(), "aggregations": (updates > 0).cumsum().astype(np.float64), "time": times,
+                 "updates": updates.cumsum(), "bytes": (down + up).cumsum()}  # fmt: skip
         return cls(rounds, tuple(c for c in columns if (c.source or c.name) in names), spent)
 
     def at(self, budgets: Mapping[str, float]) -> dict[str, dict[str, float]]:

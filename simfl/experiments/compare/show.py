@@ -1,6 +1,6 @@
 """A comparison in the terminal: a row a configuration, and below it which differences are more than chance."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
@@ -8,7 +8,9 @@ from typing import Any
 from simfl.core.certificate_words import OF_ONE_RUN, ONLY_SUMS, basis_lines, said_of, unlike_sentences
 from simfl.core.column_files import read_columns
 from simfl.core.columns import (
+    DERIVED_COLUMNS,
     FORMS,
+    GUARANTEES,
     ROUND_COLUMNS,
     ROUNDING,
     SUMMARY_COLUMNS,
@@ -19,6 +21,7 @@ from simfl.core.columns import (
     mean_text,
     unknown,
 )
+from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.intervals import FEWEST_PAIRS, NORMAL_FROM, holm, least
 from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text
@@ -50,56 +53,171 @@ class _Shown:
         return max(map(len, (self.heading, *self.cells)))
 
 
-def show(document: JsonObject, console: Any = None, at: str | None = None) -> None:
+def show(
+    document: JsonObject,
+    console: Any = None,
+    at: str | None = None,
+    columns: Sequence[str] = (),
+    where: Mapping[str, str] | None = None,
+) -> None:
     """Prints the tables of a ``comparison.json``.
 
     Args:
         document: its content.
-        at: a budget, or ``all``: when all runs had spent the same; None = when each had ended.
         console: a rich console; default: standard output, for a terminal in its width, for a pipe without a limit.
+        at: a budget, or ``all``: when all runs had spent the same; None = when each had ended.
+        columns: names, in their order; default: those of :func:`default_columns`; ``all`` for all that are shown.
+        where: values of keys that vary; only such configurations are shown.
+
+    Raises:
+        SimflError: no such column, key or value.
     """
+    document = _selected(document, where or {})
     if console is None:
         from rich.console import Console
 
         console = Console(highlight=False, markup=False)
     limit = console.width if console.is_terminal else None
-    labels = [choice["choice"] for choice in document["choices"]]
-    columns = read_columns(document.get("columns", ()))
-    columns = columns or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
-    every, columns = columns, [column for column in columns if column.shown]
+    every = read_columns(document.get("columns", ()))
+    every = every or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
+    chosen = _chosen(document, every, columns)
     seeds, target = len(document["seeds"]), document["target_accuracy"]
     to = "" if target is None or at else f"; target accuracy {target:g}"
     _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
+    worlds = _worlds(document)
     if at is None:
-        _block(console, limit, document, document, labels, columns)
+        _blocks(console, limit, document, document, worlds, chosen)
+        _pooled(console, limit, document, chosen)
         _overhead_table(console, limit, document, {column.name: column for column in every})
     parts = [part for part in document.get("equal", ()) if at in (part["budget"], "all")]
     for part in parts:
         console.print()
         _line(console, _spent(part), "bold")
-        _block(console, limit, document, part, labels, _shown_columns(part, every))
+        _blocks(console, limit, document, part, worlds, _shown_columns(part, chosen if columns else every))
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
-    for sentence in certificate_notes(document):
+    seen = chosen if at is None or columns else every
+    for sentence in certificate_notes(document, [column for column in seen if column.shown or columns]):
         _line(console, sentence, "dim")
+    left_out = [column.name for column in every if column.shown and column not in chosen]
+    if left_out and not columns and at is None:
+        _line(console, f"--columns all shows {len(left_out)} more: {', '.join(left_out)}", "dim")
     for sentence in _warnings(document):
         _line(console, f"warning: {sentence}", "yellow")
 
 
-def _block(
-    console: Any, limit: int | None, document: JsonObject, part: JsonObject, labels: list[str], columns: Any
-) -> None:
-    """The means and the differences of a part of the document."""
+GUARANTEE = ("guarantee_semi_strong", "privacy_semi_strong")
+"""For any number of rounds, if theory knows it of some configuration; else what was observed."""
+
+TOLD = ("measured_recovered", "time_to_target_s", "time_s", "bytes", "clients_in_sum")
+
+
+def default_columns(document: JsonObject, columns: Sequence[Column]) -> list[Column]:
+    """Accuracy or loss, guarantee, measured recovery, time to the target or in all, traffic, clients in a sum; beside
+    them skipped rounds, as far as there are any; and what accountants and plugins measure.
+    """
+    measured = {row["metric"] for row in document["means"] if row["mean"]}
+    accuracy = "test_accuracy" if "test_accuracy" in measured else "test_loss"
+    guarantee = next((name for name in GUARANTEE if name in measured), "")
+    of_target = "time_s" if "time_to_target_s" in measured else "time_to_target_s"
+    names = [accuracy, guarantee, *(name for name in TOLD if name != of_target), "skipped"]
+    built_in = {
+        column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS, *DERIVED_COLUMNS, *GUARANTEES)
+    }
+    own = [column.name for column in columns if column.shown and column.name not in built_in]
+    known = {column.name: column for column in columns}
+    return [known[name] for name in dict.fromkeys([*names, *own]) if name in known and name in measured]
+
+
+def _chosen(document: JsonObject, columns: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    if tuple(names) == ("all",):
+        return [column for column in columns if column.shown]
+    known = {column.name: column for column in columns}
+    for name in names:
+        if name not in known:
+            hint = suggestion(name, known) or f"; there are {', '.join(known)}"
+            raise SimflError(f"--columns: no column {name!r}{hint}")
+    return [known[name] for name in names] or default_columns(document, columns)
+
+
+def _selected(document: JsonObject, where: Mapping[str, str]) -> JsonObject:
+    """The document with the configurations of these values only."""
+    choices = document["choices"]
+    for key, value in where.items():
+        values = list(dict.fromkeys(each["values"].get(key, "") for each in document["choices"]))
+        if values == [""]:
+            keys = list(document["choices"][0]["values"])
+            raise SimflError(f"--where: {key} does not vary{suggestion(key, keys) or '; there are ' + ', '.join(keys)}")
+        if value not in values:
+            hint = suggestion(value, values) or f"; there are {', '.join(values)}"
+            raise SimflError(f"--where: {key} has no value {value!r}{hint}")
+        choices = [each for each in choices if each["values"][key] == value]
+    left = {each["choice"] for each in choices}
+    pooled = document.get("pooled", ()) if not where else ()
+    return {**document, "choices": choices, "pooled": pooled,
+            **{name: [row for row in document.get(name, ()) if row["choice"] in left]
+               for name in ("means", "paired", "beside_plain")}}  # fmt: skip
+
+
+def _worlds(document: JsonObject) -> dict[str, dict[str, str]]:
+    """By world, its configurations and what they are called there."""
+    worlds: dict[str, dict[str, str]] = {}
+    for choice in document["choices"]:
+        worlds.setdefault(choice.get("world", ""), {})[choice["choice"]] = choice.get("name", choice["choice"])
+    return worlds
+
+
+def _blocks(
+    console: Any, limit: int | None, document: JsonObject, part: JsonObject, worlds: dict[str, dict[str, str]],
+    columns: Any,
+) -> None:  # fmt: skip
+    """The means and the differences of a part of the document, world by world."""
     means: Rows = {(row["choice"], row["metric"]): row for row in part["means"]}
     seeds = len(document["seeds"])
-    _print(
-        console,
-        limit,
-        labels,
-        [_Shown(heading(c), [mean_cell(c, means.get((label, c.name)), seeds) for label in labels]) for c in columns],
+    for world, names in worlds.items():
+        if len(worlds) > 1:
+            console.print()
+            _line(console, f"world: {world}", "bold")
+        cells = [
+            _Shown(heading(c), [mean_cell(c, means.get((each, c.name)), seeds) for each in names]) for c in columns
+        ]
+        _print(console, limit, list(names.values()), cells)
+        if part["paired"]:
+            _differences(console, limit, document, part, names, columns)
+
+
+def _pooled(console: Any, limit: int | None, document: JsonObject, columns: Sequence[Column]) -> None:
+    """What each choice changes over all worlds, and where that depends on the world."""
+    rows: Rows = {(row["choice"], row["metric"]): row for row in document.get("pooled", ())}
+    columns = [each for each in columns if (each.better or each.observer) and any(each.name == m for _, m in rows)]
+    shown = {each.name for each in columns}
+    tested = [row for (_, metric), row in rows.items() if metric in shown and row["lower"] is not None]
+    if not tested:
+        return
+    level = 1 - document["confidence"]
+    family = holm([row["p_value"] for row in tested], level)
+    depends = holm([row["interaction_p_value"] for row in tested], level)
+    names = list(dict.fromkeys(choice for choice, _ in rows))
+    console.print()
+    worlds = tested[0]["worlds"]
+    _line(console, f"difference to {document['baseline']}, mean over {worlds} worlds, same seeds", "italic")
+    cells = []
+    for column in columns:
+        form, here = FORMS[column.unit][1], [rows.get((name, column.name)) for name in names]
+        cells.append(_Shown(heading(column), [_pooled_cell(row, form, (level, family), depends) for row in here]))
+    _print(console, limit, names, cells)
+    _line(
+        console, f"* and ** as above, among {len(tested)} differences. w: differs between worlds (family-wise).", "dim"
     )
-    if part["paired"]:
-        _differences(console, limit, document, part, labels, columns)
+
+
+def _pooled_cell(row: JsonObject | None, form: Form, levels: tuple[float, float], depends: float) -> str:
+    if row is None or row["lower"] is None:
+        return "–"
+    stars = "*" * sum(row["p_value"] <= level for level in levels)
+    half = form((row["upper"] - row["lower"]) / 2)
+    sign = "+" if row["difference"] > 0 else ""
+    return f"{sign}{form(row['difference'])} ±{half}{stars}{' w' if row['interaction_p_value'] <= depends else ''}"
 
 
 def _shown_columns(part: JsonObject, columns: Sequence[Column]) -> list[Column]:
@@ -110,14 +228,15 @@ def _shown_columns(part: JsonObject, columns: Sequence[Column]) -> list[Column]:
 
 
 def _spent(part: JsonObject) -> str:
-    unit = next(c.unit for c in (*ROUND_COLUMNS, *SUMMARY_COLUMNS) if c.name == part["column"])
+    unit = next(c.unit for c in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *DERIVED_COLUMNS) if c.name == part["column"])
     value = f"{part['value']:.10g}" if unit == "count" else FORMS[unit][1](part["value"]) + FORMS[unit][0][1:]
-    return f"at equal {part['budget']}: {value}, the most that all runs have reached"
+    most = part.get("most", True)
+    return f"at equal {part['budget']}: {value}{', the most that all runs have reached' if most else ''}"
 
 
-def certificate_notes(document: JsonObject) -> Iterator[str]:
-    """In words, what stands beside the certificates that are shown, and of whom only sums are taken to be seen."""
-    lines = basis_lines(column for column in read_columns(document.get("columns", ())) if column.shown)
+def certificate_notes(document: JsonObject, columns: Iterable[Column]) -> Iterator[str]:
+    """In words, what stands beside the certificates among some columns, and of whom only sums are taken to be seen."""
+    lines = basis_lines(columns)
     yield from [*lines, OF_ONE_RUN] if lines else []
     assumes = {choice["choice"]: choice.get("assumes", (ONLY_SUMS,)) for choice in document["choices"]}
     yield from said_of([label for label, clauses in assumes.items() if ONLY_SUMS in clauses], assumes)
@@ -148,10 +267,12 @@ def unlike_warnings(document: JsonObject) -> list[str]:
 
 
 def _differences(
-    console: Any, limit: int | None, document: JsonObject, part: JsonObject, labels: list[str], columns: Any
+    console: Any, limit: int | None, document: JsonObject, part: JsonObject, names: dict[str, str], columns: Any
 ) -> None:
-    paired: Rows = {(row["choice"], row["metric"]): row for row in part["paired"]}
-    rows = [label for label in labels if label != document["baseline"]]
+    """The differences inside a world; ``names`` by label."""
+    base_label = next((label for label, name in names.items() if name == document["baseline"]), None)
+    paired: Rows = {(row["choice"], row["metric"]): row for row in part["paired"] if row["choice"] in names}
+    rows = [label for label in names if label != base_label]
     columns = [column for column in columns if any(paired.get((label, column.name)) for label in rows)]
     columns = [column for column in columns if column.better or column.observer]
     comparable = [
@@ -164,10 +285,10 @@ def _differences(
     shown = [_cells(column, rows, paired, seeds, levels) for column in columns]
     said = {choice["choice"]: choice.get("against", {}) for choice in document["choices"]}
     for column, cells in zip(columns, (each.cells for each in shown), strict=True):
-        base = said[document["baseline"]].get(column.name)
+        base = said.get(base_label, {}).get(column.name)
         cells[:] = [OTHER if said[label].get(column.name) != base and (label, column.name) not in paired
                     else cell for label, cell in zip(rows, cells, strict=True)]  # fmt: skip
-    _print(console, limit, rows, shown)
+    _print(console, limit, [names[label] for label in rows], shown)
     if comparable:
         _line(console, _legend(len(comparable), max(row["pairs"] for row in comparable), 1 - confidence), "dim")
 

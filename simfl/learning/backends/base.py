@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
-from simfl.core.scenario_view import RuntimeOptions
+from simfl.core.scenario_view import RuntimeOptions, ScenarioView
 from simfl.core.types import Floats, Vectors
+from simfl.learning.objects.shorthand import shorthand
 
 if TYPE_CHECKING:
     from simfl.learning.work import Work
@@ -87,11 +88,21 @@ class Backend(Plugin, Protocol):
         plain_sgd: its steps are those of SGD with the rule's batches, rate and penalties; a backend has to say so, as
             epsilons of single samples ask for.
         uses_cluster: whether it works on a cluster, whose scheduler may be named (``RuntimeOptions.scheduler``).
+        own_steps: it trains a module in ways of its own, of which neither the steps nor the draws are simfl's.
     """
 
     external: tuple[int, ...] = ()
     uses_cluster: bool = False
     plain_sgd: bool = False
+    own_steps: bool = False
+
+    def prepare(self, setting: ScenarioView) -> "Backend":
+        """The backend that can be built, where that takes something from the scenario around it; itself as a rule.
+
+        Raises:
+            ScenarioError: what it needs is not there.
+        """
+        return self
 
     def supports(self, module: object, bf16: bool) -> str | None:
         """Why this backend cannot train the module (in bfloat16), or None."""
@@ -116,6 +127,7 @@ class Backend(Plugin, Protocol):
 
 BACKENDS = Registry[Backend](
     "backend",
+    shorthand=shorthand,
     promises=("plain_sgd",),
     protocol=Backend,
     modules=modules_of(
@@ -126,6 +138,7 @@ BACKENDS = Registry[Backend](
         dense="choices",
         grouped="choices",
         processes="choices",
+        python="python",
         sequential="choices",
         vmap="choices",
     ),

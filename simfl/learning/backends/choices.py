@@ -45,7 +45,7 @@ class Batched(Backend):
         from simfl.learning.models.flat import frozen
 
         if loss_method(task.module) is not None:
-            return "it computes cross-entropy, and the model has a method loss; use sequential"
+            return "it computes cross-entropy, and the model has another loss; use sequential"
         if self.by_layers and (names := frozen(task.module)):
             return f"it trains all parameters of a layer, and '{names[0]}' is frozen; use vmap or sequential"
         return self.supports(task.module, task.bf16) or disagreement(self.build, task)

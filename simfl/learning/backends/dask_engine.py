@@ -207,9 +207,11 @@ def _connect(workers: int, means: RuntimeOptions) -> Any:
     try:
         if means.scheduler is None:
             here = {"dashboard_address": LOOPBACK, "worker_dashboard_address": LOOPBACK}  # Dask's default: everywhere
-            settings = OWN | {f"{ENVIRONMENT}.{name}": value for name, value in (MEMORY | environment()).items()}
+            cluster_settings = OWN | {
+                f"{ENVIRONMENT}.{name}": value for name, value in (MEMORY | environment()).items()
+            }
             alike = {"threads_per_worker": 1, "processes": True, "memory_limit": 0, "silence_logs": logging.CRITICAL}
-            with safe_path(), dask.config.set(settings):
+            with safe_path(), dask.config.set(cluster_settings):
                 return Client(LocalCluster(n_workers=workers, host="127.0.0.1", **alike, **here))
         client = Client(means.scheduler, timeout=20)
     except (OSError, ValueError) as error:

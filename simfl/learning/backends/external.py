@@ -56,6 +56,8 @@ class External:
             problems.append(("clients", f"names {beyond[0]}, but clients are 0 .. {setting.clients - 1}"))
         if self.inner.external:
             problems.append(("inner", "has remote clients, too; name a backend that does not, such as auto"))
+        if self.inner.own_steps:
+            problems.append(("inner", "is a function of your own, which remote clients do not call; name another"))
         if not setting.training.algorithm.stateless:
             name = setting.training.algorithm.name
             problems.append(("", f"remote clients cannot train by '{name}', only plainly, or by fedprox"))

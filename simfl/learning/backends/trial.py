@@ -4,7 +4,7 @@ Whether samples influence one another, and whether a model trains at all, no lis
 """
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -62,10 +62,8 @@ def refusal(task: TrainingTask, sizes: Sequence[int] = SIZES) -> str | None:
         return f"cannot be trained: {first_line(error)}"
     if not torch.equal(state, torch.get_rng_state()):
         return "draws from torch's global random state while it is trained"
-    changed = next((name for name, buffer in own_buffers(module) if not _same(before[name], buffer)), None)
-    if changed is not None:
-        what = "frozen parameter" if changed in frozen(module) else "buffer"
-        return f"changes the {what} '{changed.strip('.')}' in its forward pass; an average of models cannot carry that"
+    if changed := changed_part(before, module):
+        return f"changes {changed} in its forward pass; an average of models cannot carry that"
     return None if np.isfinite(updates).all() else "gives no finite gradient"
 
 
@@ -128,6 +126,13 @@ def own_buffers(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
         if not isinstance(layer, torch.nn.modules.batchnorm._NormBase)
         for local_name, buffer in layer.named_buffers(recurse=False)
     ]
+
+
+def changed_part(before: Mapping[str, torch.Tensor], module: torch.nn.Module) -> str | None:
+    """Which of a module's :func:`own_buffers` is no more what it was, in words; None where all are."""
+    changed = next((name for name, buffer in own_buffers(module) if not _same(before[name], buffer)), None)
+    what = "frozen parameter" if changed in frozen(module) else "buffer"
+    return None if changed is None else f"the {what} '{changed.strip('.')}'"
 
 
 def _same(before: torch.Tensor, after: torch.Tensor) -> bool:

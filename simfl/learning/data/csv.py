@@ -46,6 +46,9 @@ class Csv:
     ] = field(default=None, metadata=SINCE_LATER)
     categories: Categories = field(default=(), metadata=SINCE_LATER)
     missing: MissingField = field(default=None, metadata=SINCE_LATER)
+    regression: Annotated[
+        bool, Field(description="the label is a number, for learning.loss: mse and the like; it is not scaled")
+    ] = field(default=False, metadata=SINCE_LATER)
     decimal: Annotated[
         Literal[".", ","] | None, Field(description="mark of decimals; null = a comma where cells show it")
     ] = field(default=None, metadata=SINCE_LATER)
@@ -77,7 +80,8 @@ class Csv:
 
     @property
     def _plan(self) -> ColumnRoles:
-        return ColumnRoles(self.label, self.client, self.drop, self.categories, self.missing)
+        roles = self.label, self.client, self.drop, self.categories, self.missing, self.regression
+        return ColumnRoles(*roles)
 
     def _paths(self, setting: ScenarioView) -> list[Path]:
         """The file, and that of the test rows where there is one."""

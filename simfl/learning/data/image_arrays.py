@@ -20,7 +20,7 @@ Layout = Annotated[
     ),
 ]
 
-REGRESSION = "numbers to predict are regression, and simfl learns classes: cut them into classes first"
+REGRESSION = "numbers to predict are regression (csv: regression: true, and learning.loss: mse), no classes"
 
 
 def broken(what: object, why: str) -> ScenarioError:

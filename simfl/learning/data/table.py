@@ -14,7 +14,9 @@ MAX_CHARACTERS = 1000
 """Of a text: all texts of a column take as much room as the longest."""
 
 
-def encode(train: Any, test: Any, label: str, files: tuple[object, object], mean: bool = False) -> Dataset:
+def encode(
+    train: Any, test: Any, label: str, files: tuple[object, object], mean: bool = False, regression: bool = False
+) -> Dataset:
     """A data set from two pandas data frames with the same columns.
 
     A text column becomes one column of 0 and 1 for each value that the training part has (a missing value is a value
@@ -27,6 +29,7 @@ def encode(train: Any, test: Any, label: str, files: tuple[object, object], mean
         label: the column to predict.
         files: the files of both parts, for messages. Cut from one file, a rare label may be in the test part only.
         mean: missing numbers have the mean of the training part.
+        regression: the label is a number, which is not scaled, and no class.
 
     Raises:
         ScenarioError: no such label column, a missing or infinite number, a test label that the training part (another
@@ -34,7 +37,7 @@ def encode(train: Any, test: Any, label: str, files: tuple[object, object], mean
     """
     if label not in train.columns:
         raise broken(files[0], f"has no column '{label}'; it has {', '.join(map(str, train.columns))}")
-    y_train, y_test, names = _labels(train, test, label, files)
+    y_train, y_test, names = (_targets if regression else _labels)(train, test, label, files)
     columns = [column for column in train.columns if column != label]
     if not columns:
         raise broken(files[0], "has no column besides the label")
@@ -55,11 +58,7 @@ def _labels(
     train: Any, test: Any, label: str, files: tuple[object, object]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:
     """The classes of both parts and their names."""
-    for part, file, name in zip((train, test), files, ("training", "test"), strict=True):
-        if not len(part):
-            raise broken(file, f"has no {name} rows")
-        if part[label].isna().any():
-            raise broken(file, f"row {_first(part[label].isna())} has no label")
+    _require_labels(train, test, label, files)
     rows, values = zip(*(part[label].factorize() for part in (train, test)), strict=True)  # few texts, not one a row
     labels = [each.to_series().astype(str) for each in values]
     _check_length(labels, label, files)
@@ -70,6 +69,26 @@ def _labels(
         strange = labels[1].iloc[rows[1][np.argmax(y_test < 0)]]
         raise broken(files[1], f"the test part has the label '{strange}', which the training part never has")
     return y_train, y_test, tuple(names.tolist())
+
+
+def _require_labels(train: Any, test: Any, label: str, files: tuple[object, object]) -> None:
+    for part, file, name in zip((train, test), files, ("training", "test"), strict=True):
+        if not len(part):
+            raise broken(file, f"has no {name} rows")
+        if part[label].isna().any():
+            raise broken(file, f"row {_first(part[label].isna())} has no label")
+
+
+def _targets(
+    train: Any, test: Any, label: str, files: tuple[object, object]
+) -> tuple[NDArray[np.float32], NDArray[np.float32], tuple[str, ...]]:
+    """The labels of both parts as numbers, and one name for all."""
+    _require_labels(train, test, label, files)
+    for part, file in zip((train, test), files, strict=True):
+        if not is_number(part[label]):
+            raise broken(file, f"column '{label}' holds texts, and regression: true takes numbers")
+    y_train, y_test = (_numbers(part[label], file, None)[:, 0] for part, file in zip((train, test), files, strict=True))
+    return y_train.astype(np.float32), y_test.astype(np.float32), ("target",)
 
 
 def _features(

@@ -57,6 +57,7 @@ class ColumnRoles(NamedTuple):
     drop: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     missing: Missing | None = None
+    regression: bool = False
 
     def check(self, path: object, names: Sequence[str]) -> None:
         """Compares it with the names of a file's columns.
@@ -98,20 +99,22 @@ def table_data(frames: Sequence[Any], files: Sequence[object], plan: ColumnRoles
 
     notes: list[str] = []
     tables = [_clean(frame, file, plan, notes) for frame, file in zip(frames, files, strict=True)]
-    _check_label(tables, files[0], plan)
+    if not plan.regression:
+        _check_label(tables, files[0], plan)
     ids: list[Any] = [_owners(t.pop(plan.client), file) if plan.client else None for t, file in zip(tables, files)]
     if len(tables) == 1:
         cuts = cut(ids[0], len(tables[0]))
         tables, ids = [tables[0].iloc[each] for each in cuts], [ids[0] if ids[0] is None else ids[0][c] for c in cuts]
     mean = plan.missing is not None and plan.missing.rows == "mean"
-    data = encode(tables[0], tables[1], plan.label, (files[0], files[-1]), mean)
+    data = encode(tables[0], tables[1], plan.label, (files[0], files[-1]), mean, plan.regression)
     texts = {name: np.unique(values).size for name, values in data.columns.items()}
     numbers = [str(name) for name in tables[0].columns if name not in texts and name != plan.label]
     shown = [f"numbers: {_list(numbers)}"] if numbers else []
     shown += [f"one-hot: {_list([f'{name} ({count:,} values)' for name, count in texts.items()])}"] if texts else []
     shown += [f"clients: {plan.client} ({np.unique(np.concatenate(ids)).size:,} values)"] if plan.client else []
     shown += [f"left out by drop: {', '.join(plan.drop)}"] if plan.drop else []
-    words = "; ".join([f"label: {plan.label} ({data.classes:,} classes)", *shown])
+    kind = "numbers" if plan.regression else f"{data.classes:,} classes"
+    words = "; ".join([f"label: {plan.label} ({kind})", *shown])
     return with_clients(data, ids[0], ids[1], plan.client, (f"columns: {words}", *notes))
 
 
@@ -132,7 +135,7 @@ def _clean(frame: Any, file: object, plan: ColumnRoles, notes: list[str]) -> Any
             column = column.convert_dtypes().astype("string").astype(object)
         elif name != plan.client and not is_number(column):
             numbers = _as_numbers(column, original, f"{file}: column '{name}'", name)
-            column = column if name == plan.label else numbers
+            column = column if name == plan.label and not plan.regression else numbers
         elif name not in (plan.client, plan.label) and INDEX.fullmatch(name) and counts_up(column):
             why = f"column '{name}' numbers the rows"
             raise broken(file, f"{why}; write drop: [{name}], or rename it if it is a feature")

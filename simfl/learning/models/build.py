@@ -20,16 +20,25 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.learning.backends.trial import first_line
 from simfl.learning.models.base import check_size, check_tokens
 from simfl.learning.models.convolutions import guard
-from simfl.learning.models.criterion import loss_method
+from simfl.learning.models.criterion import CROSS_ENTROPY, NAMED, loss_method
 from simfl.learning.models.dropout import key_dropout, trial_pass
 from simfl.learning.models.flat import NORMS, STATISTICS, layout
 
 
-def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False, classified: bool = True) -> nn.Module:
+def build(
+    model: Any,
+    shape: tuple[int, ...],
+    classes: int,
+    tokens: bool = False,
+    classified: bool = True,
+    loss: str | None = None,
+    own_steps: bool = False,
+) -> nn.Module:
     """The module of a model choice, tried on two blank samples; its dropout layers are handed their masks.
 
     Its strided convolutions are computed as :mod:`simfl.learning.models.convolutions` says. Without classes, where it
-    is not ``classified``, it has a loss of its own, and outputs of any shape.
+    is not ``classified``, it has a loss of its own or the one that is named, and outputs of any shape. Where training
+    has ``own_steps``, dropout layers and other draws are left to torch.
 
     Raises:
         ScenarioError: it is too large; its output has the wrong shape; it averages all batches or
@@ -39,7 +48,8 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
     check_size(model, shape, classes)
     with torch.random.fork_rng(devices=[]):  # layers draw values at construction; they are overwritten
         module = model.build(shape, classes)
-        key_dropout(module)
+        if not own_steps:
+            key_dropout(module)
         guard(module)
         module.train()
         _refuse_cumulative(module)
@@ -54,13 +64,10 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
             raise _refusal(model, f"cannot take samples of shape {list(shape)}: {why}{hint}") from error
         if not isinstance(out, torch.Tensor):
             raise _refusal(model, f"gives {type(out).__name__}, not a tensor of logits (samples, classes)")
-        _check_loss(model, loss_method(module) is not None, classified)
-        if classified and tuple(out.shape) != (2, classes):
-            counted = f"; labels are counted from 0, so that those from 1 to {classes - 1} make {classes} classes"
-            hint = counted if tuple(out.shape) == (2, classes - 1) else ""
-            text = f"gives an output of shape {list(out.shape)} for 2 samples in {classes} classes"
-            raise _refusal(model, text + hint)
-        if not torch.equal(state, torch.get_rng_state()):
+        _choose_loss(model, module, classified, loss)
+        if classified:
+            _require_shape(model, tuple(out.shape), classes)
+        if not (own_steps or torch.equal(state, torch.get_rng_state())):
             raise _refusal(
                 model,
                 "draws from torch's global random state; simfl's draws come from named streams. Layers such as "
@@ -69,12 +76,25 @@ def build(model: Any, shape: tuple[int, ...], classes: int, tokens: bool = False
     return module
 
 
-def _check_loss(model: Any, has_loss: bool, classified: bool) -> None:
+def _require_shape(model: Any, shape: tuple[int, ...], classes: int) -> None:
+    if shape != (2, classes):
+        counted = f"; labels are counted from 0, so that those from 1 to {classes - 1} make {classes} classes"
+        hint = counted if shape == (2, classes - 1) else ""
+        raise _refusal(model, f"gives an output of shape {list(shape)} for 2 samples in {classes} classes{hint}")
+
+
+def _choose_loss(model: Any, module: nn.Module, classified: bool, loss: str | None) -> None:
+    has_loss = loss_method(module) is not None
+    if has_loss and loss is not None:
+        raise ScenarioError("loss", f"is {loss}, and {model.name} has a method loss; leave one of the two out")
+    if loss is not None and not (classified and loss == CROSS_ENTROPY):
+        setattr(module, NAMED, loss)
+        return
     if not (has_loss or classified):
         raise _refusal(
             model,
-            "has no method loss(outputs, targets), and the data's targets are no classes; give it one that returns the "
-            "loss of each sample, (n,), or cut the targets into classes",
+            "has no method loss(outputs, targets), and the data's targets are no classes; set learning.loss (mse), "
+            "give it one that returns the loss of each sample, (n,), or cut the targets into classes",
         )
     if has_loss and min(model.steepness, model.smoothness) < inf:
         raise _refusal(model, "says how steep cross-entropy is, and has a method loss; leave one of the two out")

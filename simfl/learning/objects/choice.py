@@ -84,9 +84,9 @@ class PythonObject:
 
 
 def python_objects(learning: object) -> list[PythonObject]:
-    """The plugins ``python`` of what is learned."""
+    """The plugins ``python`` of what is learned, also inside others."""
     parts = [getattr(learning, field.name) for field in fields(learning)] if is_dataclass(learning) else []
-    return [part for part in parts if isinstance(part, PythonObject)]
+    return [each for part in parts for each in (part, *python_objects(part)) if isinstance(each, PythonObject)]
 
 
 def handed_in(learning: object) -> list[PythonObject]:

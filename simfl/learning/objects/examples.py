@@ -1,6 +1,7 @@
-"""A model, a data set and a partition that ``module:attribute`` may name, as examples of what a user writes."""
+"""What ``module:attribute`` may name: a model, data, a partition and a training function, as a user writes them."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,3 +27,18 @@ def in_turn(labels: NDArray[np.int64], clients: int, rng: np.random.Generator) -
     """Samples are dealt out in turn, in random order."""
     order = rng.permutation(len(labels))
     return [order[client::clients] for client in range(clients)]
+
+
+def descend(
+    model: "torch.nn.Module", data: tuple["torch.Tensor", "torch.Tensor"], settings: Mapping[str, Any]
+) -> float:
+    """Steps of gradient descent on all samples of a client at once, as many as there are epochs."""
+    from torch import nn, optim
+
+    optimiser = optim.SGD(model.parameters(), settings["learning_rate"])
+    for _ in range(settings["local_epochs"]):
+        optimiser.zero_grad()
+        loss = nn.functional.cross_entropy(model(data[0]), data[1])
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+    return loss.item()

@@ -68,10 +68,25 @@ def _positions(part: object, client: int) -> NDArray[np.int64]:
     return positions.astype(np.int64)
 
 
+def read_training(value: Any) -> Callable[..., object]:
+    """A training function, as it is.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        inspect.signature(value).bind(None, None, None)
+    except (TypeError, ValueError):
+        known = label_of(value) or type(value).__name__
+        raise ValueError(f"a function train(model, data, settings) is needed (got {known})") from None
+    return value
+
+
 READERS: Mapping[str, Callable[[object], object]] = {
     "learning.model": read_model,
     "learning.data": read_samples,
     "learning.partition": read_partition,
+    "learning.backend": read_training,
 }
 """What makes of an object at a key what simfl works with, or says in a ValueError why it cannot."""
 

@@ -113,11 +113,11 @@ class UserNetwork:
     smoothness: ClassVar[float] = inf
 
     def parameters(self, shape: tuple[int, ...], classes: int) -> int | None:
-        """Parameters of a module; None where it is only built later."""
+        """Trained parameters of a module; None where it is only built later."""
         torch = sys.modules.get("torch")
         if torch is None or not isinstance(self.value, torch.nn.Module):
             return None
-        return sum(int(parameter.numel()) for parameter in self.value.parameters())
+        return sum(int(each.numel()) for each in self.value.parameters() if each.requires_grad)
 
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         """The module, or a copy of the one that was given; its values become the initial model.

@@ -11,7 +11,7 @@ from simfl.report.study import Group, Study
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHOWN = ("test_accuracy", "time_to_target_s", "mean_cardinality", "fairness_gap")
+SHOWN = ("test_accuracy", "time_to_target_s", "clients_in_sum", "fairness_excess")
 MOST_ROWS = 24
 COLUMNS = ["measure", "group", "baseline", "difference", "half", "seeds"]
 

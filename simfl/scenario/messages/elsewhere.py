@@ -70,6 +70,8 @@ WORDS = {
     "learning.model=char_lstm": "rnn lstm stacked_lstm",
     "learning.model=resnet18_bn": "resnet18",
     "learning.model=resnet18_gn": "resnet18",
+    "learning.backend": "train train_fn train_function fit fit_fn trainer local_update",
+    "learning.loss": "criterion loss_fn loss_function objective",
     "learning.partition": "partition_method partition_strategy partitioner data_partition split data_split",
     "learning.partition=iid": "homo homogeneous iidpartitioner",
     "learning.partition=natural": "natural_id by_user by_writer idpartitioner naturalidpartitioner",

@@ -1,0 +1,87 @@
+"""World and choice: what a federation meets, and what its server decides. Who compares does so within a world."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import combinations
+from statistics import fmean
+
+from simfl.core.errors import SimflError, suggestion
+from simfl.core.json_data import JsonObject
+from simfl.experiments.compare.differences import Measured, of_metric
+from simfl.experiments.compare.intervals import mean, p_value
+from simfl.experiments.sweep.grid import Axis
+
+CHOICES = {"selection", "training", "compression", "secagg", "privacy"}
+"""Top-level keys of a scenario that its server decides; all others are its world."""
+
+POOLED = (
+    "choice", "baseline", "metric", "worlds", "pairs", "difference", "lower", "upper", "p_value", "interaction_p_value",
+)  # fmt: skip
+"""Columns of pooled.csv."""
+
+
+def is_choice(key: str) -> bool:
+    """Whether a dotted key is decided by the server."""
+    return key.partition(".")[0] in CHOICES
+
+
+def world_keys(axes: Sequence[Axis], world: Collection[str] = (), choice: Collection[str] = ()) -> list[str]:
+    """The keys among those that vary which are the world, in their order.
+
+    Keys that move together, and the overrides of named cases, are the world only if all of them are. Where nothing that
+    varies is a choice, the worlds themselves are compared, and none of them is.
+
+    Args:
+        axes: what varies, without the seed.
+        world, choice: keys that are so whatever they are called.
+
+    Raises:
+        SimflError: one of these does not vary.
+    """
+    keys = [axis.key for axis in axes]
+    others = f"; there are {', '.join(keys)}"
+    for key in (*world, *choice):
+        if key not in keys:
+            raise SimflError(f"{key}: does not vary{suggestion(key, keys) or others}")
+    decided = {axis.key for axis in axes if axis.key in choice or (axis.key not in world and any(_choices(axis)))}
+    groups = {axis.group for axis in axes if axis.group and axis.key in decided}
+    decided |= {axis.key for axis in axes if axis.group in groups}
+    return [key for key in keys if key not in decided] if decided else []
+
+
+def _choices(axis: Axis) -> Iterable[bool]:
+    if not axis.overrides:
+        return [is_choice(axis.key)]
+    return [is_choice(text.partition("=")[0]) for texts in axis.overrides for text in texts]
+
+
+def pooled_rows(
+    results: Mapping[tuple[str, str], Measured], baseline: str, compared: Collection[tuple[str, str]]
+) -> list[JsonObject]:
+    """Rows of :data:`POOLED`: what each choice changes, as the mean over worlds, and whether that depends on the world.
+
+    The mean of a seed's differences over all worlds is one value, so that seeds are the pairs. The interaction is
+    tested for each two worlds, by the differences of the same seeds, and the smallest p value counted for all
+    (Bonferroni).
+
+    Args:
+        results: numbers of every run, by world and choice.
+        baseline: the choice that others are subtracted from.
+        compared: choices and metrics of which there are differences in every world.
+    """
+    worlds = list(dict.fromkeys(world for world, _ in results))
+    rows = []
+    for choice, metric in compared:
+        values = [(of_metric(results[world, choice], metric), of_metric(results[world, baseline], metric))
+                  for world in worlds]  # fmt: skip
+        seeds = sorted(set.intersection(*(set(each) for pair in values for each in pair)))
+        if not seeds:
+            continue
+        differences = [[ours[seed] - theirs[seed] for seed in seeds] for ours, theirs in values]
+        effect = [fmean(seed) for seed in zip(*differences, strict=True)]
+        interval, pairs = mean(effect), list(combinations(differences, 2))
+        interaction = min(1.0, len(pairs) * min(p_value(*pair) for pair in pairs))
+        rows.append({"choice": choice, "baseline": baseline, "metric": metric, "worlds": len(worlds),
+                     "pairs": len(seeds), "difference": interval.estimate, "lower": interval.lower,
+                     "upper": interval.upper, "p_value": p_value(effect, [0.0] * len(effect)),
+                     "interaction_p_value": interaction})  # fmt: skip
+    return rows

@@ -1,0 +1,77 @@
+"""One number of a study as a table of two kinds of keys, for instance policies down and dropouts across."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from simfl.core.columns import heading
+from simfl.core.errors import SimflError, suggestion
+from simfl.report.latex import cell_text, chosen_measures, table_of
+from simfl.report.study import Group, Study
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+BESIDE = ", "
+"""Between the values of several keys."""
+
+
+def pivot(
+    study: Study, rows: Sequence[str], columns: Sequence[str], cell: str, where: Mapping[str, str] | None = None
+) -> "DataFrame":
+    """Means with the half widths of their 95 % intervals, as text; a row and a column for each combination of values.
+
+    Args:
+        study: what ``simfl.report.read_study`` returned.
+        rows, columns: keys that vary, dotted, or the last parts of them that no other ends with.
+        cell: name of a measure.
+        where: values of all other keys that vary.
+
+    Raises:
+        SimflError: a key does not vary, or another one does; no run has such a measure or value.
+    """
+    from pandas import DataFrame
+
+    (measure,) = chosen_measures(study, [cell])
+    down, across = ([_axis(study, key) for key in keys] for keys in (rows, columns))
+    groups = _those(study, {_axis(study, key): value for key, value in (where or {}).items()})
+    for axis in study.axes:
+        values = dict.fromkeys(group.values[axis] for group in groups)
+        if axis not in (*down, *across) and len(values) > 1:
+            raise SimflError(
+                f"{axis} varies, too: make it rows or columns, or give where {axis}=VALUE, one of {', '.join(values)}"
+            )
+    names = {place: list(dict.fromkeys(_name(group, axes) for group in groups))
+             for place, axes in (("down", down), ("across", across))}  # fmt: skip
+    cells = {(_name(group, down), _name(group, across)): cell_text(study, measure, group) for group in groups}
+    table = [[cells.get((row, column), "") for column in names["across"]] for row in names["down"]]
+    return DataFrame(table, index=names["down"], columns=names["across"])
+
+
+def latex_pivot(study: Study, table: "DataFrame", cell: str) -> str:
+    """The table for LaTeX (booktabs), with what its numbers are, and take for granted, as caption."""
+    (measure,) = chosen_measures(study, [cell])
+    return table_of(study, table.reset_index(names=""), [measure], f"{heading(measure.column)}, ")
+
+
+def _axis(study: Study, key: str) -> str:
+    """The key that varies and is called so."""
+    found = [axis for axis in study.axes if axis == key or axis.endswith(f".{key}")]
+    if len(found) != 1:
+        hint = suggestion(key, study.axes) or f"; there are {', '.join(study.axes)}"
+        raise SimflError(f"{key}: {'is the end of several keys' if found else 'does not vary'}{hint}")
+    return found[0]
+
+
+def _those(study: Study, where: Mapping[str, str]) -> list[Group]:
+    groups = list(study.groups)
+    for axis, value in where.items():
+        values = list(dict.fromkeys(group.values[axis] for group in study.groups))
+        if value not in values:
+            hint = suggestion(value, values) or f"; there are {', '.join(values)}"
+            raise SimflError(f"{axis} has no value {value!r}{hint}")
+        groups = [group for group in groups if group.values[axis] == value]
+    return groups
+
+
+def _name(group: Group, axes: Sequence[str]) -> str:
+    return BESIDE.join(group.values[axis] for axis in axes)
