@@ -1,6 +1,6 @@
 """Training samples out of recovered updates (arXiv 2106.03328, Figure 9; Geiping et al. 2020)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Annotated, Literal, NamedTuple
@@ -80,9 +80,9 @@ def samples_of(update: Vectors, knowledge: AttackerKnowledge) -> Vectors:
     weight decay; of several samples, for each that fires some ReLU unit alone.
 
     Raises:
-        ScenarioError: the model does not begin with a linear layer with a bias.
+        ScenarioError: the model does not begin with a linear layer with a bias, both trained.
     """
-    weight, bias = _first_layer(knowledge.parameters, prod(knowledge.shape))
+    weight, bias = _first_layer(knowledge)
     rows = update[weight.elements].reshape(weight.shape).astype(np.float64)
     steps = update[bias.elements].astype(np.float64)
     large = np.abs(steps) > LEAST * np.abs(steps).max(initial=0)
@@ -98,10 +98,14 @@ def samples_of(update: Vectors, knowledge: AttackerKnowledge) -> Vectors:
     return _different(samples.astype(np.float32))
 
 
-def _first_layer(parameters: Sequence[Parameter], pixels: int) -> tuple[Parameter, Parameter]:
-    first, *rest = parameters
-    if first.layer != "Linear" or first.shape[1:] != (pixels,) or not rest or rest[0].shape != first.shape[:1]:
-        why = "is analytic, but the model does not begin with a linear layer with a bias; use cosine"
+def _first_layer(knowledge: AttackerKnowledge) -> tuple[Parameter, Parameter]:
+    from simfl.attacks.matching import takes_samples
+
+    first, *rest = knowledge.parameters
+    owner = first.name.removesuffix("weight")
+    has_bias = bool(rest) and rest[0].name == f"{owner}bias"
+    if first.layer != "Linear" or not has_bias or not takes_samples(knowledge, owner.rstrip(".")):
+        why = "is analytic, but the model does not begin with a trained linear layer with a bias; use cosine"
         raise ScenarioError("method", why)
     return first, rest[0]
 

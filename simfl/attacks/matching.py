@@ -4,8 +4,10 @@ Minimised is 1 - cos(update of the samples, update seen) over all layers at once
 the sign of the gradient; the local steps are simulated where they are few.
 """
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import torch
@@ -54,13 +56,24 @@ def match(
     return min(restarts, key=lambda one: one[0])[1]
 
 
+def takes_samples(knowledge: AttackerKnowledge, layer: str) -> bool:
+    """Whether a layer, by its name, is given the samples themselves, and no activations of layers before it."""
+    module, seen = copy.deepcopy(knowledge.module).eval(), list[torch.Tensor]()
+    module.get_submodule(layer).register_forward_pre_hook(lambda layer, inputs: seen.append(inputs[0]))
+    samples = torch.linspace(-1, 2, 2 * prod(knowledge.shape)).view(2, *knowledge.shape)
+    with torch.no_grad():
+        module(samples)
+    return bool(seen) and all(torch.equal(inputs.flatten(1), samples.flatten(1)) for inputs in seen)
+
+
 def label_counts(knowledge: AttackerKnowledge, update: Vectors, samples: int, rate: float) -> Integers:
     """The classes of so many samples, from the change of the last bias: n_c / n = mean probability + change / rate.
 
     The probabilities are taken for equal. Of one sample the class is that of the only rising bias.
     """
     last = knowledge.trained_parameters[-1]
-    if last.elements.stop - last.elements.start != knowledge.classes:
+    ends = last.name == [name for name, _ in knowledge.module.named_parameters()][-1]
+    if not ends or last.elements.stop - last.elements.start != knowledge.classes:
         raise ScenarioError("attacks", f"inversion reads labels off the last bias, and the last trained parameter is "
                                        f"'{last.name}'; use another attack, or a model that ends with one")  # fmt: skip
     rise = update[last.elements].astype(np.float64)

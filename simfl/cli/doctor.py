@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from timeit import Timer, default_timer
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,26 +17,33 @@ from simfl.core.json_data import JsonObject
 from simfl.core.processor import processor
 from simfl.core.version import VERSION
 
+if TYPE_CHECKING:
+    from simfl.learning.backends.rates import EngineTimes
+
 MISSING = 5
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @click.command("doctor", short_help="Show versions, extras and what is missing.")
 @click.option("--rates", is_flag=True,
-              help="Measure how long cryptography takes here, and print it as YAML to paste under secagg.")  # fmt: skip
+              help="Measure cryptography, as YAML to paste under secagg, and backends of training.")  # fmt: skip
 @as_json
 @click.pass_context
 def command(context: click.Context, rates: bool, as_json: bool) -> None:
     """Show versions, what imports, threads, extras and the data folder; exit code 5 if something needed is missing.
 
     With --rates: seconds of a key agreement, an element of a mask, a product and a share on this machine, for the cost
-    model of secure aggregation. Runs take them from the scenario and never measure anything.
+    model of secure aggregation; and the time of each backend of training over that of the one that auto chooses. Runs
+    take rates and backend from the scenario and never measure anything.
     """
     if rates:
-        measured = measure_rates()
+        from simfl.learning.backends.rates import measure_engines
+
+        measured, engines = measure_rates(), measure_engines(default_timer)
         if as_json:
-            return print_json({"rates": measured})
-        return click.echo("\n".join(["rates:", *(f"  {name}: {value:.2e}" for name, value in measured.items())]))
+            return print_json({"rates": measured, "engines": {name: t._asdict() for name, t in engines.items()}})
+        click.echo("\n".join(["rates:", *(f"  {name}: {value:.2e}" for name, value in measured.items())]))
+        return click.echo("\n".join([ENGINES, *(_engine_words(name, times) for name, times in engines.items())]))
     report = diagnose()
     if as_json:
         print_json(report)
@@ -165,6 +173,21 @@ def _processor_words(report: JsonObject) -> str:
         bf16.get(report["bf16"], "bfloat16 unknown"),
     ]
     return ", ".join(parts)
+
+
+ENGINES = "# backends of training on one thread here, time over that of auto, which this does not change:"
+
+
+def _engine_words(model: str, times: "EngineTimes") -> str:
+    """As a comment of YAML; other backends that were clearly faster are named."""
+    others = ", ".join(f"{name} {ratio:.2f}" for name, ratio in times.ratios.items() if name != times.auto)
+    quickest = min(times.ratios, key=lambda name: times.ratios[name])
+    hint = f"; faster here: learning.backend: {quickest}" if times.ratios[quickest] < CLEARLY else ""
+    return f"#   {model}: auto is {times.auto}; {others}{hint}"
+
+
+CLEARLY = 0.95
+"""A ratio above this may be chance."""
 
 
 def _state(package: JsonObject) -> str:

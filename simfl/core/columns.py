@@ -32,6 +32,10 @@ headings, units and directions. A finished run describes its own columns, plugin
 granted (`assumes`), as the end of this page does; where a run's protocol assumes something more, that is among it.
 Where there are several observers (edges, servers, clients without a server), `observers.csv` has the columns of privacy
 of each.
+
+Beside its numbers `summary.json` names what has trained: `backend`, the one that was chosen where the scenario says
+`auto` (inside `processes` and `dask` it is what `auto` chooses for a processor), and `device`: `cpu`, or the name of a
+graphics processor.
 """
 
 Form = Callable[[float], str]

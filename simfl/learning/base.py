@@ -113,6 +113,11 @@ class Learner(ABC):
         return None
 
     @property
+    def computed_by(self) -> Mapping[str, str]:
+        """What trains, for the summary: the name of the ``backend`` and of its ``device``; empty = nobody says."""
+        return {}
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What was read of data files and what was not, in words."""
         return ()

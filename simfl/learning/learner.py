@@ -46,7 +46,7 @@ from simfl.learning.models.build import (
 from simfl.learning.models.criterion import CROSS_ENTROPY, loss_method
 from simfl.learning.models.flat import attach, layout, parameters, size
 from simfl.learning.partitions.base import Split
-from simfl.learning.torch_setup import configure_torch, device
+from simfl.learning.torch_setup import configure_torch, device, device_name
 from simfl.learning.transforms.base import Unchanged, origins_of
 from simfl.learning.work import Augment, largest_move
 
@@ -146,7 +146,8 @@ class SupervisedLearner(Learner):
             raise ScenarioError("backend", f"{choice.backend.name} cannot train this model: {reason}")
         if not own_steps:
             refuse_single_samples(self._sizes(scenario.training.most_rounds), self.local.batch_size, self._alone)
-        self.engine = choice.backend.build(self.task)
+        self.backend = choice.backend.choose(self.task)
+        self.engine = self.backend.build(self.task)
 
     def _build_algorithm(self, scenario: ScenarioView) -> None:
         named = self.local.algorithm
@@ -216,6 +217,10 @@ class SupervisedLearner(Learner):
     def labels(self) -> Labels:
         counts = self.partition.label_counts(self.data.labels, self.data.classes)
         return Labels(self.data.label_names, counts)
+
+    @property
+    def computed_by(self) -> dict[str, str]:
+        return {"backend": self.backend.name, "device": device_name(self.device)}
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -41,6 +41,11 @@ def device(name: str) -> torch.device:
     return torch.device("cuda")
 
 
+def device_name(where: torch.device) -> str:
+    """``cpu``, for a run's bytes are the same on processors of one maker; a graphics processor by its own name."""
+    return "cpu" if where.type == "cpu" else torch.cuda.get_device_name(where)
+
+
 def instructions() -> str:
     """The vector instructions that torch's own kernels on the processor are compiled for, such as AVX2."""
     return str(torch.backends.cpu.get_cpu_capability())

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,6 +62,7 @@ def finish(
     no_skill_accuracy: float | None = None,
     samples: NDArray[np.int64] | None = None,
     attack_results: Sequence[Finding] = (),
+    computed_by: Mapping[str, str] = MappingProxyType({}),
 ) -> JsonObject:
     """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
 
@@ -75,6 +77,7 @@ def finish(
         no_skill_accuracy: test accuracy without training, where something is learned.
         samples: training samples of each client, shape (clients,).
         attack_results: of each attack, in the order of the scenario.
+        computed_by: what has trained, by name.
 
     Returns:
         The summary.
@@ -98,6 +101,7 @@ def finish(
         **{name: cell(value) for name, value in finals.items()},
         **_guarantee(scenario, finals, samples, run_history),
         **records.disclosure(_disclosure),
+        **computed_by,
         **jobs,
         **records.write_observers(folder / OBSERVERS),
     }

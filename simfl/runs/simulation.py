@@ -242,8 +242,9 @@ class Simulation:
         if self.extendable and remote is None:
             keep_last(self.folder, self.scenario.digest)
         attack_results = finalise_attacks(observers, observed, self.parts.learner, self.parts.streams)
-        summary = finish(self.folder, self.scenario, self.tables, self.server.tally.rounds, model, theoretical, columns,
-                         no_skill, self.parts.learner.samples, attack_results)  # fmt: skip
+        learner, rounds = self.parts.learner, self.server.tally.rounds
+        summary = finish(self.folder, self.scenario, self.tables, rounds, model, theoretical, columns,
+                         no_skill, learner.samples, attack_results, learner.computed_by)  # fmt: skip
         remove_leftovers(self.folder)
         return summary
 

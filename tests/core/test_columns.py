@@ -150,7 +150,7 @@ def test_a_run_describes_its_columns(single):
     with open(single / "rounds.csv", newline="") as file:
         assert next(csv.reader(file)) == [entry["name"] for entry in written][: len(ROUNDS)]
     summary = json.loads((single / "summary.json").read_text())
-    fixed = {"name", "digest", "seed", "clients", "sha256", "in_clear", "privacy_assumes"}
+    fixed = {"name", "digest", "seed", "clients", "sha256", "in_clear", "privacy_assumes", "backend", "device"}
     assert set(summary) - fixed <= {entry["name"] for entry in written}
     assert summary["sha256"][FILE] == sha256(single / FILE)
     assert verify(single)[FILE]

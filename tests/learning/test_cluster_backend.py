@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 
 from simfl.cli import simfl as group
 from simfl.core.scenario_view import RuntimeOptions
-from simfl.learning.backends import BACKENDS
+from simfl.learning.backends import BACKENDS, Sgd, TrainingTask
+from simfl.learning.models.flat import values
+from simfl.learning.work import Work
 from tests.learning.test_backends import prepare
+from tests.learning.test_losses import INPUTS, SPLIT, TARGETS, X
 
 distributed = pytest.importorskip("distributed")
 
@@ -47,6 +51,25 @@ def test_the_bits_are_those_of_one_process(cluster, model, setting):
     found = engine.train([replace(work, start=work.start.copy()) for work in works])  # a model of each one's own
     assert np.array_equal(found[0], alone(model, setting)[0])
     engine.close()
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_loss_of_a_models_own_gives_the_bits_of_one_process(cluster, kind):
+    """Regression, classes of several places, smoothed labels; cross-entropy would give others, or fail."""
+    model, y = TARGETS[kind]
+    found = []
+    for backend in ("dask", "auto"):
+        torch.manual_seed(0)
+        net = model(INPUTS, {"numbers": 1, "columns": 2, "places": 4, "classes": 2}[kind])
+        means = RuntimeOptions(scheduler=cluster.scheduler_address)
+        targets = torch.from_numpy(y.astype(np.float32) if y.dtype.kind == "f" else y)
+        task = TrainingTask(net, torch.from_numpy(X), targets, 4, Sgd(), means=means)
+        start = values(net)
+        works = [Work(start * (1 + i), np.array(held), (0, 4, 8, 10), 0, 0.2) for i, held in enumerate(SPLIT)]
+        engine = BACKENDS[backend]().build(task)
+        found.append(engine.train(works))
+    for distributed_run, one in zip(*found, strict=True):
+        assert np.array_equal(distributed_run, one) and one.any()
 
 
 def test_what_is_lost_with_all_workers_is_sent_again(cluster):

@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch.nn.functional import conv2d
 
+from simfl.learning.models import MODELS
 from simfl.learning.models.convolutions import BLOCK, StridedConvolutions, guard
+from simfl.learning.models.folded import Conv2d
 
 GRID = Path(__file__).resolve().parents[1] / "support" / "convolution_grid.py"
 SMALLER = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
@@ -125,3 +128,43 @@ def test_the_same_values_in_every_way_of_calling(stride, padding):
         torch.testing.assert_close(nn.functional.conv2d(x[0], weight, bias, stride, padding), expected[0])
         given = dict(input=x, weight=weight, bias=bias, stride=stride, padding=padding)
         torch.testing.assert_close(torch.conv2d(**given), expected)
+
+
+@pytest.mark.parametrize(
+    ("channels", "outputs", "kernel", "padding", "shape"),
+    [(3, 6, 5, 0, (32, 32)), (1, 6, 5, 2, (28, 28)), (2, 5, (3, 7), (1, 2), (9, 12)), (3, 4, 1, 0, (3, 4)),
+     (3, 6, 5, 0, (8, 11)), (3, 6, 5, 0, (5, 6))],
+)  # fmt: skip
+@pytest.mark.parametrize("bias", [True, False])
+def test_folded_convolutions_are_torchs(channels, outputs, kernel, padding, shape, bias):
+    """Values, gradients and their gradients, of small whole numbers, whose sums no order of adding rounds."""
+    folded = Conv2d(channels, outputs, kernel, padding=padding, bias=bias)
+    plain = nn.Conv2d(channels, outputs, kernel, padding=padding, bias=bias)
+    draw = torch.Generator().manual_seed(0)
+    weights = [torch.randint(-4, 5, p.shape, generator=draw).float() for p in plain.parameters()]
+    x = torch.randint(-4, 5, (3, channels, *shape), generator=draw).float()
+    seen = []
+    for layer, image in ((plain, x), (folded, x), (folded, x.to(memory_format=torch.channels_last))):
+        for parameter, value in zip(layer.parameters(), weights, strict=True):
+            parameter.data = value.clone()
+        image = image.requires_grad_()
+        out = layer(image)
+        first = torch.autograd.grad(out.square().sum(), [image, *layer.parameters()], create_graph=True)
+        second = torch.autograd.grad(sum(g.sum() for g in first), [image, *layer.parameters()])
+        seen.append([out, *first, *second])
+    for other in seen[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(seen[0], other, strict=True))
+
+
+def test_only_what_gains_is_folded(monkeypatch):
+    """Torch's convolution is asked for twice the channels where images are folded: LeNet-5's first ones alone."""
+    asked = []
+    monkeypatch.setattr(
+        nn.functional, "conv2d", lambda x, w, *a, **k: asked.append(w.shape[0]) or conv2d(x, w, *a, **k)
+    )
+    for name, widths in (("lenet5", [12, 16]), ("multiround_cifar", [12, 16]), ("cnn_mnist", [32, 64])):
+        module = MODELS[name]().build((3, 32, 32), 10)
+        for form, expected in ((torch.channels_last, widths), (torch.contiguous_format, [min(widths[0], 6), 16])):
+            asked.clear()
+            module(torch.zeros(2, 3, 32, 32).to(memory_format=form))
+            assert asked == (expected if widths[0] < 32 else widths)

@@ -6,11 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch.overrides import TorchFunctionMode
 
 from simfl.core.errors import MissingError
 from simfl.learning.backends import BACKENDS
 from simfl.learning.backends.choices import Auto
-from simfl.learning.backends.cohort_engine import CohortEngine, fitting, numbers, replica_count
+from simfl.learning.backends.cohort_engine import CohortEngine, cohorts, fitting, numbers, replica_count
 from simfl.learning.backends.replicas import GroupedNetwork
 from simfl.learning.torch_setup import device
 from tests.learning.test_backends import MODELS_HERE, SETTINGS, prepare
@@ -59,9 +60,11 @@ def test_as_many_copies_as_fit():
     task, works = prepare("lenet5", "plain")
     parameters, outputs = numbers(task)
     one = 4 * (8 * len(works[0].start) + 3 * outputs * task.batch_size)
-    for n in (1, 5, 63):
-        assert fitting(2 * n * one, parameters, outputs, task.batch_size, 64) == n
-        assert fitting(2 * n * one - 2, parameters, outputs, task.batch_size, 64) == max(1, n - 1)
+    for memory in (4 * one, 10 * one, 10 * one - 9, 25 * one, 211 * one):
+        n = fitting(memory, parameters, outputs, task.batch_size, 64)
+        assert 2 * n * one <= 0.6 * memory or n == 1  # two runs share a device, and leave room
+        assert (n + 1) * one > 0.3 * memory
+    assert fitting(one, parameters, outputs, task.batch_size, 64) == 1
     assert fitting(10**12, parameters, outputs, task.batch_size, 64) == 64
 
 
@@ -81,7 +84,7 @@ def test_a_device_trains_cohorts_that_fit_into_it(model, backend, monkeypatch):
     large = Auto().build(task)
     assert large.limit == {"grouped": 64, "dense": 256}[backend] and not large.fixed
     parameters, outputs = numbers(task)
-    small = Auto().build(elsewhere(model, monkeypatch, 7 * 8 * (8 * parameters + 3 * outputs * task.batch_size)))
+    small = Auto().build(elsewhere(model, monkeypatch, 25 * 4 * (8 * parameters + 3 * outputs * task.batch_size)))
     assert small.limit == replica_count(task, 64) == 7
     assert large.x.device.type == "meta"
 
@@ -104,3 +107,44 @@ def test_tf32_only_where_it_is_asked_for(monkeypatch):
         assert device(name).type == "cuda"
         assert torch.backends.cudnn.allow_tf32 is torch.backends.cuda.matmul.allow_tf32 is rounded
     assert device("cpu").type == "cpu"
+
+
+class Copies(TorchFunctionMode):
+    """Counts what would make a processor wait for its device."""
+
+    NAMES = ("cpu", "numpy", "item", "tolist", "nonzero", "__float__", "__int__", "__bool__", "__index__")
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.count += getattr(func, "__name__", "") in self.NAMES
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("backend", ["sequential", "grouped", "vmap"])
+def test_updates_leave_a_device_together(backend, setting):
+    """Of one client and of five, whatever their steps, as many copies, and those of no step."""
+    task, works = prepare("conv", setting)
+    built = engine(task, 64) if backend == "grouped" else BACKENDS[backend]().build(task)
+    built.train(works)  # what is remembered is remembered
+    counted = []
+    for some in (works[:1], works[2:3], works):
+        with Copies() as copies:
+            built.train(some)
+        counted.append(copies.count)
+    together = 1 if backend == "sequential" else len(cohorts(works, built.limit))
+    assert counted[0] == counted[1] == 4 and counted[2] == 4 * together < 4 * len(works)
+
+
+def test_no_more_updates_are_kept_on_a_device_than_fit(monkeypatch):
+    task, works = prepare("conv", "plain")
+    at_once = BACKENDS["sequential"]().build(task).train(works)
+    for kept in (1, 2, 3, 5):
+        monkeypatch.setattr("simfl.learning.backends.sequential_engine.HELD_BYTES", 4 * kept * len(works[0].start) + 3)
+        with Copies() as copies:
+            found = BACKENDS["sequential"]().build(task).train(works)
+        assert copies.count == 4 * -(-len(works) // kept)
+        assert all(np.array_equal(a, b) for a, b in zip(found, at_once, strict=True))

@@ -116,6 +116,10 @@ class Backend(Plugin, Protocol):
     def build(self, task: TrainingTask) -> Engine:
         """The engine for a task."""
 
+    def choose(self, task: TrainingTask) -> "Backend":
+        """The backend that trains the task; itself where it is no choice among others."""
+        return self
+
     def without_remote_clients(self) -> "Backend":
         """The backend of the same scenario where no client is remote."""
         return self

@@ -219,7 +219,12 @@ class Auto:
 
     def choose(self, task: TrainingTask) -> Backend:
         """The backend that ``auto`` stands for."""
-        batched = (Dense(),) if task.x.device.type == "cpu" else (Dense(), Grouped())
-        last = () if task.x.device.type == "cpu" else (Vmap(),)
-        choices = (*batched, *last, Sequential())
-        return next(choice for choice in choices if choice.refuses(task) is None)
+        here = AUTO.get(task.x.device.type, AUTO["cuda"])
+        return next(choice for choice in here if choice.refuses(task) is None)
+
+
+AUTO: dict[str, tuple[Backend, ...]] = {
+    "cpu": (Dense(), Sequential()),  # benchmarks/learning.py, docs/how-to/learning.md: with AVX-512 and with AVX2
+    "cuda": (Dense(), Grouped(), Vmap(), Sequential()),  # not measured: benchmarks/gpu.py is to decide it
+}
+"""What ``auto`` tries, by kind of device, in this order; other devices count as the second."""

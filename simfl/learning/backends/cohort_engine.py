@@ -136,8 +136,8 @@ PARAMETERS = 8
 ACTIVATIONS = 3
 """Times that a layer's output is there: kept for the way back, its gradient, and what a layer needs while it works."""
 
-SHARE = 0.5
-"""Of the device's memory; samples, libraries and other runs have the rest."""
+SHARE = 0.3
+"""Of the device's memory, so that two runs fit into it; their samples and libraries have the rest."""
 
 
 def numbers(task: TrainingTask) -> tuple[int, int]:

@@ -13,6 +13,9 @@ from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import attach, layout, size, views
 from simfl.learning.work import Work
 
+HELD_BYTES = 2**28
+"""Updates that are kept on the device at most, before they leave it."""
+
 
 class SequentialEngine:
     """Trains one work after the other in place, in one flat vector that the module's parameters view."""
@@ -30,14 +33,21 @@ class SequentialEngine:
         self.layout = torch.channels_last if seen else torch.contiguous_format
 
     def train(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        deltas = np.empty((len(works), len(self.flat)), dtype=np.float32)
-        loss = np.empty(len(works))
-        for i, work in enumerate(works):
-            loss[i] = self._one(work)
-            np.subtract(self.flat.cpu().numpy(), work.start, out=deltas[i])
-        return deltas, loss
+        most = max(1, HELD_BYTES // (4 * max(1, len(self.flat))))
+        parts = [self._several(works[first : first + most]) for first in range(0, len(works), most)]
+        deltas, losses = zip(*parts, strict=True)
+        return parts[0] if len(parts) == 1 else (np.concatenate(deltas), np.concatenate(losses))
 
-    def _one(self, work: Work) -> float:
+    def _several(self, works: Sequence[Work]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """They leave the device together, so that it waits for the processor once."""
+        deltas = self.flat.new_empty(len(works), len(self.flat))
+        losses = torch.empty(len(works), dtype=torch.float64, device=self.flat.device)
+        for i, work in enumerate(works):
+            losses[i] = self._one(work, deltas[i])
+        return deltas.cpu().numpy(), losses.cpu().numpy()
+
+    def _one(self, work: Work, delta: torch.Tensor) -> torch.Tensor:
+        """Trains one work, and sets its update, (d,); the mean loss of its last pass."""
         task, sgd = self.task, self.task.sgd
         device = task.x.device
         start = torch.from_numpy(work.start).to(device)
@@ -67,7 +77,8 @@ class SequentialEngine:
                 step(gradients, work.rate)
             if s >= work.last_pass:
                 total += loss.detach() * len(chosen)
-        return float(total) / (bounds[-1] - bounds[work.last_pass])
+        torch.sub(self.flat, start, out=delta)
+        return total / (bounds[-1] - bounds[work.last_pass])
 
     def _plain_step(self, gradients: Sequence[torch.Tensor | None], rate: float) -> None:
         tensors, used = self.tensors, [gradient for gradient in gradients if gradient is not None]

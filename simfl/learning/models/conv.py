@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 VGG11 = ((64, True), (128, True), (256, False), (256, True), (512, False), (512, True), (512, False), (512, True))
 """Channels after each convolution, and whether it is pooled."""
 
+FOLDED = 6
+"""Convolutions to so many channels at most gain by :class:`simfl.learning.models.folded.Conv2d`."""
+
 
 class _TwoConvolutions(Model):
     """Two 5 x 5 convolutions, each pooled 2 x 2, and linear layers of so many ReLU units before the last one."""
@@ -43,11 +46,14 @@ class _TwoConvolutions(Model):
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
+        from simfl.learning.models.folded import Conv2d
+
         channels, pixels = self.sizes(shape)
         layers: list[nn.Module] = []
         for (inputs, outputs), padding in zip(pairwise((channels, *self.channels)), self.paddings(shape)):
+            convolution = Conv2d if outputs <= FOLDED else nn.Conv2d
             # pooling before ReLU: equal to ReLU before pooling, and cheaper
-            layers += [nn.Conv2d(inputs, outputs, 5, padding=padding), nn.MaxPool2d(2), nn.ReLU()]
+            layers += [convolution(inputs, outputs, 5, padding=padding), nn.MaxPool2d(2), nn.ReLU()]
         layers.append(nn.Flatten())
         for inputs, outputs in pairwise((pixels, *self.units)):
             layers += [nn.Linear(inputs, outputs), nn.ReLU()]
@@ -160,13 +166,15 @@ class MultiroundCifar(_TwoConvolutions):
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
+        from simfl.learning.models.folded import Conv2d
+
         channels, pixels = self.sizes(shape)
 
         def active() -> list[nn.Module]:
             return [nn.ReLU(), nn.Dropout(self.dropout)]
 
         return nn.Sequential(
-            *[nn.Conv2d(channels, 6, 5), *active(), nn.MaxPool2d(2)],
+            *[Conv2d(channels, 6, 5), *active(), nn.MaxPool2d(2)],
             *[nn.Conv2d(6, 16, 5), *active(), nn.MaxPool2d(2)],
             nn.Flatten(),
             *[nn.Linear(pixels, 120), *active()],
