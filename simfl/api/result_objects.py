@@ -188,7 +188,7 @@ class SearchResult(SweepResult):
 
     Attributes:
         trials: DataFrame, a row a run in the order of the proposals, as ``search.csv`` holds it.
-        together: what all runs give away: epsilons (None = infinite), and why, and what hides clients in all their sums;
+        together: what all runs give away: epsilons (None = infinite), why, and what hides clients in all their sums;
             None where no run says an epsilon, and the search is for no privacy.
     """
 

@@ -136,8 +136,8 @@ def _of_models(name: str, scenario: Scenario) -> bool:
     """Whether a number follows from who took part, and from what the models do on samples that are no client's."""
     if name in OF_TEST:
         return not is_foreign(scenario.learning) and not scenario.plain()["learning"].get("holdout")
-    own = [each for each in accountants(scenario)[1:] if not is_foreign(each)]
-    columns = (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *(column for each in own for column in each.columns))
+    known = [each for each in accountants(scenario)[1:] if not is_foreign(each)]
+    columns = (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *(column for each in known for column in each.columns))
     return name in {column.name for column in columns} - OF_UPDATES
 
 

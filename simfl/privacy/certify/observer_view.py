@@ -112,21 +112,21 @@ class ObserverView:
         wide, first = max(view.rows.shape[1] for view in views), views[0]
         starts = np.cumsum([0, *(view.rounds for view in views)])
 
-        def stacked(parts: Any) -> Any:
+        def one_below_another(parts: Any) -> Any:
             wider = [csr_array((part.data, part.indices, part.indptr), (part.shape[0], wide)) for part in parts]
             return vstack(wider).tocsr()
 
-        def united(each: str) -> tuple[Any, ...]:
+        def of_any(each: str) -> tuple[Any, ...]:
             return tuple(dict.fromkeys(part for view in views for part in getattr(view, each)))
 
         same = all(view.same and view.by_samples == first.by_samples for view in views)
         counted = all(view.alone is not None for view in views)
         round = np.concatenate([start + view.round for start, view in zip(starts, views, strict=False)])
         return cls(
-            first.observer, int(starts[-1]), stacked([view.rows for view in views]), round,
-            any(view.each for view in views), same, united("clear"), united("opaque"),
+            first.observer, int(starts[-1]), one_below_another([view.rows for view in views]), round,
+            any(view.each for view in views), same, of_any("clear"), of_any("opaque"),
             np.concatenate([view.tolerated for view in views]),
-            stacked([view.alone for view in views]) if counted else None, by_samples=first.by_samples,
+            one_below_another([view.alone for view in views]) if counted else None, by_samples=first.by_samples,
         )  # fmt: skip
 
     @property
