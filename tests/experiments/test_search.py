@@ -332,6 +332,24 @@ def test_sums_of_all_runs_are_combined(tiny, tmp_path):
     assert "together" not in call(*words).stdout, "it is for no privacy"
 
 
+@pytest.mark.parametrize("stages", ["[]", "[central_gaussian]", "[local_gaussian]"])
+@pytest.mark.parametrize("rows", ["units", "weights"])
+@pytest.mark.parametrize("topology", ["{name: tree, edges: 2}", "{name: servers, servers: 2}", "star"])
+def test_what_edges_see_is_never_left_out(topology, rows, stages, tmp_path):
+    """Of one run, what all runs give away is never less than what it says of itself."""
+    words = ["selection.k=5", f"topology={topology}", f"privacy.stages={stages}", "training.weighting=equal",
+             "devices.availability=always", f"privacy.rows={rows}"]  # fmt: skip
+    scenario = simfl.load(yaml.safe_load(TINY), words)
+    run = simfl.run(scenario, out=tmp_path)
+    names = ["privacy_strong", "privacy_semi_strong", "privacy_weak_lower", "privacy_weak_upper"]
+    facts = together([(scenario, run.path)], 0, names).facts
+    assert all(facts[name] <= run.summary[name] for name in names)
+    if stages != "[]":
+        epsilon = np.inf if facts["epsilon_max"] is None else facts["epsilon_max"]
+        assert epsilon >= run.summary["epsilon_max"] * (1 - 1e-9)
+        assert (epsilon == np.inf) == (topology != "star") == ("star" in facts["why"])
+
+
 @given(st.lists(st.tuples(st.integers(4, 6), st.lists(st.integers(1, 15), min_size=1, max_size=4)), min_size=1,
                 max_size=3))  # fmt: skip
 def test_an_observer_of_several_runs_has_the_rows_of_all(runs):

@@ -37,6 +37,7 @@ UNFINISHED = "what runs that did not end gave away is not accounted; repeat it w
 CHOSEN = (
     "it is chosen by {}, which is not known to follow from the models alone, as the samples of clients may decide it"
 )
+EDGES = "what edges, or clients that exchange models, have seen is not composed over runs; use topology: star"
 OTHERS = "epsilons of stages and protocols are not composed over runs; add zero_out to privacy.accountants"
 
 OF_TEST = {"test_accuracy", "test_loss", "best_test_accuracy", *(column.name for column in TARGET_COLUMNS)}
@@ -125,11 +126,17 @@ def _infinite(finished: Sequence[Run], unfinished: int, delta: float | None, nam
         return UNFINISHED
     if delta is None:
         return OTHERS
+    if not all(_has_one_server(scenario) for scenario, _ in finished):
+        return EDGES
     unsafe = [name for name in names if not all(_of_models(name, scenario) for scenario, _ in finished)]
     if unsafe:
         return CHOSEN.format(unsafe[0])
     shared = max(Counter(scenario.seed for scenario, _ in finished).values()) > 1
     return SHARED_NOISE if shared else ""
+
+
+def _has_one_server(scenario: Scenario) -> bool:
+    return scenario.topology.server is None and not scenario.topology.own_models
 
 
 def _of_models(name: str, scenario: Scenario) -> bool:
@@ -152,10 +159,11 @@ def _seen(scenario: Scenario, folder: Path, samples: np.ndarray | None = None) -
 
 
 def hidden_in_all(finished: Sequence[Run], unfinished: int) -> dict[str, float | None]:
-    """The columns of multi-round privacy after all rounds of all runs; 1 where some are not known, and None where
-    nothing leaves a client. Rows are of units, as the columns of a run are by themselves.
+    """The columns of multi-round privacy after all rounds of all runs; 1 where some are not known, seen by several
+    servers, or count samples (``rows: weights``), and None where nothing leaves a client.
     """
-    if unfinished or not finished:
+    plain = all(_has_one_server(scenario) and scenario.privacy.rows == "units" for scenario, _ in finished)
+    if unfinished or not finished or not plain:
         return {column.name: 1 for column in COLUMNS}
     views: dict[int, list[ObserverView]] = {}
     for seen in (_seen(*run) for run in finished):
