@@ -34,6 +34,7 @@ from table_scenarios import (
 from simfl.core.errors import SimflError
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
+from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.runs.accounting import of_clients
 from simfl.runs.in_memory import RunInMemory, run_in_memory
@@ -54,7 +55,8 @@ def epsilon(scenario: Scenario, played: RunInMemory) -> float:
     """Of (epsilon, 1e-5) of the client that lost most."""
     names = sorted({name for done in played.rounds for facts in done.facts for name in facts})
     facts = {name: np.array([done.facts[0].get(name, np.nan) for done in played.rounds]) for name in names}
-    seen = History({SERVER: csr_array(played.participation(N))}, (facts,), stages=scenario.privacy.stages)
+    view = ObserverView.of_sums(csr_array(played.participation(N)))
+    seen = History({SERVER: view}, (facts,), scenario.privacy.stages)
     return float(np.max(of_clients(scenario, seen)["epsilon"]))
 
 

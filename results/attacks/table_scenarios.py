@@ -21,7 +21,7 @@ SUMS = "secagg={name: secagg, execute: cost_only}"
 STAGE = "privacy.stages=[{{name: {name}, clip_norm: 0.3, noise_multiplier: {z}}}]"
 EPSILON = "privacy.accountants=[{name: zero_out, delta: 1.0e-5}]"
 BLOCKS = {
-    "plain": (),
+    "plain": ("secagg=plain",),
     "secagg": (SUMS,),
     "secagg, 1 % fail, drop_unit": (SUMS, FAILING),
     "secagg, 1 % fail, partial": (SUMS, FAILING, "training.on_failure=partial"),

@@ -54,7 +54,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         shown_view: what the policy has been shown for the current round.
         global_model: the model's versions and its step.
         at_end: the rule has ended the run.
-        numbers: of the jobs that a server of a plugin has aggregated.
+        used: numbers of the jobs that a server of a plugin has aggregated, and of the sums that it has recovered.
         follows_policy: whoever works was selected by the policy. A server has to say so: else its guarantee is 1.
         counts_unsummed: it notes of every update that is sent what becomes of it, gives every session a number of its
             own, asks clients for nothing else, and who is summed, and when it ends, follows from no update. A server
@@ -80,7 +80,8 @@ class Server(Plugin, ABC, Generic[R_co]):
 
     def __post_init__(self) -> None:
         self.global_model = GlobalModelState(self.parts)
-        self.accounts, self.numbers, self.at_end = RoundAccounts(self.log), set[int](), False
+        self.accounts, self.at_end = RoundAccounts(self.log), False
+        self.used: dict[str, set[int]] = {"numbers": set(), "recovered": set()}
         clocked = self.parts.rule.asynchronous or self.parts.own_agents_share  # else a round has links to itself
         self.trips = Trips(self.world, self.parts.sharing if clocked else None, self.parts.client_process)
         if not self.parts.agents.all_standard:
@@ -148,8 +149,14 @@ class Server(Plugin, ABC, Generic[R_co]):
             number: of the round; with the clients, the address of the draws.
             stream: tells exchanges at one address apart.
             until_failure: the first failure that is heard of ends it.
+
+        Raises:
+            PluginError: a plugin's server that says that it asks for nothing else asks for more than work.
         """
         parts, world = self.parts, self.world
+        if is_foreign(self) and self.counts_unsummed and request.kind != WORK and not parts.policy.asks:
+            why = f"asks clients for '{request.kind}', which no policy needs; say counts_unsummed = False"
+            raise PluginError(f"server '{self.name}'", why)
         delays = sample_delays(parts, request, Address(number, request.to, parts.clients), stream)
         if not (parts.follows_messages if request.kind == WORK else parts.client_process):
             done = exchange(request, delays, world.now, until_failure)
@@ -171,8 +178,18 @@ class Server(Plugin, ABC, Generic[R_co]):
     def run_session(
         self, session: Session[R], selection_id: int, name: str, units: int | None = None
     ) -> Process[CompletedSession[R]]:
-        """Has the clients answer a protocol's session, perhaps for so many units, and waits for its end."""
+        """Has the clients answer a protocol's session, perhaps for so many units, and waits for its end.
+
+        Raises:
+            PluginError: a plugin's server recovers two sums of one number, whose masks are the same.
+        """
         parts, world = self.parts, self.world
+        if is_foreign(self) and name == "recover":
+            if selection_id in self.used["recovered"]:
+                raise PluginError(
+                    f"server '{self.name}'", "gives two sums one number, so that their masks are the same"
+                )
+            self.used["recovered"].add(selection_id)
         if parts.client_process is None:
             completed = run_session(parts, session, selection_id, world.now, name, units)
             if completed.exchanges:
@@ -236,11 +253,11 @@ class Server(Plugin, ABC, Generic[R_co]):
         """
         if is_foreign(self):
             numbers = {job.id for job in jobs}
-            if len(numbers) < len(jobs) or numbers & self.numbers:
+            if len(numbers) < len(jobs) or numbers & self.used["numbers"]:
                 raise PluginError(f"server '{self.name}'", "gives two jobs one number, so that their noise is the same")
             if self.accounts.sums and not jobs:
                 raise PluginError(f"server '{self.name}'", "opens a sum and does not aggregate it")
-            self.numbers |= numbers
+            self.used["numbers"] |= numbers
             if len({job.client for job in jobs}) < len(jobs):
                 raise PluginError(f"server '{self.name}'", "sums two updates of one client in one aggregation")
 
@@ -286,7 +303,7 @@ class Server(Plugin, ABC, Generic[R_co]):
             "time_s": np.float64(self.world.now),
             **self.global_model.state(),
             **prefix_arrays("available", self.parts.available.state()),
-            **({"numbers": np.array(sorted(self.numbers), dtype=np.int64)} if is_foreign(self) else {}),
+            **{name: np.array(sorted(used), dtype=np.int64) for name, used in self.used.items() if is_foreign(self)},
             **({} if self.trips.nodes is None else prefix_arrays("agents", self.trips.nodes.state())),
         }
 
@@ -294,7 +311,8 @@ class Server(Plugin, ABC, Generic[R_co]):
         """Goes back to a :meth:`state`; the world must have been started at its ``time_s``."""
         self.global_model.restore(state, tally)
         self.parts.available.restore(under("available", state))
-        self.numbers |= set(state["numbers"].tolist() if "numbers" in state else ())
+        for name, used in self.used.items():
+            used.update(state[name].tolist() if name in state else ())
 
 
 @dataclass(eq=False)

@@ -188,7 +188,8 @@ class SearchResult(SweepResult):
 
     Attributes:
         trials: DataFrame, a row a run in the order of the proposals, as ``search.csv`` holds it.
-        together: the epsilons of all runs together (None = infinite), and why; None where no run says one.
+        together: what all runs give away: epsilons (None = infinite), why, and what hides clients in all their sums;
+            None where no run says an epsilon, and the search is for no privacy.
     """
 
     trials: "DataFrame"

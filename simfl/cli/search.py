@@ -113,8 +113,8 @@ def _certificates(definition: "Search", finished: "FinishedSearch") -> "list[Col
     """The certificates among the numbers that a search is for."""
     from simfl.results.folder import columns_of_runs
 
-    columns = columns_of_runs(finished.path.parent / trial.digest for trial in finished.trials)
-    composed = () if finished.together is None else ("epsilon_max", "epsilon_median")
+    composed = {} if finished.together is None else {column.name: column for column in finished.together.columns}
+    columns = composed | columns_of_runs(finished.path.parent / trial.digest for trial in finished.trials)
     names = dict.fromkeys((*definition.goal.names, *composed))
     return [columns[name] for name in names if name in columns and columns[name].observer]
 

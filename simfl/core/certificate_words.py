@@ -22,6 +22,10 @@ ONLY_SUMS = "only sums are seen"
 """What is taken for granted where no protocol makes it so: of logs, and of ``secagg: ideal``."""
 PUBLIC_NUMBERS = "what clients tell for the selection is public"
 """What is taken for granted with ``scalars: clear``."""
+ENDS = "no model decides when the run ends"
+"""What epsilons of the rounds that were played take for granted: losses that are stopped where they are largest are
+larger (Rogers, Roth, Ullman and Vadhan, "Privacy odometers and filters", NeurIPS 2016).
+"""
 REMOTE = "remote clients train and send as simulated ones do"
 IF_ONLY_SUMS = f"(if {ONLY_SUMS})"
 WORST_CASE = "worst case: updates that stay the same"

@@ -58,10 +58,12 @@ def _of_unsummed(scenario: Scenario, seen: History) -> dict[str, Iterable[Any]]:
     """Epsilons that stages and protocols have of sums, infinite in rounds in which single updates were seen besides, or
     may have been: nobody has counted their noise.
     """
-    alone = seen.any_view.alone
-    at = np.ones(seen.any_view.rounds, bool) if alone is None else np.diff(alone.indptr) > 0
     who = [each for each in (*scenario.privacy.stages, scenario.secagg) if each.certificate]
     names = [column.name for each in who for column in each.columns if column.name.startswith("epsilon")]
+    if not (names or scenario.privacy.recovery_budget):
+        return {}  # whoever reads none of it need not read the tables
+    alone = seen.any_view.alone
+    at = np.ones(seen.any_view.rounds, bool) if alone is None else np.diff(alone.indptr) > 0
     columns: dict[str, Iterable[Any]] = {}
     if at.any():
         columns = {name: [math.inf if it else ... for it in at.tolist()] for name in names}

@@ -24,6 +24,7 @@ from simfl.core.coverage import beside_sums, clear, sent
 from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration import packages
+from simfl.core.registration.protocol import is_foreign
 from simfl.core.storage.disk import sha256, write_atomically
 from simfl.core.types import Arrays
 from simfl.learning.scores import METRIC
@@ -107,7 +108,8 @@ def finish(
     }
     of_model = _model_metrics(folder, len(rows) - 1)
     summary |= {column.name: value for column, value in of_model.items()}
-    _describe_columns(folder, scenario, (*columns, *of_model), summary, has_unshown(scenario, run_history))
+    unshown = bool(scenario.attacks) and has_unshown(scenario, run_history)
+    _describe_columns(folder, scenario, (*columns, *of_model), summary, unshown)
     summary |= _attack_numbers(folder, scenario, attack_results)
     summary |= _metric_numbers(folder, scenario)
     return _seal(folder, scenario, summary, digests)
@@ -254,17 +256,20 @@ def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
     protocol = scenario.secagg
     disclosed: JsonObject = {"in_clear": clear(scenario)}
     seen = beside_sums(scenario)
-    if sent(scenario) and run_history.open_to(0).any():
+    trusted = protocol.assumes and not is_foreign(protocol)  # tells nobody more, whatever the tables say
+    if not trusted and sent(scenario) and run_history.open_to(0).any():
         seen.append(f"what a session that failed may tell the server (secagg: {scenario.secagg.name})")
     if seen:
         disclosed["beside_sums"] = seen
     if premises := premises_of(scenario):
         disclosed["privacy_assumes"] = premises
+    if protocol.assumes or protocol.shows_updates:
+        return disclosed
     members = np.diff(run_history.any_view.rows.indptr)
     leaving_two = np.where(members > 0, members - 2, np.inf)  # colluders know their own updates
     others = int(scenario.training.many_aggregators)  # whoever aggregates is one of those who are tolerated
     fewest = np.minimum(run_history.fewest_tolerated() - others, leaving_two).min(initial=np.inf)
-    if not (protocol.assumes or protocol.shows_updates) and np.isfinite(fewest):
+    if np.isfinite(fewest):
         disclosed["tolerated_colluders"] = max(0, int(fewest))
     return disclosed
 

@@ -3,7 +3,16 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from simfl.core.certificate_words import AND, AT_DELTA, UNSAID, UNSAID_DELTA, against, premises_of, taking_for_granted
+from simfl.core.certificate_words import (
+    AND,
+    AT_DELTA,
+    ENDS,
+    UNSAID,
+    UNSAID_DELTA,
+    against,
+    premises_of,
+    taking_for_granted,
+)
 from simfl.core.column_files import wrong_values
 from simfl.core.columns import BYTES_SENT_UP, ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
 from simfl.privacy.stage import NOT_FINITE, Stage
@@ -43,13 +52,13 @@ def with_bases(scenario: Any, columns: Iterable[Column]) -> list[Column]:
     deltas = dict(_deltas(scenario))
     mine = {column.name for owner in accountants(scenario) for column in owner.columns}
     noisy = [stage.observer for stage in stages if stage.observer]
-    known = []
+    known, ends = [], ENDS if scenario.training.ends_by_models else ""
     for column in columns:
         if not column.observer and (column.name in mine or "epsilon" in column.name):
             column = column._replace(**UNSAID)
         if "epsilon" in column.name:
             delta = deltas.get(column.name, UNSAID_DELTA)
-            column = column._replace(assumes=AND.join(filter(None, [delta, column.assumes])))
+            column = column._replace(assumes=AND.join(filter(None, [delta, column.assumes, ends])))
         known.append(against(column, noisy))
     return taking_for_granted(known, AND.join(filter(None, [premises_of(scenario), scenario.topology.premise])))
 

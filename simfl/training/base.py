@@ -105,6 +105,7 @@ class Rule(Plugin, Protocol):
         fixed_denominator: what every round's weighted sum is divided by, whoever came; then a round that sums nobody
             is a step, too, with a sum of 0. None = it depends on the updates, see :meth:`divisor`.
         ends_by_participation: who takes part may decide when the run ends: by its updates, its time or its traffic.
+        ends_by_models: the models may decide when the run ends.
         weighs_staleness: an asynchronous rule's weights may depend on staleness. A rule has to say that they do not, as
             noise of which clients add equal parts asks for.
         sends_changes: what is summed are the clients' changes since their downloads, as the clients send them; a rule
@@ -124,6 +125,7 @@ class Rule(Plugin, Protocol):
     algorithm: ClientAlgorithm = PlainSgd()
     fixed_denominator: float | None = None
     ends_by_participation: bool = True
+    ends_by_models: bool = True
     own_models: bool = False
     weighs_staleness: bool = True
     sends_changes: bool = False

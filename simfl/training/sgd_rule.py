@@ -158,8 +158,16 @@ class RunLength:
     @property
     def ends_by_participation(self) -> bool:
         """Whether updates, time or traffic can end the run; or anything, of a rule that ends otherwise."""
+        return self._ends_by(*self.limits[1:4])
+
+    @property
+    def ends_by_models(self) -> bool:
+        """Whether what models do on test samples can end the run; or anything, of a rule that ends otherwise."""
+        return self._ends_by(*self.limits[4:])
+
+    def _ends_by(self, *limits: float | None) -> bool:
         mine = type(self).ends is RunLength.ends and type(self).limits is RunLength.limits
-        return not mine or any(limit is not None for limit in self.limits[1:4])
+        return not mine or any(limit is not None for limit in limits)
 
     @property
     def needs_accuracy(self) -> bool:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import reduce
 from itertools import product
 from pathlib import Path
@@ -19,19 +19,24 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
+from scipy.sparse import csr_array
 from scipy.stats import norm
 
 import simfl
 from simfl.cli import simfl as group
 from simfl.core.errors import IntegrityError, SimflError
+from simfl.core.types import SERVER
+from simfl.experiments.search.all_runs import together
 from simfl.experiments.search.objectives import Goal, Objective, Requirement, Trial, best, nearest
 from simfl.experiments.search.preparation import prepare
-from simfl.experiments.search.run_search import together
 from simfl.experiments.search.space import space_of
 from simfl.experiments.sweep import processes
 from simfl.experiments.sweep.stop_rule import Reached, StopRule, median_rule
 from simfl.experiments.sweep.worker_process import Slot
+from simfl.privacy.accountant import History
+from simfl.privacy.certify.observer_view import Clear, ObserverView
 from simfl.privacy.dp.losses import ORDERS, RunLoss, run_losses
+from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.results.file_names import PRUNED
 from simfl.results.sealed_files import write_sealed
 from simfl.runs.accounting import history
@@ -251,10 +256,11 @@ def test_shared_noise_is_not_composed(tmp_path):
 
 
 def test_runs_that_did_not_end_and_other_epsilons_are_infinite():
-    scenario = simfl.load(yaml.safe_load(LEARNS), [*NOISY[1:], "privacy.accountants=[pld]"])
+    stated = "privacy.stages=[{name: output_perturbation, epsilon: 1, samples: 30, adds: whole}]"
+    scenario = simfl.load(yaml.safe_load(LEARNS), [*NOISY[1:2], stated, "privacy.accountants=[]"])
     assert together([], False) is None
     assert together([(simfl.load(yaml.safe_load(TINY)), Path())], False) is None, "nobody says an epsilon"
-    assert np.isinf(together([(scenario, Path())], False).epsilon_max), "none of zero_out"
+    assert np.isinf(together([(scenario, Path())], False).epsilon_max), "of a stage alone"
     known = simfl.load(yaml.safe_load(LEARNS), [*NOISY[1:], "privacy.accountants=[zero_out]"])
     assert together([(known, Path())], True).why.startswith("what runs that did not end")
 
@@ -282,6 +288,94 @@ def test_a_client_that_a_run_lacks_is_told_nothing_of_by_it(runs):
     renyi = [sum(i < n for n, renyi in runs if renyi) for i in range(len(counts))]
     assert (added.rdp is None) == (not any(r for _, r in runs))
     assert added.rdp is None or (added.rdp == renyi).all()
+
+
+@pytest.mark.parametrize("accountant", ["rdp", "pld", "{name: pld, delta: 1.0e-7}", "{name: rdp, delta: 1.0e-6}"])
+def test_epsilons_by_other_accountants_are_composed_too(accountant, tmp_path):
+    """What they account is Gaussian: the sums of all runs that one client was in, at the accountant's own δ."""
+    (tmp_path / "learns.yaml").write_text(LEARNS)
+    shown = call("search", tmp_path / "learns.yaml", "training.learning_rate=0.05,0.1", *NOISY[1:],
+                 f"privacy.accountants=[{accountant}]", "training.rounds=2", "--maximise", "test_accuracy",
+                 "--minimise", f"epsilon_{yaml.safe_load(accountant)['name'] if '{' in accountant else accountant}",
+                 "--own-seeds", "--json", "--jobs", 1, "--out", tmp_path)  # fmt: skip
+    found = json.loads(shown.stdout)
+    delta = yaml.safe_load(accountant).get("delta", 1e-5) if "{" in accountant else 1e-5
+    most = 0
+    for row in found["runs"]:
+        with open(tmp_path / "tiny" / row["run"] / "participation.csv", newline="") as file:
+            most += np.bincount([int(each["client"]) for each in csv.DictReader(file)]).max()
+    composed = found["all_runs_together"]
+    assert composed["delta"] == delta and composed["why"] == ""
+    assert composed["epsilon_max"] == pytest.approx(epsilon_of(0.5 * np.sqrt(most), delta), rel=1e-6)
+    said = found["certificates"]["epsilon_max"]
+    assert f"at δ = {delta:g}" in said["assumes"] and "zero-out" in said["protects"] and said["observer"]
+
+
+def test_sums_of_all_runs_are_combined(tiny, tmp_path):
+    """Pairs in one run and triples in the other: clients 2, 8, ... are the difference of sums of the two."""
+    words = ["search", tiny, "selection=batch_partition:T=2,batch_partition:T=3", "devices.availability.dropout=0.1",
+             "training.rounds=40", "--maximise", "mean_cardinality", "--jobs", 1, "--out", tmp_path]  # fmt: skip
+    shown = call(*words, "--require", "privacy_weak>=2").stdout
+    assert "all 2 runs together: privacy_strong 1, privacy_semi_strong 1, privacy_weak_lower 1" in shown
+    found = json.loads(call(*words, "--require", "privacy_weak>=2", "--json").stdout)
+    assert sorted(row["privacy_weak_lower"] for row in found["runs"]) == [2, 3]
+    matrix = np.zeros((80, 24))
+    for i, row in enumerate(found["runs"]):
+        with open(tmp_path / "tiny" / row["run"] / "participation.csv", newline="") as file:
+            for each in csv.DictReader(file):
+                matrix[40 * i + int(each["round"]), int(each["client"])] = 1
+    alone = [c for c in range(24) if np.linalg.matrix_rank(np.vstack([matrix, np.eye(24)[c]])) ==
+             np.linalg.matrix_rank(matrix)]  # fmt: skip
+    classes = np.unique(matrix, axis=1, return_counts=True)[1]
+    assert alone and found["all_runs_together"]["privacy_strong"] == classes.min() == 1
+    assert found["all_runs_together"]["privacy_weak_upper"] == 1
+    assert "together" not in call(*words).stdout, "it is for no privacy"
+
+
+@pytest.mark.parametrize("stages", ["[]", "[central_gaussian]", "[local_gaussian]"])
+@pytest.mark.parametrize("rows", ["units", "weights"])
+@pytest.mark.parametrize("topology", ["{name: tree, edges: 2}", "{name: servers, servers: 2}", "star"])
+def test_what_edges_see_is_never_left_out(topology, rows, stages, tmp_path):
+    """Of one run, what all runs give away is never less than what it says of itself."""
+    words = ["selection.k=5", f"topology={topology}", f"privacy.stages={stages}", "training.weighting=equal",
+             "devices.availability=always", f"privacy.rows={rows}"]  # fmt: skip
+    scenario = simfl.load(yaml.safe_load(TINY), words)
+    run = simfl.run(scenario, out=tmp_path)
+    names = ["privacy_strong", "privacy_semi_strong", "privacy_weak_lower", "privacy_weak_upper"]
+    facts = together([(scenario, run.path)], 0, names).facts
+    assert all(facts[name] <= run.summary[name] for name in names)
+    if stages != "[]":
+        epsilon = np.inf if facts["epsilon_max"] is None else facts["epsilon_max"]
+        assert epsilon >= run.summary["epsilon_max"] * (1 - 1e-9)
+        assert (epsilon == np.inf) == (topology != "star") == ("star" in facts["why"])
+
+
+@given(st.lists(st.tuples(st.integers(4, 6), st.lists(st.integers(1, 15), min_size=1, max_size=4)), min_size=1,
+                max_size=3))  # fmt: skip
+def test_an_observer_of_several_runs_has_the_rows_of_all(runs):
+    matrices = [np.array([[row >> c & 1 for c in range(n)] for row in rows], dtype=float) for n, rows in runs]
+    wide = np.vstack([np.pad(matrix, ((0, 0), (0, 6 - matrix.shape[1]))) for matrix in matrices])
+    width = max(n for n, _ in runs)
+    both = ObserverView.of_runs([ObserverView.of_sums(csr_array(matrix)) for matrix in matrices])
+    assert both.rounds == len(wide) and (both.rows.toarray() == wide[:, :width]).all()
+    metrics = Guarantees(every=0)
+    columns = metrics.accounts(History({SERVER: both}))
+    for matrix in matrices:
+        alone = metrics.accounts(History({SERVER: ObserverView.of_sums(csr_array(matrix))}))
+        assert all(columns[name][-1] <= alone[name][-1] for name in columns)
+
+
+@pytest.mark.parametrize("field, worse", [("each", True), ("same", False), ("by_samples", True),
+                                          ("opaque", ("a median",)), ("tolerated", np.full(2, -1.0)),
+                                          ("clear", (Clear("mask", False),))])  # fmt: skip
+def test_what_one_run_shows_besides_counts_for_all(field, worse):
+    view = ObserverView.of_sums(csr_array(np.ones((2, 4))))
+    for views in ([view, replace(view, **{field: worse})], [replace(view, **{field: worse}), view]):
+        columns = Guarantees(every=0).accounts(History({SERVER: ObserverView.of_runs(views)}))
+        assert {columns[name][-1] for name in list(columns)[:3]} == {1}
+    alone = csr_array(np.ones((2, 4)))
+    assert ObserverView.of_runs([view, replace(view, alone=None)]).alone is None
+    assert ObserverView.of_runs([view, replace(view, alone=alone)]).alone.toarray().sum(axis=1).tolist() == [0, 0, 4, 4]
 
 
 # -- the same bytes ----------------------------------------------------------------------------------------

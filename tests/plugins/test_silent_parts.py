@@ -233,6 +233,35 @@ def test_numbers_of_jobs_are_remembered_where_a_run_goes_on(tmp_path):
     assert list(tmp_path.glob("runs/*/*/checkpoint*")) and not list(tmp_path.glob("runs/*/*/summary.json"))
 
 
+def test_a_server_cannot_use_the_masks_of_a_sum_again(play):
+    """Masks are drawn by a sum's number: the difference of two masked updates of one number is that of the updates."""
+    again = MINE.replace(
+        "SAYS",
+        """counts_unsummed = follows_policy = True
+    def recover(self, t, units, arrived, prepared):
+        return (yield from super().recover(t % 2, units, arrived, prepared))""",
+    )
+    done, _ = play(again, "training.name=mine", base=GUARDED)
+    assert done.exit_code == 1 and "gives two sums one number" in done.output
+    done, _ = play(again.replace("t % 2", "t"), "training.name=mine", base=GUARDED)
+    assert done.exit_code == 0, done.output
+
+
+def test_a_server_that_says_so_asks_clients_for_nothing_else(play):
+    """Losses of single clients tell of their data what no sum and no noise covers."""
+    asks = MINE.replace(
+        "SAYS",
+        """counts_unsummed = SAYS
+    def prepare(self, t, units):
+        yield from self._ask(t, units.ravel())
+        return (yield from super().prepare(t, units))""",
+    )
+    done, _ = play(asks.replace("SAYS", "True"), "training.name=mine", base=GUARDED)
+    assert done.exit_code == 1 and "asks clients for 'ask', which no policy needs" in done.output
+    done, known = play(asks.replace("SAYS", "False"), "training.name=mine", base=GUARDED)
+    assert done.exit_code == 0 and known["privacy_strong"] == 1, done.output
+
+
 SERVER = FIXED.replace("Job.of(0,", "Job.of(t,").replace("    counts_unsummed = True", "    SAYS")
 
 

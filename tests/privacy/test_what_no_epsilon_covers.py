@@ -1,10 +1,18 @@
 """What makes an epsilon that simfl prints larger than it says is refused, in one line, or makes it infinite."""
 
+from dataclasses import dataclass
+
+import numpy as np
 import pytest
 
 import simfl
+from simfl.core.certificate_words import ENDS
+from simfl.core.columns import ROUND_COLUMNS
 from simfl.core.errors import SimflError
 from simfl.core.registration.family_index import FAMILIES
+from simfl.privacy.dp.mechanisms import gaussian
+from simfl.scenario.column_owners import plugin_columns, with_bases
+from simfl.training.fedavg import FedAvg
 
 OBLIVIOUS = {
     "clients": 5, "selection": "all", "secagg": {"name": "oblivious", "epsilon": 1.0, "samples": 50},
@@ -110,3 +118,50 @@ def test_no_number_of_updates_says_how_many_aggregations_there_are():
     rule = {"name": "fedbuff", "buffer": 4, "stop": {"client_updates": 8}, "weighting": "equal"}
     assert simfl.load(OBLIVIOUS | {"secagg": "ideal", "training": rule}).training.most_rounds is None
     assert simfl.load(OBLIVIOUS | {"secagg": "ideal", "training": rule | {"rounds": 3}}).training.most_rounds == 3
+
+
+def test_a_run_that_stops_where_it_likes_tells_more_than_its_rounds_allow():
+    """What the words are for, by simulation: Gaussian losses of mu = 1/2, stopped where one is 1 above the epsilon of
+    the rounds so far; a delta of 0.001 is said, and 0.004 is true.
+    """
+    rng, delta, mu, runs = np.random.default_rng(0), 1e-3, 0.5, 100_000
+    loss, true, running = np.zeros(runs), np.zeros(runs), np.ones(runs, dtype=bool)
+    for t in range(1, 61):
+        epsilon = float(gaussian.epsilon(mu * np.sqrt(t), delta))
+        loss += mu * rng.standard_normal(runs) + mu**2 / 2
+        over = running & ((loss > epsilon + 1) | (t == 60))
+        true[over] = np.maximum(0, 1 - np.exp(epsilon - loss[over]))
+        running &= ~over
+    assert true.mean() > 3 * delta
+
+
+STOPS = {
+    "a target": ({"stop": {"target_accuracy": 0.9}}, True), "patience": ({"stop": {"patience": 3}}, True),
+    "rounds": ({}, False), "time": ({"stop": {"time_s": 100.0}}, False),
+    "a rule of its own": ({"name": "ends_so"}, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", STOPS)
+def test_epsilons_say_that_no_model_decides_when_the_run_ends(case, registered):
+    """Rules that end otherwise may look at models, too; guarantees of sums hold whenever a run ends."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class EndsSo(FedAvg):
+        """Its own end."""
+
+        def ends(self, progress):
+            return progress.accuracy is not None
+
+    registered("training", "ends_so", EndsSo)
+    training, says = STOPS[case]
+    scenario = simfl.load(POISSON | {
+        "training": OBLIVIOUS["training"] | training,
+        "learning": OBLIVIOUS["learning"] | {"evaluate": {"every": 1, "validation": 0.2}},
+        "privacy": {"stages": ["central_gaussian"], "accountants": ["zero_out", "rdp", "pld"]},
+    })  # fmt: skip
+    columns = with_bases(scenario, (*ROUND_COLUMNS, *plugin_columns(scenario)))
+    epsilons = [column for column in columns if column.name.startswith("epsilon")]
+    assert len(epsilons) == 4
+    assert all((ENDS in column.assumes) == says for column in epsilons)
+    assert not any(ENDS in column.assumes for column in columns if column not in epsilons)

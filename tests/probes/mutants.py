@@ -2,7 +2,7 @@
 plugins that say what is not so. Nothing here asks for what a rule says; the machines measure.
 """
 
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +12,17 @@ import numpy as np
 
 from simfl.agents.aggregation import pipeline
 from simfl.cli.validate_plugins import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
+from simfl.clients.local_training import PlainSgd
 from simfl.compression.base import COMPRESSIONS, Compression
 from simfl.compression.quantise import Quantise
 from simfl.compression.random_k import RandomK
 from simfl.compression.sign import Sign
 from simfl.compression.top_k import TopK
 from simfl.core.errors import PluginError
+from simfl.learning import learner
+from simfl.learning.data.base import DATA
+from simfl.learning.partitions.base import PARTITIONS
+from simfl.learning.work import largest_move
 from simfl.privacy.certify import chain, clip, maps
 from simfl.privacy.dp import losses
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, gaussian, laplace, skellam, staircase
@@ -27,6 +32,7 @@ from simfl.privacy.dp.stages import (
     discrete_noise,
     laplace_shares,
     local_noise,
+    output_perturbation,
     tree_gaussian,
     xnoise,
 )
@@ -37,6 +43,7 @@ from simfl.probes.declarations import parse, refuted_codes, refuted_masks, refut
 from simfl.probes.sums import refutations, repeated_noise
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.masked_protocol import MaskedProtocol
+from simfl.secagg.oblivious.oblivious_noise import Oblivious
 from simfl.secagg.plain import Plain
 from simfl.selection.base import POLICIES
 from simfl.selection.guarded import GuardedSelection
@@ -44,6 +51,7 @@ from simfl.selection.partition import BatchPartitionSelection
 from simfl.selection.theory import expected_cardinality, families
 from simfl.training.base import RULES
 from simfl.training.fedavg import FedAvg
+from tests.probes.sample_moves import CLIENTS, HELD, LEARNING, TRAINING, InOrder, OneApart, refuted_samples
 
 PLANTED: list[tuple[Any, str, type]] = []
 
@@ -205,6 +213,10 @@ class LargestHalf(Compression):
         return np.where(np.abs(vectors) >= cut, vectors, 0).astype(np.float32)
 
 
+plant(DATA, "one_apart")(OneApart)
+plant(PARTITIONS, "in_order")(InOrder)
+
+
 # -- what is wrong --------------------------------------------------------------------------------------
 
 
@@ -354,7 +366,39 @@ def codes(name, **fields):
     return judge
 
 
+def samples(**changes):
+    base = {"clients": CLIENTS, "seed": 1, "selection": "all", "training": TRAINING, "learning": LEARNING}
+    return lambda: refuted_samples(parse(base | {"privacy": {"accountants": []}} | changes))
+
+
+OUTPUT = {"name": "output_perturbation", "epsilon": 1.0, "samples": HELD, "noise_scale": "calibrated", "adds": "whole"}
+OBLIVIOUS = {"name": "oblivious", "epsilon": 1.0, "samples": HELD, "noise_scale": "calibrated", "execute": "cost_only"}
+OF_SAMPLES = {
+    "of a stage": {"privacy": {"stages": [OUTPUT], "accountants": []}},
+    "of a stage with shares": {"privacy": {"stages": [OUTPUT | {"adds": "share"}], "accountants": []},
+                               "secagg": {"name": "secagg", "clip": 1e3}},
+    "of a stage with Gaussian noise": {"privacy": {"stages": [OUTPUT | {"mechanism": "gaussian"}], "accountants": []}},
+    "of a protocol": {"secagg": OBLIVIOUS},
+    "of a protocol that is told many samples": {"secagg": OBLIVIOUS | {"samples": 100_000}},
+    "of two passes in larger batches": {
+        "secagg": OBLIVIOUS, "training": TRAINING | {"local_epochs": 2, "batch_size": 8, "learning_rate": 0.2}},
+}  # fmt: skip
+
 MUTANTS = {
+    # single samples
+    "epsilon is of the samples that a key states (T7)": (
+        [(Oblivious, "_epsilon", lambda self, parties, fine, moved, original=Oblivious._epsilon: original(
+            self, parties, fine, self.sensitivity()))],
+        samples(**OF_SAMPLES["of a protocol that is told many samples"])),
+    "epsilon is of the samples that a stage's key states (T7)": (
+        [(output_perturbation, "of_each_sample", lambda members, penalty: np.full(
+            members.n_summed, 2 / HELD) * members.weights)],
+        samples(**OF_SAMPLES["of a stage"])),
+    "SGD is said to minimise (T10)": ([(PlainSgd, "minimises", True)], samples(**OF_SAMPLES["of a stage"])),
+    "SGD is said to minimise, beside oblivious noise (T10)": (
+        [(PlainSgd, "minimises", True)], samples(**OF_SAMPLES["of a protocol"])),
+    "a sample is in one step of many (T10)": (
+        [(learner, "largest_move", scaled(largest_move, 1 / HELD))], samples(**OF_SAMPLES["of a stage"])),
     # maps: a factor is dropped
     "a clip in L2 counts half": ([less_bound(maps.Clip, "l2")], noise(stages=[CENTRAL])),
     "a clip in L2 counts half, of local noise": ([less_bound(maps.Clip, "l2")], noise(stages=[LOCAL], secagg="plain")),
@@ -576,15 +620,22 @@ MUTANTS = {
 }  # fmt: skip
 
 
-def found(name):
-    """What probes find where the mistake is planted."""
-    changes, judge = MUTANTS[name]
+@contextmanager
+def planted():
+    """The plugins of this file are registered."""
     with ExitStack() as stack:
         for registry, plugin, cls in PLANTED:
             registry._plugins[plugin] = cls
             stack.callback(
                 lambda registry=registry, plugin=plugin: registry._plugins.pop(plugin)
             )  # and leaves those that are loaded meanwhile
+        yield
+
+
+def found(name):
+    """What probes find where the mistake is planted."""
+    changes, judge = MUTANTS[name]
+    with planted(), ExitStack() as stack:
         for owner, attribute, value in changes:
             place = mock.patch(owner, value) if isinstance(owner, str) else mock.patch.object(owner, attribute, value)
             stack.enter_context(place)

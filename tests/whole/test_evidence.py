@@ -10,6 +10,7 @@ from scipy import stats
 
 from simfl.core.registration.family_index import undone
 from simfl.experiments.compare.intervals import mean as interval_of
+from simfl.scenario import Scenario
 from tests.whole.test_scripts import imported
 
 HERE = Path(__file__).resolve().parents[2]
@@ -388,6 +389,15 @@ def test_the_page_has_twelve_policies_under_eight_settings(script, recovered):
     assert pages.markdown(tables["mnist"], pages.MNIST) in page
     for data in tables:
         assert column(data, "rank").shape == (12, 8) and column(data, "rank").notna().all(axis=None)
+
+
+def test_each_setting_of_the_attacks_table_has_the_protocol_of_its_name(script):
+    """``secagg`` that is not said is ideal, where nothing is shown of single updates."""
+    scenarios = script("attacks/table_scenarios.py")
+    for name, changes in scenarios.BLOCKS.items():
+        made = scenarios.BASE | {"learning": "none", "plugins": []}
+        protocol = Scenario.of(made, overrides=["training.rounds=2", *changes]).secagg.name
+        assert protocol == {"plain": "plain", "fedbuff, basecagg": "basecagg"}.get(name, "secagg"), name
 
 
 def test_the_sentences_on_what_the_server_recovers_of_digits(recovered):

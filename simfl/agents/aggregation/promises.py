@@ -91,8 +91,7 @@ def train_as_said(parts: Components[Rule], jobs: Sequence[Job]) -> Updates:
     if is_foreign(learner) and learner.sizes_vary and {part.kind for part in algorithm.sends} <= SUMMABLE:
         why = "sets sizes_vary, so that a message's size or time may tell of its client's samples"
         raise PluginError(learner, f"{why}; have the client algorithm declare in `sends` what it tells")
-    most = learner.samples[[job.client for job in jobs]]
-    if learner.dimension and (updates.examples > most).any():
+    if learner.dimension and (updates.examples > learner.samples[[job.client for job in jobs]]).any():
         raise PluginError(learner, "trains on more samples of a client than its `samples` says")
     if updates.mask is not None and not (algorithm.partial or any(part.kind == "mask" for part in algorithm.sends)):
         raise PluginError(learner, "gives updates a mask, which no client algorithm has declared (partial)")

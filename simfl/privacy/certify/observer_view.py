@@ -4,6 +4,7 @@ An observer is the server, a client that aggregates, or whoever sees the models 
 that its members can make together of what they received and know. Nothing here knows that there is one server.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
@@ -100,6 +101,33 @@ class ObserverView:
 
         rounds, nothing = P.shape[0], csr_array(P.shape)
         return cls(observer, rounds, P, np.arange(rounds), False, True, (), (), np.full(rounds, np.inf), nothing)
+
+    @classmethod
+    def of_runs(cls, views: Sequence[Self]) -> Self:
+        """Of who has been the same observer in several runs of the same clients, one after another: the fewest clients
+        are a part of the most, by number. Where a row says something else of samples, no vector is the same.
+        """
+        from scipy.sparse import csr_array, vstack
+
+        wide, first = max(view.rows.shape[1] for view in views), views[0]
+        starts = np.cumsum([0, *(view.rounds for view in views)])
+
+        def one_below_another(parts: Any) -> Any:
+            wider = [csr_array((part.data, part.indices, part.indptr), (part.shape[0], wide)) for part in parts]
+            return vstack(wider).tocsr()
+
+        def of_any(each: str) -> tuple[Any, ...]:
+            return tuple(dict.fromkeys(part for view in views for part in getattr(view, each)))
+
+        same = all(view.same and view.by_samples == first.by_samples for view in views)
+        counted = all(view.alone is not None for view in views)
+        round = np.concatenate([start + view.round for start, view in zip(starts, views, strict=False)])
+        return cls(
+            first.observer, int(starts[-1]), one_below_another([view.rows for view in views]), round,
+            any(view.each for view in views), same, of_any("clear"), of_any("opaque"),
+            np.concatenate([view.tolerated for view in views]),
+            one_below_another([view.alone for view in views]) if counted else None, by_samples=first.by_samples,
+        )  # fmt: skip
 
     @property
     def open(self) -> bool:
