@@ -86,11 +86,9 @@ def finish(
     digests = _finish_tables(tables)
     records = records_of(scenario, folder, rounds, samples)
     run_history = records.history(0)
-    rows, privacy_digests = _fill_privacy(folder, tables["rounds.csv"], records.of_root, records.of_clients())
-    digests |= privacy_digests
+    rows, digests_of_privacy = _fill_privacy(folder, tables["rounds.csv"], records.of_root, records.of_clients())
     if model is not None:
         digests["model.npy"] = _write(folder / "model.npy", _npy(model))
-    jobs = summarise_jobs(folder, float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}
     finals = summarise(rows, columns)
     summary = {
         "name": scenario.name,
@@ -103,16 +101,15 @@ def finish(
         **_guarantee(scenario, finals, samples, run_history),
         **records.disclosure(_disclosure),
         **computed_by,
-        **jobs,
+        **(summarise_jobs(folder, float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}),
         **records.write_observers(folder / OBSERVERS),
     }
     of_model = _model_metrics(folder, len(rows) - 1)
     summary |= {column.name: value for column, value in of_model.items()}
     unshown = bool(scenario.attacks) and has_unshown(scenario, run_history)
     _describe_columns(folder, scenario, (*columns, *of_model), summary, unshown)
-    summary |= _attack_numbers(folder, scenario, attack_results)
-    summary |= _metric_numbers(folder, scenario)
-    return _seal(folder, scenario, summary, digests)
+    summary |= _attack_numbers(folder, scenario, attack_results) | _metric_numbers(folder, scenario)
+    return _seal(folder, scenario, summary, digests | digests_of_privacy)
 
 
 def _finish_tables(tables: Mapping[str, TableWriter]) -> dict[str, str]:
