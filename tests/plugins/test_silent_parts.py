@@ -253,7 +253,8 @@ def test_a_server_that_says_so_asks_clients_for_nothing_else(play):
         "SAYS",
         """counts_unsummed = SAYS
     def prepare(self, t, units):
-        yield from self._ask(t, units.ravel())
+        from simfl.agents.aggregation.policy_queries import question
+        yield from self.gather(question(self.parts, t, units.ravel()), t, "/ask")
         return (yield from super().prepare(t, units))""",
     )
     done, _ = play(asks.replace("SAYS", "True"), "training.name=mine", base=GUARDED)
