@@ -38,8 +38,8 @@ POLICIES = ["random", "weighted", "bernoulli", "partition", "batch_partition:T=4
 
 STICKY = "{name: markov, mean_on_rounds: 20, mean_off_rounds: 5}"
 WAITS_S = (0.1, 1, 10)
-NUMBERS = ["test_accuracy", "privacy_semi_strong", "guarantee_semi_strong", "measured_error", "time_s", "skipped",
-           "mean_cardinality", "fairness_gap"]  # fmt: skip
+NUMBERS = ["test_accuracy", "privacy_semi_strong", "guarantee_semi_strong", "measured_recovered", "measured_error",
+           "time_s", "skipped", "mean_cardinality", "fairness_gap"]  # fmt: skip
 """Of each run in ``seeds.csv``."""
 
 

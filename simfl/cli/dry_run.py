@@ -39,5 +39,5 @@ def cost(plan: Plan, out: Path) -> str:
     run_s, run_bytes = ends[0] + (rounds - 1) * each_s, size_bytes * max(1.0, rounds / len(ends))
     return (
         f"{text}; if each takes what the first does, about {run_s:.2g} s and {run_bytes / 1e6:.2g} MB a run, "
-        f"{run_s * len(left):.2g} processor seconds and {run_bytes * len(left) / 1e6:.2g} MB in all"
+        f"{run_s * len(left):.2g} seconds of one job and {run_bytes * len(left) / 1e6:.2g} MB in all"
     )

@@ -268,11 +268,13 @@ TARGET_COLUMNS: tuple[Column, ...] = (
 DERIVED_COLUMNS: tuple[Column, ...] = (
     Column("aggregations", "Aggregations", "count", "Rounds that were not skipped.", 0, None, shown=False),
     Column("clients_in_sum", "Clients in a sum", "number",
-           "Updates aggregated in a round that was not skipped, mean over these rounds.", 1, None,
+           "Updates aggregated in a round that was not skipped, mean over these rounds; where a round is one sum of "
+           "one server.", 1, None,
            words="number of clients in a sum"),
     Column("fairness_excess", "Fairness gap beyond chance", "number",
            "Fairness gap less what it is by chance where every client is as likely as every other to be in each of the "
-           "same sums; about 0 = no client is favoured.", -1, None),
+           "same sums, drawn anew for each; policies that favour clients add to it, and so do clients that stay away.",
+           -1, None),
 )  # fmt: skip
 """What comparisons and reports compute from a run's summary."""
 

@@ -88,7 +88,7 @@ def advise(study: Study, margin: float = MARGIN) -> Advice | None:
     """
     if not study.choosable:
         return None
-    known = {measure.name: measure for measure in with_values(study)}
+    known = {measure.name: measure for measure in with_values(study, hidden=True)}
     left = [group for group in study.groups if eligible(group)]
     if not left:
         return Advice(None, "every configuration has diverged, or skipped all of its rounds")
@@ -160,17 +160,21 @@ def _possible_loss(accuracy: StudyMeasure, ranks: Sequence[Sequence[Group]], mar
         of_rank = []
         for group in rank:
             ours, others = accuracy.by_seed(group), [other for other in groups if other is not group]
-            losses = [(most_loss(ours, accuracy.by_seed(other), level), other.label, other) for other in others]
-            loss, label, other = max(losses, key=lambda each: each[:2])
-            theirs = accuracy.by_seed(other)
-            more = (seeds_needed(ours, theirs, margin, level) or 0) - len(ours.keys() & theirs.keys())
-            of_rank.append((more <= 0, loss, label, group.label, more))
+            losses = [(most_loss(ours, accuracy.by_seed(other), level), other.label) for other in others]
+            needed = [seeds_needed(ours, accuracy.by_seed(other), margin, level) for other in others]
+            more = max(each or 0 for each in needed) - len(ours) if None not in needed else 0
+            of_rank.append((more <= 0, *max(losses), group.label, more))
         texts.append(min(of_rank))
     _, loss, label, name, more = min(texts, key=lambda each: each[0])
+    ours, theirs = (accuracy.by_seed(group) for wanted in (name, label) for group in groups if group.label == wanted)
     if math.isinf(loss):
-        return f"{name} and {label} share fewer than {FEWEST_PAIRS} seeds"
+        shared = len(ours.keys() & theirs.keys())
+        return (
+            f"{amount(shared, 'seed')} shared by {name} and {label} exclude no loss among {len(groups)} configurations"
+        )
     text = f"the loss of {name} may be up to {100 * loss:.1f} points (against {label}); the margin is {points(margin)}"
-    return f"{text}, and about {amount(more, 'more seed')} would decide" if more > 0 else text
+    seeds = amount(more, "more seed")
+    return f"{text}, and about {seeds} would decide if means and spreads stay as they are" if more > 0 else text
 
 
 def _ranks(groups: Sequence[Group], known: Mapping[str, StudyMeasure]) -> list[list[Group]]:
@@ -247,13 +251,16 @@ def _last(
     shown = [known[name] for name in CLAIMED if name in known and (name != "time_s" or known[name] is quick)]
     changes = [compare_with_baseline(m, pick, baseline, level) for m in shown] if pick is not baseline else []
     ties = tuple(group for group in left if group is not pick)
-    return Advice(pick, "", ties, tuple(c for c in changes if c), unseen=_unseen(len(pick.runs)))
+    unseen = _unseen(len(pick.runs)) if "test_accuracy" in known else ""
+    return Advice(pick, "", ties, tuple(c for c in changes if c), unseen=unseen)
 
 
 def _unseen(runs: int) -> str:
-    """What nobody can know after so many runs none of which collapsed (exact binomial, one-sided)."""
+    """What nobody can know though none of so many runs has collapsed (exact binomial, one-sided)."""
     share = 1 - (1 - CONFIDENCE) ** (1 / runs)
-    return f"{runs} runs without a collapse leave one in {1 / share:.2g} runs possible ({100 * CONFIDENCE:g} %)"
+    return (
+        f"Even if none of {runs} runs has collapsed, one in {math.floor(1 / share)} still may ({100 * CONFIDENCE:g} %)"
+    )
 
 
 TIMELESS = "No simulated time passes but in skipped rounds: give network.latency_s or devices.computation."

@@ -34,12 +34,7 @@ def pivot(
     (measure,) = chosen_measures(study, [cell])
     down, across = ([axis_called(study, key) for key in keys] for keys in (rows, columns))
     groups = those(study, {axis_called(study, key): value for key, value in (where or {}).items()})
-    for axis in study.axes:
-        values = dict.fromkeys(group.values[axis] for group in groups)
-        if axis not in (*down, *across) and len(values) > 1:
-            raise SimflError(
-                f"{axis} varies, too: make it rows or columns, or give where {axis}=VALUE, one of {', '.join(values)}"
-            )
+    refuse_others(study, groups, (*down, *across), "make it rows or columns")
     names = {place: list(dict.fromkeys(name_of(group, axes) for group in groups))
              for place, axes in (("down", down), ("across", across))}  # fmt: skip
     cells = {(name_of(group, down), name_of(group, across)): cell_text(study, measure, group) for group in groups}
@@ -60,6 +55,17 @@ def axis_called(study: Study, key: str) -> str:
         hint = suggestion(key, study.axes) or f"; there are {', '.join(study.axes)}"
         raise SimflError(f"{key}: {'is the end of several keys' if matches else 'does not vary'}{hint}")
     return matches[0]
+
+
+def refuse_others(study: Study, groups: Sequence[Group], named: Sequence[str], remedy: str) -> None:
+    """
+    Raises:
+        SimflError: another key than those named varies among the groups.
+    """
+    for axis in study.axes:
+        values = dict.fromkeys(group.values[axis] for group in groups)
+        if axis not in named and len(values) > 1:
+            raise SimflError(f"{axis} varies, too: {remedy}, or give where {axis}=VALUE, one of {', '.join(values)}")
 
 
 def those(study: Study, where: Mapping[str, str]) -> list[Group]:

@@ -234,6 +234,7 @@ class Study:
         members: every planned run, failed and unfinished ones too.
         baseline: label of the group that others are compared with.
         target: test accuracy to which time and rounds are told; None = one that every run reaches.
+        chosen: the axes that are no world, as a comparison was told; None = what a server decides.
     """
 
     title: str
@@ -242,6 +243,7 @@ class Study:
     members: tuple[PlannedRun, ...] = field(repr=False)
     baseline: str
     target: float | None = None
+    chosen: tuple[str, ...] | None = None
 
     @property
     def kind(self) -> str:
@@ -258,12 +260,17 @@ class Study:
     @property
     def choosable(self) -> bool:
         """Whether the groups differ in what a server can choose, not in their devices, network or data."""
-        return not self.single and all(map(is_choice, self.axes))
+        return not self.single and not self._met
+
+    @property
+    def _met(self) -> list[str]:
+        """The axes that are the world."""
+        return [axis for axis in self.axes if not (is_choice(axis) if self.chosen is None else axis in self.chosen)]
 
     def worlds(self) -> "dict[str, Study]":
         """By what nobody chooses, the studies of those groups that meet the same; none where nothing is chosen."""
-        met = [axis for axis in self.axes if not is_choice(axis)]
-        chosen = tuple(axis for axis in self.axes if is_choice(axis))
+        met = self._met
+        chosen = tuple(axis for axis in self.axes if axis not in met)
         if not met or not chosen:
             return {}
         first = self.group(self.baseline)

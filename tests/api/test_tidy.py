@@ -152,8 +152,8 @@ def test_notebook_tables_write_numbers_as_the_terminal_does(swept, compared, cap
     """N6: they said 1.456e+05 where the terminal said MB."""
     compared.show()
     printed, note = capsys.readouterr().out, shown(compared)
-    mean = compared.means.set_index(["choice", "metric"]).loc["random", "bytes"]
-    assert "Traffic, MB" in note and f"{mean['mean'] / 1e6:.4g}" in note and f"{mean['mean'] / 1e6:.4g}" in printed
+    mean = compared.means.set_index(["choice", "metric"]).loc["random", "time_s"]["mean"]
+    assert "Simulated time, s" in note and f"{mean:.4g}" in note and f"{mean:.4g}" in printed
     frame = pandas.DataFrame({"bytes": [1_456_000.0, None], "test_accuracy": [0.5, 0.25], "k": [3, 4]})
     text = as_printed(frame, columns_by_name())
     assert text.columns.tolist() == ["Traffic, MB", "Accuracy", "k"]

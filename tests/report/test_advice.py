@@ -147,7 +147,9 @@ def test_seeds_too_few_to_tell_accuracies_apart_settle_nothing(seeds):
 def test_those_who_share_no_seeds_are_not_compared():
     apart = [Truth(noise=0, seeds=(0, 1, 2)), Truth(noise=0, seeds=(2, 3, 4))]
     _, pick, advice = claims(apart, 0, seeds=5)
-    assert pick is None and advice.reason == "group_1 and group_0 share fewer than 3 seeds"
+    assert (
+        pick is None and advice.reason == "1 seed shared by group_1 and group_0 exclude no loss among 2 configurations"
+    )
 
 
 @pytest.mark.parametrize("rounds", [20, 150, 400])
@@ -187,10 +189,52 @@ def test_a_margin_decides_and_not_a_difference_that_is_not_significant():
     assert pick is None
     found = re.match(r"the loss of group_0 may be up to ([\d.]+) points \(against group_1\); the margin is 1 ", reason)
     high = stats.ttest_1samp(noisy, 0, alternative="less").confidence_interval(1 - 0.05 * 0.4 / 0.6).high
-    assert 100 * high <= float(found[1]) <= 100 * high + 0.1 and reason.endswith("more seeds would decide")
+    assert 100 * high <= float(found[1]) <= 100 * high + 0.1 and reason.endswith(
+        "more seeds would decide if means and spreads stay as they are"
+    )
     assert given(sure) == ("group_1", "") and given(sure, 0.004) == ("group_0", "")
     assert given([0.10, -0.04, 0.09, -0.05, 0.1, -0.02])[0] is None
     assert given([0.10, 0.04, 0.09, 0.05, 0.1, 0.02]) == ("group_1", "")
+
+
+def test_seeds_that_are_shared_but_too_few_for_so_many_are_said_to_be_so():
+    advice = advise(simulated([Truth(noise=0.001)] * 6, np.random.default_rng(0), seeds=3))
+    assert advice.pick is None and re.match(
+        r"3 seeds shared by .* exclude no loss among 6 configurations", advice.reason
+    )
+
+
+def test_the_seeds_that_would_decide_are_those_for_every_other():
+    """Against one other few more would do; against another, which is more accurate by more than the margin, none."""
+    study = simulated([Truth(), Truth(guarantee=8), Truth()], np.random.default_rng(0), seeds=6)
+    offsets = {1: [-0.10, 0.04, -0.09, 0.05, -0.1, 0.08], 2: [0.05, 0.051, 0.049, 0.05, 0.052, 0.048]}
+    for place, differences in offsets.items():
+        for run, other, difference in zip(study.groups[place].runs, study.groups[0].runs, differences, strict=True):
+            run.summary["test_accuracy"] = other.summary["test_accuracy"] + difference
+    advice = advise(study)
+    assert advice.pick is None and re.match("the loss of group_2 .* more seeds", advice.reason), (
+        "of others none is enough"
+    )
+
+
+def test_what_is_recovered_decides_before_time_among_equal_guarantees():
+    """The slower one, of which the attackers recover less, is chosen; nothing else distinguishes the two."""
+    truths = [Truth(guarantee=1, noise=0), Truth(guarantee=4, noise=0, time_s=200.0), Truth(guarantee=4, noise=0)]
+    study = simulated(truths, np.random.default_rng(0), seeds=6)
+    rng = np.random.default_rng(1)
+    for group, error in zip(study.groups, (0.5, 0.9, 0.6), strict=True):
+        for run in group.runs:
+            run.summary["measured_error"] = error + 0.001 * rng.normal()
+            run.__dict__.pop("finals", None)
+    advice = advise(study)
+    assert advice.pick.label == "group_1" and "recovery error (measured)" in advice.rule, advice.rule
+
+
+def test_what_nobody_can_know_is_said_of_accuracies_only_and_rounded_down():
+    equals = [Truth(noise=0), Truth(noise=0, guarantee=4)]
+    advice = advise(simulated(equals, np.random.default_rng(0), seeds=30))
+    assert advice.unseen == "Even if none of 30 runs has collapsed, one in 10 still may (95 %)"
+    assert (1 - 1 / 10) ** 30 < 0.05 < (1 - 1 / 11) ** 30
 
 
 def test_a_loss_without_an_accuracy_has_no_margin():

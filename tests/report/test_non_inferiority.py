@@ -41,7 +41,7 @@ def unequal(rng, shape):
     return values
 
 
-UNEQUAL_ERROR = 0.1
+UNEQUAL_ERROR = 0.075
 """What docs/how-to/report.md says of such studies."""
 
 LAWS = {law.__name__: law for law in (normal, discrete, heavy, collapsing, skewed, unequal)}

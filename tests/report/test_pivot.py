@@ -102,6 +102,7 @@ def test_a_figure_by_keys_has_the_means_in_its_table(swept, tmp_path):
         ("--y time_s --x dropuot", "no column 'dropuot'"),
         ("--y tim_s --x dropout", "did you mean 'time_s'"),
         ("--y time_s --x dropout --color clients", "does not vary"),
+        ("--y time_s --x dropout --color selection", "selection.k varies, too"),
         ("--y time_s --x dropout --where selection.k=5", "has no value '5'"),
     ],
 )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ from simfl.experiments.compare.run_numbers import (
     to_target,
     without_infinite,
 )
-from simfl.experiments.compare.worlds import POOLED, pooled_rows, world_keys
+from simfl.experiments.compare.worlds import POOLED, chosen_keys, pooled_rows, world_keys
 from simfl.experiments.sweep.execution import SHARED, How, Index, Watch, execute
 from simfl.experiments.sweep.grid import Axis, combinations
 from simfl.experiments.sweep.plan import DIGEST_DIGITS, Plan
@@ -90,6 +91,10 @@ class Comparison:
     index: Index
 
 
+def _varying(axes: Sequence[Axis]) -> list[Axis]:
+    return [axis for axis in axes if axis.key != "seed" and len(axis.values) > 1]
+
+
 def configurations(
     axes: Sequence[Axis], world: Collection[str] = (), choice: Collection[str] = ()
 ) -> list[Configuration]:
@@ -102,7 +107,7 @@ def configurations(
     Raises:
         SimflError: there is nothing to compare, or one of these keys does not vary.
     """
-    compared = [axis for axis in axes if axis.key != "seed" and len(axis.values) > 1]
+    compared = _varying(axes)
     if not compared:
         raise SimflError("nothing to compare: give a key several values, e.g. selection=random,weighted")
     keys, worlds = [axis.key for axis in compared], world_keys(compared, world, choice)
@@ -151,6 +156,7 @@ def compare(
     used = _collect(compared, plan, index, target_accuracy)
     document = _document(plan, compared, index, baseline, used, at or {})
     document["digest"] = folder.name.removeprefix(PREFIX)
+    document["chosen"] = chosen_keys(_varying(plan.axes), world, choice)
     files = {"comparison.csv": _csv(MEANS, document["means"]), "paired.csv": _csv(DIFFERENCES, document["paired"])}
     for name, columns, part in (("equal.csv", MEANS, "means"), ("equal_paired.csv", DIFFERENCES, "paired")):
         rows = [{"budget": at["budget"], "value": at["value"], **row} for at in document["equal"] for row in at[part]]
@@ -180,7 +186,12 @@ def folder_of(
         SimflError: there is nothing to compare, or no configuration of the baseline's label.
     """
     options: list[Any] = [plan.digest, _baseline(configurations(plan.axes, world, choice), baseline), target_accuracy]
-    options += [[*world], [*choice], at or {}] * bool(world or choice or at)
+    budgets = {}
+    for budget, value in (at or {}).items():
+        if budget not in BUDGETS or not isinstance(value, (int, float)) or not 0 < value < inf:
+            raise SimflError(f"at: {budget!r}: {value!r}; give a number above 0 of one of {', '.join(BUDGETS)}")
+        budgets[budget] = float(value)
+    options += [[*world], [*choice], budgets] * bool(world or choice or at)
     return out / plan.name / f"{PREFIX}{sha256(json.dumps(options).encode()).hexdigest()[:DIGEST_DIGITS]}"
 
 
@@ -319,6 +330,10 @@ def _equal_budgets(
 ) -> Iterator[JsonObject]:
     """The same when all runs had spent the same, budget by budget."""
     budgets = affordable(curve for configuration in compared for curve in configuration.courses.values())
+    for budget, value in budget_values.items():
+        if value > budgets.get(budget, 0.0):
+            most = f"at most {budgets[budget]:.10g}" if budget in budgets else "nothing"
+            raise SimflError(f"--at {budget}={value:.10g}: all runs have spent {most} of it")
     budgets |= budget_values
     at = [(each, {seed: curve.at(budgets) for seed, curve in each.courses.items()}) for each in compared]
     for budget, value in budgets.items():

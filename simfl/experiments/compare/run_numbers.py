@@ -34,7 +34,7 @@ def measures(summary: Mapping[str, object]) -> dict[str, float]:
     summed = lines.get("rounds", 0.0) - lines.get("skipped", 0.0)
     if "skipped" in lines:
         lines["aggregations"] = summed
-    if summed > 0 and "mean_cardinality" in lines:
+    if summed > 0 and "mean_cardinality" in lines and not summary.get("observers"):  # a round is one server's sum
         lines["clients_in_sum"] = lines["mean_cardinality"] * lines["rounds"] / summed
         clients = summary.get("clients")
         if "fairness_gap" in lines and isinstance(clients, int):

@@ -145,27 +145,31 @@ def _over_worlds(console: Any, limit: int | None, document: JsonObject, columns:
     level = 1 - document["confidence"]
     family = holm([row["p_value"] for row in effects], level)
     depends = holm([row["interaction_p_value"] for row in effects], level)
-    names = list(dict.fromkeys(choice for choice, _ in rows))
+    names, seeds = list(dict.fromkeys(choice for choice, _ in rows)), len(document["seeds"])
     console.print()
     worlds = effects[0]["worlds"]
     _line(console, f"difference to {document['baseline']}, mean over {worlds} worlds, same seeds", "italic")
     cells = []
     for column in columns:
         form, here = FORMS[column.unit][1], [rows.get((name, column.name)) for name in names]
-        cells.append(_Shown(heading(column), [_pooled_cell(row, form, (level, family), depends) for row in here]))
+        cells.append(
+            _Shown(heading(column), [_pooled_cell(row, form, (level, family), depends, seeds) for row in here])
+        )
     _print(console, limit, names, cells)
     _line(
         console, f"* and ** as above, among {len(effects)} differences. w: differs between worlds (family-wise).", "dim"
     )
 
 
-def _pooled_cell(row: JsonObject | None, form: Form, levels: tuple[float, float], depends: float) -> str:
+def _pooled_cell(row: JsonObject | None, form: Form, levels: tuple[float, float], depends: float, seeds: int) -> str:
     if row is None or row["lower"] is None:
         return "–"
     stars = "*" * sum(row["p_value"] <= level for level in levels)
     half = form((row["upper"] - row["lower"]) / 2)
     sign = "+" if row["difference"] > 0 else ""
-    return f"{sign}{form(row['difference'])} ±{half}{stars}{' w' if row['interaction_p_value'] <= depends else ''}"
+    some = f" ({row['pairs']}/{seeds})" if row["pairs"] < seeds else ""
+    world = " w" if row["interaction_p_value"] <= depends else ""
+    return f"{sign}{form(row['difference'])} ±{half}{stars}{world}{some}"
 
 
 def _shown_columns(part: JsonObject, columns: Sequence[Column]) -> list[Column]:

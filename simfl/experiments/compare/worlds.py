@@ -38,14 +38,22 @@ def world_keys(axes: Sequence[Axis], world: Collection[str] = (), choice: Collec
         SimflError: one of these does not vary.
     """
     keys = [axis.key for axis in axes]
+    decided = chosen_keys(axes, world, choice)
+    return [key for key in keys if key not in decided] if decided else []
+
+
+def chosen_keys(axes: Sequence[Axis], world: Collection[str] = (), choice: Collection[str] = ()) -> list[str]:
+    """The keys that vary and are not the world; arguments as for :func:`world_keys`."""
+    keys = [axis.key for axis in axes]
     others = f"; there are {', '.join(keys)}"
     for key in (*world, *choice):
         if key not in keys:
             raise SimflError(f"{key}: does not vary{suggestion(key, keys) or others}")
+        if key in world and key in choice:
+            raise SimflError(f"{key}: is either the world or a choice")
     decided = {axis.key for axis in axes if axis.key in choice or (axis.key not in world and any(_choices(axis)))}
     groups = {axis.group for axis in axes if axis.group and axis.key in decided}
-    decided |= {axis.key for axis in axes if axis.group in groups}
-    return [key for key in keys if key not in decided] if decided else []
+    return [axis.key for axis in axes if axis.key in decided or axis.group in groups]
 
 
 def _choices(axis: Axis) -> Iterable[bool]:

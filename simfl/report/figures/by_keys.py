@@ -10,7 +10,7 @@ from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw
 from simfl.report.latex import chosen_measures
 from simfl.report.measures import BAND_SEEDS, StudyMeasure
-from simfl.report.pivot import axis_called, name_of, those
+from simfl.report.pivot import axis_called, name_of, refuse_others, those
 from simfl.report.study import Study, number
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def draw_by(
     study: Study, y: str, x: str, color: Sequence[str] = (), panels: Sequence[str] = (),
     where: Mapping[str, str] | None = None,
 ) -> Drawn:  # fmt: skip
-    """Means over the seeds with their 95 % intervals; of fewer than five seeds, small dots are the seeds themselves.
+    """Means over the seeds with the 95 % intervals of y; of fewer than five seeds, small dots are the seeds themselves.
 
     Args:
         study: what ``simfl.report.read_study`` returned.
@@ -47,8 +47,9 @@ def draw_by(
     fixed = {axis_called(study, key): value for key, value in (where or {}).items()}
     named = {*beside, *fixed, *([axis_called(study, x)] if is_key else [])}
     colors = [axis_called(study, key) for key in color] or [axis for axis in study.axes if axis not in named]
-    rows = []
-    for group in those(study, fixed):
+    rows, groups = [], those(study, fixed)
+    refuse_others(study, groups, [*named, *colors], "make it a color or panels")
+    for group in groups:
         row: JsonObject = {"panel": name_of(group, beside), "color": name_of(group, colors)}
         if is_key:
             row["x"] = group.values[axis_called(study, x)]
