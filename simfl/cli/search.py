@@ -110,12 +110,14 @@ def _print_json(definition: "Search", finished: "FinishedSearch") -> None:
 
 
 def _certificates(definition: "Search", finished: "FinishedSearch") -> "list[Column]":
-    """The certificates among the numbers that a search is for."""
+    """The certificates among the numbers that a search is for, and of all its runs together."""
+    from simfl.experiments.search.all_runs import Together
     from simfl.results.folder import columns_of_runs
 
-    composed = {} if finished.together is None else {column.name: column for column in finished.together.columns}
+    every = finished.together or Together(0)
+    composed = {column.name: column for column in every.columns}
     columns = composed | columns_of_runs(finished.path.parent / trial.digest for trial in finished.trials)
-    names = dict.fromkeys((*definition.goal.names, *composed))
+    names = dict.fromkeys((*definition.goal.names, *composed, *every.hidden))
     return [columns[name] for name in names if name in columns and columns[name].observer]
 
 
