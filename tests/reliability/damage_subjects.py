@@ -237,7 +237,7 @@ def swept(scratch: Path) -> Iterator[Subject]:
     for name, act, grid, stops in (
         ("sweep", _sweep, ["training.buffer=2,3"], -1),
         ("sweep stopped", _sweep, ["training.buffer=2,3"], 4),
-        ("comparison", _compare, PROTECTED, -1),
+        ("comparison", _compare, [*PROTECTED, "network.jitter_s=0,0.01"], -1),  # in two worlds
         ("comparison stopped", _compare, PROTECTED, 4),
     ):
         plan, other = (plan_sweep(str(file), axes([*grid, seeds]), 1, ()) for seeds in (SEEDS, OTHER_SEEDS))
