@@ -8,6 +8,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import torch
@@ -59,10 +60,17 @@ def match(
 def takes_samples(knowledge: AttackerKnowledge, layer: str) -> bool:
     """Whether a layer, by its name, is given the samples themselves, and no activations of layers before it."""
     module, seen = copy.deepcopy(knowledge.module).eval(), list[torch.Tensor]()
-    module.get_submodule(layer).register_forward_pre_hook(lambda layer, inputs: seen.append(inputs[0]))
+
+    def note(layer: torch.nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]) -> None:
+        seen.append([*inputs, *named.values()][0])
+
+    module.get_submodule(layer).register_forward_pre_hook(note, with_kwargs=True)
     samples = torch.linspace(-1, 2, 2 * prod(knowledge.shape)).view(2, *knowledge.shape)
     with torch.no_grad():
-        module(samples)
+        try:
+            module(samples)
+        except Exception:  # a model of tokens, for instance, takes no decimals
+            return False
     return bool(seen) and all(torch.equal(inputs.flatten(1), samples.flatten(1)) for inputs in seen)
 
 

@@ -31,7 +31,7 @@ from simfl.learning.transforms import TRANSFORMS
 from simfl.learning.transforms.base import Unchanged
 from simfl.learning.work import Augment
 
-ALONE = "the training function keeps nothing of a client in files or modules that it reaches by name"
+ALONE = "the training function keeps nothing of a client in files, modules, classes, caches or generators"
 
 
 @LEARNING("supervised")

@@ -86,7 +86,7 @@ class FairNetwork:
         self._new: list[_Entry] = []
         self._is_filled = True
         self._next_s = inf
-        self._units = 2.0 ** min(60 - frexp(max(bytes_per_s))[1], 1000)  # in a byte per second
+        self._units = 2.0 ** min(60 - frexp(min(bytes_per_s))[1], 1000)  # in a byte per second
         self._left = [int(each * self._units) for each in bytes_per_s]
         self._slow_counts = [0] * len(bytes_per_s)
         self._overfull = [2 * (1 - FULL) * each for each in bytes_per_s]  # once by rounding, once by who was let go

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simfl.core.certificate_words import AT_DELTA, UNSAID_DELTA, WORST_CASE, unite_columns
+from simfl.core.certificate_words import AND, AT_DELTA, UNSAID_DELTA, WORST_CASE, unite_columns
 from simfl.core.columns import GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
 from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
@@ -44,6 +44,11 @@ OF_TEST = {"test_accuracy", "test_loss", "best_test_accuracy", *(column.name for
 OF_UPDATES = {"train_loss", "measured_recovered", "measured_error", "diverged_round"}
 """Numbers that are computed from clients' samples or updates before any noise."""
 OF_SUMS = {column.name for column in (*COLUMNS, *GUARANTEES)}
+
+
+NOT_CHOSEN = "no result of a run decides the noise, the rounds or who takes part in later ones"
+"""What the composition takes for granted: proposals that read results may spend more where more is seen (R. Rogers, A.
+Roth, J. Ullman, S. Vadhan, Privacy odometers and filters, NeurIPS 2016)."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +113,8 @@ def together(runs: Iterable[Run], unfinished: int, names: Sequence[str] = ()) ->
     deltas = [each.epsilon_delta for scenario, _ in finished for each in scenario.privacy.accountants or ()]
     delta = min(filter(None, deltas), default=None)
     every = (column for scenario, _ in finished for column in with_bases(scenario, ZeroOut.columns))
-    said = (column._replace(assumes=column.assumes.replace(UNSAID_DELTA, f"{AT_DELTA}{delta:g}")) for column in every)
+    at_delta = (c._replace(assumes=c.assumes.replace(UNSAID_DELTA, f"{AT_DELTA}{delta:g}")) for c in every)
+    said = (column._replace(assumes=AND.join(filter(None, (column.assumes, NOT_CHOSEN)))) for column in at_delta)
     columns = () if delta is None else tuple(unite_columns(said).values())
     why, most, median = _infinite(finished, unfinished, delta, names), np.inf, np.inf
     if delta is not None and not why:

@@ -76,12 +76,17 @@ class OwnEngine:
         attach(module, torch.from_numpy(work.start.copy()))
         x, y = (part[torch.from_numpy(samples)] for part in (self.task.x, self.task.y))
         seed = 0 if work.dropout is None else int(work.dropout().integers(2**63))
+        before = torch.get_default_dtype(), torch.get_num_threads()
         with seed_generators(seed), torch.enable_grad():
             try:
                 loss = self.function(module, (x, y), settings)
-            except Exception as error:  # somebody else's code may raise anything
+            except (Exception, SystemExit) as error:  # somebody else's code may raise anything
                 hint = f"; settings has {', '.join(settings)}" if isinstance(error, KeyError) else ""
                 raise self._refusal(f"raises {type(error).__name__}: {first_line(error)}{hint}") from error
+        if (torch.get_default_dtype(), torch.get_num_threads()) != before:
+            torch.set_default_dtype(before[0])
+            torch.set_num_threads(before[1])
+            raise self._refusal("changes torch's default dtype or number of threads, which would outlive the run")
         self._check(module, settings, epochs)
         try:
             return values(module) - work.start, float(loss)

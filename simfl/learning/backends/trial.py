@@ -112,7 +112,7 @@ def influence(task: TrainingTask) -> str | None:
     return "samples of a step influence one another, and those that fill up its steps would, too; use sequential"
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Of its message, or the name of its type where it has none."""
     return (str(error).splitlines() or [type(error).__name__])[0]
 

@@ -88,6 +88,9 @@ def _targets(
         if not is_number(part[label]):
             raise broken(file, f"column '{label}' holds texts, and regression: true takes numbers")
     y_train, y_test = (_numbers(part[label], file, None)[:, 0] for part, file in zip((train, test), files, strict=True))
+    for values, file in zip((y_train, y_test), files, strict=True):
+        if np.abs(values).max(initial=0.0) > np.finfo(np.float32).max:
+            raise broken(file, f"column '{label}' has a number that 32 bits cannot hold; give it in another unit")
     return y_train.astype(np.float32), y_test.astype(np.float32), ("target",)
 
 

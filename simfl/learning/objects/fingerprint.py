@@ -14,7 +14,7 @@ import dis
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
@@ -142,6 +142,8 @@ class _Content:
         self.note("function", function.__name__)
         self.add(function.__code__)
         self.add((function.__defaults__, function.__kwdefaults__))
+        if vars(function):
+            self.add(vars(function))
         for cell in function.__closure__ or ():
             self.add(_content_of(cell))
         for name in sorted(_names(function.__code__)):
@@ -218,6 +220,9 @@ def _file_content(file: str) -> str:
 
 _VALUES = (np.ndarray, np.generic, list, tuple, set, frozenset, dict, CodeType)
 
+_CACHED = type(lru_cache(int))
+"""Functions under ``functools.cache``; what they have kept is no part of what they are."""
+
 _KINDS: tuple[tuple[type | tuple[type, ...], Callable[[_Content, Any], None]], ...] = (
     (np.ndarray, _Content.add_array),
     (np.generic, lambda content, value: content.add_array(np.asarray(value))),
@@ -226,6 +231,7 @@ _KINDS: tuple[tuple[type | tuple[type, ...], Callable[[_Content, Any], None]], .
     (dict, _Content.add_mapping),
     (CodeType, _Content.add_code),
     (FunctionType, _Content.add_function),
+    (_CACHED, lambda content, value: content.add(value.__wrapped__)),
     (type, _Content.add_class),
     (MethodType, lambda content, value: content.add_sequence((value.__func__, value.__self__))),
     (partial, lambda content, value: content.add_sequence((value.func, value.args, value.keywords))),
