@@ -337,6 +337,7 @@ def test_numbers_of_a_table_are_targets_as_they_are(tmp_path):
     ("price", "said"),
     [
         (["cheap"] * SAMPLES, "column 'price' holds texts, and regression: true takes numbers"),
+        ([1e39] * SAMPLES, "column 'price' has a number that 32 bits cannot hold"),
         (["1.5"] * (SAMPLES - 1) + [""], "row 60 has no label"),
         (["1.5"] * (SAMPLES - 1) + ["inf"], "no finite number"),
     ],

@@ -344,3 +344,39 @@ def test_remote_clients_do_not_call_it():
 @dataclass(frozen=True)
 class Holder:
     backend: object
+
+
+def test_what_a_function_leaves_in_torch_is_put_back_and_refused(tmp_path):
+    """Else the next run of this process would have doubles, or another number of threads."""
+
+    def doubles(model, data, settings):
+        torch.set_default_dtype(torch.float64)
+        return adam(model, data, settings)
+
+    def threads(model, data, settings):
+        torch.set_num_threads(3)
+        return adam(model, data, settings)
+
+    for train in (doubles, threads):
+        with pytest.raises(SimflError, match="default dtype or number of threads"):
+            simfl.run(scenario(train), out=tmp_path)
+        assert (torch.get_default_dtype(), torch.get_num_threads()) == (torch.float32, 1)
+
+
+def test_a_function_that_exits_is_one_line(tmp_path):
+    def leave(model, data, settings):
+        raise SystemExit(3)
+
+    with pytest.raises(SimflError, match="raises SystemExit: 3"):
+        simfl.run(scenario(leave), out=tmp_path)
+
+
+def test_attributes_of_a_function_count(tmp_path):
+    """As what it is, and as what it keeps from call to call."""
+
+    def count(model, data, settings):
+        count.calls = getattr(count, "calls", 0) + 1
+        return adam(model, data, settings)
+
+    with pytest.raises(SimflError, match="keeps something from call to call"):
+        simfl.run(scenario(count), out=tmp_path)

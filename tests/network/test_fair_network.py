@@ -251,3 +251,12 @@ def test_the_steps_grow_with_n_log_n_not_its_square(equal):
         executed.append(python_lines(lambda flows=flows, begins=begins: flows.waits_s(begins)))
         assert flows.waits_s(begins).max() > 0.5
     assert 500 < executed[0] and executed[1] < 6 * executed[0]
+
+
+@pytest.mark.parametrize(("wide", "narrow"), [(1e15, 1e-3), (1e15, 1000.3), (1e12, 100.3), (1e9, 100.3)])
+def test_a_narrow_link_beside_an_unlimited_one_is_shared_evenly(wide, narrow):
+    """Whole units are of the narrowest link: three messages get a third of it, to the last digits."""
+    network = FairNetwork([wide, narrow], [(0,), (1,), (0, 1)])
+    for serial in range(3):
+        network.add(0.0, serial, serial, 1.0, 1e6, 1)
+    assert network.next_s > 0 and network.groups[1].level == pytest.approx(narrow / 3, rel=1e-12)
