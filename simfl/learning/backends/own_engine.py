@@ -83,9 +83,11 @@ class OwnEngine:
             except (Exception, SystemExit) as error:  # somebody else's code may raise anything
                 hint = f"; settings has {', '.join(settings)}" if isinstance(error, KeyError) else ""
                 raise self._refusal(f"raises {type(error).__name__}: {first_line(error)}{hint}") from error
-        if (torch.get_default_dtype(), torch.get_num_threads()) != before:
-            torch.set_default_dtype(before[0])
-            torch.set_num_threads(before[1])
+            finally:
+                after = torch.get_default_dtype(), torch.get_num_threads()
+                torch.set_default_dtype(before[0])
+                torch.set_num_threads(before[1])
+        if after != before:
             raise self._refusal("changes torch's default dtype or number of threads, which would outlive the run")
         self._check(module, settings, epochs)
         try:
