@@ -12,7 +12,6 @@ from simfl.cli import completing
 from simfl.cli.shared import as_json, load, plugin_option, print_json
 from simfl.core.errors import MissingError, PluginError, ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
-from simfl.core.rng import Streams
 
 if TYPE_CHECKING:
     from simfl.scenario import Problem, Scenario
@@ -198,6 +197,7 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
         from simfl.agents.server_choice import server_of
 
         attempt(lambda: server_of(scenario.training))
+    from simfl.core.rng import Streams
     from simfl.runs.client_links import build_links
 
     streams, devices = Streams(scenario.seed), scenario.devices
