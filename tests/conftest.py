@@ -1,5 +1,6 @@
 """What several test modules share: a small comparison and a single run, played once."""
 
+import os
 import signal
 import sys
 from pathlib import Path
@@ -8,9 +9,12 @@ import hypothesis
 import pytest
 
 from tests.support import cheap_process
+from tests.support.sizes import WHOLE_SEARCHES
 from tests.support.slot_here import SlotHere
 
 cheap_process.begin()
+if os.environ.get(WHOLE_SEARCHES):
+    os.environ.setdefault("PYTEST_TIMEOUT", "0")  # a whole search may take an hour; pytest-timeout reads it
 # a machine that is busy for a second is no mistake of a test
 hypothesis.settings.register_profile("suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("suite")
