@@ -242,6 +242,7 @@ def with_values(study: Study, hidden: bool = False) -> tuple[StudyMeasure, ...]:
     The test loss is shown where there is no accuracy.
     """
     known = [measure for measure in measures(study) if any(measure.of(run) is not None for run in study.runs)]
+    known = [measure for measure in known if measure.name != "waiting_s" or any(map(measure.of, study.runs))]
     instead = {"test_loss"} if all(measure.name != "test_accuracy" for measure in known) else set[str]()
     return tuple(measure for measure in known if measure.column.shown or hidden or measure.name in instead)
 

@@ -20,7 +20,7 @@ from simfl.core.columns import Column
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.differences import HIDES
-from simfl.experiments.compare.run_numbers import measures, to_target
+from simfl.experiments.compare.run_numbers import measures_of, to_target
 from simfl.experiments.compare.worlds import is_choice
 from simfl.results.file_names import ACCURACIES, CLIENTS, FINDINGS, LATENCY, SCENARIO
 from simfl.results.folder import ResultsFolder
@@ -72,7 +72,7 @@ class Run:
     @cached_property
     def finals(self) -> dict[str, float]:
         """The summary's numbers, by name."""
-        return measures(self.summary)
+        return measures_of(self.results)
 
     @property
     def diverged_round(self) -> int | None:

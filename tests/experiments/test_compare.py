@@ -313,7 +313,7 @@ def test_six_columns_are_shown_unless_others_are_asked_for(compared):
 
     names = [column.name for column in default_columns(compared.document, read_columns(compared.document["columns"]))]
     wanted = ["test_accuracy", "guarantee_semi_strong", "measured_recovered", "time_to_target_s", "bytes",
-              "clients_in_sum", "skipped"]  # fmt: skip
+              "clients_in_sum", "time_s", "waiting_s", "skipped"]  # fmt: skip
     measured = {row["metric"] for row in compared.document["means"] if row["mean"] or row["metric"] != "skipped"}
     assert names == [name for name in wanted if name in measured] and len(names) >= 5
     file = io.StringIO()

@@ -32,7 +32,7 @@ from simfl.experiments.compare.run_numbers import (
     Course,
     affordable,
     common_target,
-    measures,
+    measures_of,
     to_target,
     without_infinite,
 )
@@ -216,7 +216,7 @@ def _collect(compared: list[Configuration], plan: Plan, index: Index, target: fl
         configuration = next(configuration for configuration in compared if configuration.values.items() <= values)
         configuration.runs[member.seed] = member.digest
         if member.digest in readers:
-            numbers = measures(readers[member.digest].summary)
+            numbers = measures_of(readers[member.digest])
             known = readers[member.digest].columns()
             configuration.known = unite_columns([*configuration.known.values(), *known.values()])
             configuration.courses[member.seed] = Course.read(readers[member.digest].file("rounds.csv"), known.values())

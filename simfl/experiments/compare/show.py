@@ -23,7 +23,7 @@ from simfl.core.columns import (
 from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.intervals import FEWEST_PAIRS, NORMAL_FROM, holm, least
-from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text
+from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text, skipped_text
 from simfl.experiments.compare.table_choice import choose_columns, select_configurations
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 
@@ -36,10 +36,6 @@ NARROWEST = 8
 
 OTHER = "not compared"
 """Instead of a difference of certificates that do not say the same."""
-
-FEW = 0.1
-"""Share of skipped rounds from which on words say so."""
-
 
 @dataclass(frozen=True)
 class _Shown:
@@ -204,10 +200,8 @@ def _warnings(document: JsonObject) -> Iterator[str]:
         if rounds := sorted(run["diverged_round"] for run in done if run.get("diverged_round") is not None):
             yield f"{choice['choice']} {divergence_text(rounds, len(done))}"
     for name, numbers in means.items():
-        some, of = numbers.get("skipped"), numbers.get("rounds")
-        if some and of and some >= FEW * of:
-            rest = "; its model is untrained" if some == of else ""
-            yield f"{name} skipped {some:.4g} of {of:.4g} rounds: nothing was aggregated in them{rest}"
+        if text := skipped_text(numbers):
+            yield f"{name} {text}"
     yield from (f"{name}: {LOWER_BOUNDS}" for name, numbers in means.items() if are_bounds(numbers))
     yield from unlike_warnings(document)
 
