@@ -233,7 +233,8 @@ class Study:
         groups: in the order in which they are shown.
         members: every planned run, failed and unfinished ones too.
         baseline: label of the group that others are compared with.
-        target: test accuracy to which time and rounds are told; None = one that every run reaches.
+        target: test accuracy to which time and rounds are told; None = one that the baseline's runs say.
+        target_rule: in words, what it is.
         chosen: the axes that are no world, as a comparison was told; None = what a server decides.
     """
 
@@ -243,6 +244,7 @@ class Study:
     members: tuple[PlannedRun, ...] = field(repr=False)
     baseline: str
     target: float | None = None
+    target_rule: str = ""
     chosen: tuple[str, ...] | None = None
 
     @property

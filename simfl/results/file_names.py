@@ -45,7 +45,7 @@ BESIDE = (MACHINE, JOB_TIMES, LAST)
 
 SWEEPS = (
     CONTENTS, "sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv",
-    "equal_paired.csv", "pooled.csv", "beside_plain.csv", "search.csv", "together.json",
+    "equal_paired.csv", "runs.csv", "pooled.csv", "beside_plain.csv", "search.csv", "together.json",
 )  # fmt: skip
 """Names of the files of sweeps, comparisons and searches."""
 

@@ -37,6 +37,9 @@ NARROWEST = 8
 OTHER = "not compared"
 """Instead of a difference of certificates that do not say the same."""
 
+SPENT_BY_ALL = ", the most that all runs have reached; another configuration may lower it (--at fixes it)"
+
+
 @dataclass(frozen=True)
 class _Shown:
     """A column of a table: heading, and a cell a row."""
@@ -79,7 +82,8 @@ def show(
     every = every or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
     chosen = choose_columns(document, every, columns)
     seeds, target = len(document["seeds"]), document["target_accuracy"]
-    to = "" if target is None or at else f"; target accuracy {target:g}"
+    rule = f" ({document['target_rule']})" if document.get("target_rule") else ""
+    to = "" if target is None or at else f"; target accuracy {target:g}{rule}"
     _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
     worlds = _worlds(document)
     if at is None:
@@ -179,7 +183,7 @@ def _spent(part: JsonObject) -> str:
     unit = next(c.unit for c in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *DERIVED_COLUMNS) if c.name == part["column"])
     value = f"{part['value']:.10g}" if unit == "count" else FORMS[unit][1](part["value"]) + FORMS[unit][0][1:]
     most = part.get("most", True)
-    return f"at equal {part['budget']}: {value}{', the most that all runs have reached' if most else ''}"
+    return f"at equal {part['budget']}: {value}{SPENT_BY_ALL if most else ''}"
 
 
 def certificate_notes(document: JsonObject, columns: Iterable[Column]) -> Iterator[str]:
@@ -199,6 +203,8 @@ def _warnings(document: JsonObject) -> Iterator[str]:
         done = [run for run in choice["runs"] if run["status"] == "done"]
         if rounds := sorted(run["diverged_round"] for run in done if run.get("diverged_round") is not None):
             yield f"{choice['choice']} {divergence_text(rounds, len(done))}"
+    if document["target_accuracy"] is None and any("test_accuracy" in numbers for numbers in means.values()):
+        yield f"no time to a target: {document['baseline']} has not learned; give --target-accuracy"
     for name, numbers in means.items():
         if text := skipped_text(numbers):
             yield f"{name} {text}"
