@@ -97,7 +97,9 @@ def test_every_run_has_a_row_from_which_the_means_follow(documents):
     document, path = documents[tuple(OTHERS)]
     with open(path / "runs.csv", newline="") as file:
         rows = list(csv.DictReader(file))
-    assert [(row["choice"], int(row["seed"])) for row in rows] == [(c, s) for c in (BASELINE, *OTHERS) for s in range(3)]
+    assert [(row["choice"], int(row["seed"])) for row in rows] == [
+        (c, s) for c in (BASELINE, *OTHERS) for s in range(3)
+    ]
     assert [row["digest"] for row in rows] == [run["digest"] for each in document["choices"] for run in each["runs"]]
     for mean in document["means"]:
         values = [float(row[mean["metric"]]) for row in rows if row["choice"] == mean["choice"] and row[mean["metric"]]]

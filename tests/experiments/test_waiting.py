@@ -113,8 +113,9 @@ def test_tables_show_it_beside_time_only_where_there_is_any(tmp_path):
     from simfl.experiments.compare.table_choice import default_columns
 
     for name, devices in (("some", BASE["devices"]), ("none", {"computation": ONE_S})):
-        compared = simfl.compare({**BASE, "name": name, "devices": devices}, {"selection.k": [1, 2]}, out=tmp_path,
-                                 replications=2)
+        compared = simfl.compare(
+            {**BASE, "name": name, "devices": devices}, {"selection.k": [1, 2]}, out=tmp_path, replications=2
+        )
         document = json.loads((compared.path / "comparison.json").read_text())
         shown = [column.name for column in default_columns(document, read_columns(document["columns"]))]
         assert [each for each in shown if each.endswith("_s")] == ["time_s", "waiting_s"][: 1 + (name == "some")]

@@ -144,7 +144,7 @@ TARGET_SHARE = 0.95
 
 
 def baseline_target(worlds: Iterable[Sequence[Mapping[str, Any]]]) -> float | None:
-    """The highest whole per cent of test accuracy not above :data:`TARGET_SHARE` of what the baseline reaches on average.
+    """The highest whole per cent of test accuracy not above :data:`TARGET_SHARE` of what the baseline reaches.
 
     No other configuration has a say: which others are compared changes nobody's time to the target. A baseline of
     several worlds has one target, of the world in which it reaches least. Runs that diverged have no say, and neither
