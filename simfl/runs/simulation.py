@@ -153,7 +153,8 @@ class Simulation:
         if self.parts.policy.reads_history:
             by_round = itertools.groupby(sorted(pairs), key=lambda pair: pair[0])
             history = [np.array([client for _, client in row], dtype=np.int32) for _, row in by_round]
-        return Tally.of(np.bincount(clients, minlength=self.parts.clients), rounds, history)
+        counts = np.bincount(clients, minlength=self.parts.clients)
+        return Tally.of(counts, rounds, history, len({round_number for round_number, _ in pairs}))
 
     # -- while it runs -----------------------------------------------------------------------------
 
