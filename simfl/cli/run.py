@@ -176,6 +176,8 @@ def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, 
         click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
     if finished.summary["skipped"] == finished.summary["rounds"]:
         click.echo(_why_nothing(ResultsFolder.open(finished.path)), err=True)
+    for text in finished.summary.get("left_out", ()):
+        click.echo(f"left out, as there are so many clients: {text}", err=True)
     if missed := _missed_target(scenario, finished.summary):
         click.echo(missed, err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")

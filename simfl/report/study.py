@@ -137,20 +137,21 @@ class Run:
     @cached_property
     def clients_table(self) -> "DataFrame":
         """``clients.csv``: client, name, samples, latency_s, perhaps links_down and links_up, and a column for each
-        label; empty for very many clients.
+        label; empty where the run has left it out.
 
         See :func:`simfl.runs.clients_table.clients_files`.
         """
         import pandas
 
-        if CLIENTS not in self.results:
+        if (name := self.results.table(CLIENTS)) not in self.results:
             return pandas.DataFrame()
-        return pandas.read_csv(self.results.file(CLIENTS), dtype={"name": str}, keep_default_na=False)
+        return pandas.read_csv(self.results.file(name), dtype={"name": str}, keep_default_na=False)
 
     @cached_property
     def accuracies(self) -> "DataFrame | None":
         """``accuracies.csv``: client, accuracy, trained, best if asked for; None if not measured."""
-        return read_table(self.results.file(ACCURACIES)) if ACCURACIES in self.results else None
+        name = self.results.table(ACCURACIES)
+        return read_table(self.results.file(name)) if name in self.results else None
 
     @cached_property
     def latency(self) -> "DataFrame | None":

@@ -7,6 +7,9 @@ from simfl.core.errors import SimflError
 from simfl.results.tables import VECTORS
 
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
+GZ = ".gz"
+"""Ends the name of a table of many clients, which is compressed."""
+
 ACCURACIES, MACHINE, FINDINGS = "accuracies.csv", "machine.json", "findings.json"
 BEGUN, CONTENTS, FAILURE = "begun.json", "contents.json", "failed.json"
 """What a run in progress began with; the files of a sweep or comparison; why a run failed."""
@@ -33,7 +36,7 @@ LAST = "last.ckpt"
 """The last checkpoint of a finished run, from which one with more rounds goes on."""
 
 OWN = (
-    SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
+    SCENARIO, CLIENTS, CLIENTS + GZ, LATENCY, ACCURACIES, ACCURACIES + GZ, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
     "phases.csv", "messages.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, OBSERVERS, "aggregations.csv",
     "aggregates.csv", VECTORS, "events.jsonl", UPDATES, "model.npy", "columns.json", JOB_TIMES, MACHINE, BEGUN, FAILURE,
     PRUNED, LAST, SUMMARY,

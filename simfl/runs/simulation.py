@@ -34,7 +34,7 @@ from simfl.results.tables import (
     VECTORS,
     TableWriter,
 )
-from simfl.runs.clients_table import write_accuracies
+from simfl.runs.clients_table import left_out, write_accuracies
 from simfl.runs.continuing import go_on_from, keep_last
 from simfl.runs.edge_tables import write_edge
 from simfl.runs.finalise import cell, finish, round_cells
@@ -245,7 +245,7 @@ class Simulation:
         attack_results = finalise_attacks(observers, observed, self.parts.learner, self.parts.streams)
         learner, rounds = self.parts.learner, self.server.tally.rounds
         summary = finish(self.folder, self.scenario, self.tables, rounds, model, theoretical, columns,
-                         no_skill, learner.samples, attack_results, learner.computed_by)  # fmt: skip
+                         no_skill, learner.samples, attack_results, {**learner.computed_by, **left_out(self.parts)})  # fmt: skip
         remove_leftovers(self.folder)
         return summary
 
