@@ -270,8 +270,8 @@ DERIVED_COLUMNS: tuple[Column, ...] = (
     Column("aggregations", "Aggregations", "count", "Rounds that were not skipped.", 0, None, shown=False),
     Column("waiting_s", "Waiting time", "seconds",
            "The part of the simulated time that skipped rounds took: until the server asks again as too few clients "
-           "are available (training.skipped_round_s), or until it gives up a sum. Waits inside of other rounds, of single "
-           "edges, say, are not counted. Not known where updates may be stale.", -1, None),
+           "are available (training.skipped_round_s), or until it gives up a sum. Waits inside of other rounds, as of "
+           "single edges, are not counted. Not known where updates may be stale.", -1, None),
     Column("clients_in_sum", "Clients in a sum", "number",
            "Updates aggregated in a round that was not skipped, mean over these rounds; where a round is one sum of "
            "one server.", 1, None,

@@ -36,8 +36,8 @@ LAST = "last.ckpt"
 """The last checkpoint of a finished run, from which one with more rounds goes on."""
 
 OWN = (
-    SCENARIO, CLIENTS, CLIENTS + GZ, LATENCY, ACCURACIES, ACCURACIES + GZ, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
-    "phases.csv", "messages.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, OBSERVERS, "aggregations.csv",
+    SCENARIO, CLIENTS, CLIENTS + GZ, LATENCY, ACCURACIES, ACCURACIES + GZ, "rounds.csv", "participation.csv",
+    "evaluation.csv", "jobs.csv", "phases.csv", "messages.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, OBSERVERS, "aggregations.csv",
     "aggregates.csv", VECTORS, "events.jsonl", UPDATES, "model.npy", "columns.json", JOB_TIMES, MACHINE, BEGUN, FAILURE,
     PRUNED, LAST, SUMMARY,
 )  # fmt: skip

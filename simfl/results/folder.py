@@ -155,7 +155,7 @@ class ResultsFolder:
         raise IntegrityError(f"{path}: damaged (its SHA-256 is not the one in {self.seal}); {again}")
 
     def table(self, name: str) -> str:
-        """The name under which a table lies that is compressed where it is large: ``clients.csv.gz``, ``clients.csv``."""
+        """The name of a table that is compressed where it is large: ``clients.csv.gz`` or ``clients.csv``."""
         return name + GZ if name + GZ in self else name
 
     def read(self, name: str) -> bytes:

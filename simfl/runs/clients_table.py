@@ -37,11 +37,11 @@ FEW = 60
 def clients_files(parts: Components[Rule]) -> dict[str, bytes]:
     """What there is to tell about the clients, as the content of files by name.
 
-    ``clients.csv`` (``clients.csv.gz``, see :data:`PLAIN`) has a row a client: ``client``, ``name`` (empty where clients have only numbers), ``samples``,
-    ``latency_s`` (one-way propagation to the server, without jitter); where links with names are shared, ``links_down``
-    and ``links_up``, the names of those that its messages from and to the server cross; then one column a label, its
-    training samples, where there are labels. ``latency.csv`` has a row an ordered pair: ``from``, ``to``,
-    ``latency_s``; -1 is the server.
+    ``clients.csv`` (``clients.csv.gz``, see :data:`PLAIN`) has a row a client: ``client``, ``name`` (empty where
+    clients have only numbers), ``samples``, ``latency_s`` (one-way propagation to the server, without jitter); where
+    links with names are shared, ``links_down`` and ``links_up``, the names of those that its messages from and to the
+    server cross; then one column a label, its training samples, where there are labels. ``latency.csv`` has a row an
+    ordered pair: ``from``, ``to``, ``latency_s``; -1 is the server.
     """
     n, files = parts.clients, dict[str, bytes]()
     clients = np.arange(n, dtype=np.int64)
@@ -101,9 +101,9 @@ def _link_columns(parts: Components[Rule]) -> dict[str, list[str]]:
 def write_accuracies(folder: Path, parts: Components[Rule]) -> None:
     """Writes what models were worth to the clients when last measured, where that was asked for.
 
-    ``accuracies.csv`` (``accuracies.csv.gz``, see :data:`PLAIN`) has a row a client: ``client``, ``accuracy`` of the model that it uses on samples of its own,
-    ``trained``: of the model that its last local training left, and where that was asked for ``best``: of the best of
-    all that they left; empty where there is none.
+    ``accuracies.csv`` (``accuracies.csv.gz``, see :data:`PLAIN`) has a row a client: ``client``, ``accuracy`` of the
+    model that it uses on samples of its own, ``trained``: of the model that its last local training left, and where
+    that was asked for ``best``: of the best of all that they left; empty where there is none.
     """
     accuracies = parts.learner.evaluator.client_accuracies()
     if accuracies is not None and (1 + len(accuracies)) * parts.clients <= MOST_CELLS:

@@ -129,7 +129,7 @@ def test_audits_and_metrics_read_a_compressed_table(tmp_path):
     samples = read_study([folder]).groups[0].first.clients_table.samples
     assert read_log(folder).samples.tolist() == samples.tolist()
     assert _table(folder / "clients.csv").samples.tolist() == samples.tolist()
-    assert WatchedFolder(folder).look()["runs"][0]["state"] == "finished"
+    assert WatchedFolder(folder).look()["runs"][0]["state"] == "done"
 
 
 def test_of_more_cells_less_is_told_and_the_run_says_so(tmp_path, monkeypatch):
