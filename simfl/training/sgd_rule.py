@@ -187,8 +187,11 @@ class RunLength:
         """Whether something that can end the run has come nearer; what is measured may, with every update."""
         if self.stop.target_accuracy is not None or self.stop.patience is not None:
             return True
-        each = zip(before, after, self.limits, strict=True)
-        return any(new > old for i, (old, new, limit) in enumerate(each) if limit is not None and i not in (4, 5))
+        grown = [new > old for old, new in zip(before[:4], after[:4], strict=True)]
+        limits = zip(
+            (*grown, after.aggregations > before.aggregations), (*self.limits[:4], self.aggregations), strict=True
+        )
+        return any(more for more, limit in limits if limit is not None)
 
     def endless(self, learning: ChosenLearning) -> Iterator[tuple[str, str]]:
         """Problems of a run that nothing ends."""

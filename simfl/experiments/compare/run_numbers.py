@@ -163,7 +163,7 @@ def baseline_target(worlds: Iterable[Sequence[Mapping[str, Any]]]) -> float | No
         best = [summary.get("best_test_accuracy") for summary in left]
         if None in best:
             return None
-        mean = math.fsum(map(float, best)) / max(1, len(best))
+        mean = math.fsum(float(value or 0) for value in best) / max(1, len(best))
         target = math.floor(100 * TARGET_SHARE * mean + 1e-9) / 100
         targets += [target] * (target > max(map(_no_skill, left), default=0.0))
     return min(targets, default=None)
