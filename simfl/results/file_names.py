@@ -37,9 +37,9 @@ LAST = "last.ckpt"
 
 OWN = (
     SCENARIO, CLIENTS, CLIENTS + GZ, LATENCY, ACCURACIES, ACCURACIES + GZ, "rounds.csv", "participation.csv",
-    "evaluation.csv", "jobs.csv", "phases.csv", "messages.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, OBSERVERS,
-    "aggregations.csv", "aggregates.csv", VECTORS, "events.jsonl", UPDATES, "model.npy", "columns.json", JOB_TIMES,
-    MACHINE, BEGUN, FAILURE, PRUNED, LAST, SUMMARY,
+    "evaluation.csv", "jobs.csv", "phases.csv", "messages.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY,
+    OBSERVERS, "aggregations.csv", "aggregates.csv", VECTORS, "events.jsonl", UPDATES, "model.npy", "columns.json",
+    JOB_TIMES, MACHINE, BEGUN, FAILURE, PRUNED, LAST, SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 

@@ -65,10 +65,13 @@ name: damaged
 clients: 1001
 network: {name: star, latency_s: {name: log_normal, median: 0.1, sigma: 0.4}}
 selection: {name: random, k: 4}
-training: {name: fedavg, rounds: 8}
-learning: {name: none, parameters: 100, samples: 10}
+training: {name: fedavg, rounds: 3, batch_size: 10, learning_rate: 0.2}
+learning:
+  data: {name: synthetic, samples: 2002, test_samples: 20, shape: [4], classes: 3, separation: 1.0}
+  model: logistic
+  evaluate: {per_client: true}
 """
-"""More clients than a plain table is written of."""
+"""More clients than plain tables are written of."""
 
 EDGES = """
 name: damaged
