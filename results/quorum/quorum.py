@@ -3,8 +3,8 @@
     python results/quorum/quorum.py [--out results]
 
 Sweeps scenarios/quorum.yaml over selection.k, selection and five seeds (60 runs; finished ones are used again). Writes
-beside this file quorum.csv, one row a policy and k with means and standard deviations over the seeds, seeds.csv, one row
-a run, and quorum.svg.
+beside this file quorum.csv, one row a policy and k with means and standard deviations over the seeds, seeds.csv, one
+row a run, and quorum.svg.
 """
 
 from pathlib import Path

@@ -3,8 +3,8 @@
     python results/topology/topology.py [edges | gossip | retries] [--seeds 5]
 
 Writes beside this file edges.csv, gossip.csv and retries.csv: one row a configuration, means and standard deviations
-over the seeds; and edges_seeds.csv, gossip_seeds.csv and retries_seeds.csv: one row a run. Finished runs are used again.
-Prints the tables as docs/how-to/topology.md has them.
+over the seeds; and edges_seeds.csv, gossip_seeds.csv and retries_seeds.csv: one row a run. Finished runs are used
+again. Prints the tables as docs/how-to/topology.md has them.
 """
 
 from pathlib import Path

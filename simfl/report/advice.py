@@ -275,8 +275,8 @@ def cautions(study: Study) -> list[str]:
             sentences.append(f"{name} {divergence_text(rounds_diverged, len(group.runs))}.")
         if any(are_bounds(run.finals) for run in group.runs):
             sentences.append(f"{group.label}: {LOWER_BOUNDS}.")
-        told = ("skipped", "rounds", "waiting_s", "time_s")
-        if text := skipped_text({name: sum(run.finals.get(name, 0) for run in group.runs) for name in told}):
+        totals = ("skipped", "rounds", "waiting_s", "time_s")
+        if text := skipped_text({name: sum(run.finals.get(name, 0) for run in group.runs) for name in totals}):
             sentences.append(f"{group.label} {text}.")
     names = {name for group in study.groups for name in group.promises()}
     unlike = unlike_sentences({group.label: group.promises(names) for group in study.groups}, study.columns)

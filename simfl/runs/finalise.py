@@ -63,7 +63,7 @@ def finish(
     no_skill_accuracy: float | None = None,
     samples: NDArray[np.int64] | None = None,
     attack_results: Sequence[Finding] = (),
-    told: Mapping[str, object] = MappingProxyType({}),
+    further: Mapping[str, object] = MappingProxyType({}),
 ) -> JsonObject:
     """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
 
@@ -78,7 +78,7 @@ def finish(
         no_skill_accuracy: test accuracy without training, where something is learned.
         samples: training samples of each client, shape (clients,).
         attack_results: of each attack, in the order of the scenario.
-        told: what else the summary says: what has trained, what was left out.
+        further: what else the summary says: what has trained, what was left out.
 
     Returns:
         The summary.
@@ -100,7 +100,7 @@ def finish(
         **{name: cell(value) for name, value in finals.items()},
         **_guarantee(scenario, finals, samples, run_history),
         **records.disclosure(_disclosure),
-        **told,
+        **further,
         **(summarise_jobs(folder, float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}),
         **records.write_observers(folder / OBSERVERS),
     }

@@ -244,9 +244,9 @@ class Simulation:
             keep_last(self.folder, self.scenario.digest)
         attack_results = finalise_attacks(observers, observed, self.parts.learner, self.parts.streams)
         learner, rounds = self.parts.learner, self.server.tally.rounds
-        told = {**learner.computed_by, **left_out(self.parts)}
+        further = {**learner.computed_by, **left_out(self.parts)}
         summary = finish(self.folder, self.scenario, self.tables, rounds, model, theoretical, columns,
-                         no_skill, learner.samples, attack_results, told)  # fmt: skip
+                         no_skill, learner.samples, attack_results, further)  # fmt: skip
         remove_leftovers(self.folder)
         return summary
 
