@@ -58,7 +58,7 @@ def by_seed(
     names: Sequence[str], folders: Mapping[tuple[Hashable, ...], Path], measures: Callable[[Path], Mapping[str, float]]
 ) -> pandas.DataFrame:
     """A row a finished run, for a table beside the means: what its key says, by these names, then its measures."""
-    rows = [dict(zip(names, key, strict=True)) | measures(folder) for key, folder in folders.items()]
+    rows = [{**dict(zip(names, key, strict=True)), **measures(folder)} for key, folder in folders.items()]
     return pandas.DataFrame(rows)
 
 
