@@ -3,7 +3,8 @@
     python results/quorum/quorum.py [--out results]
 
 Sweeps scenarios/quorum.yaml over selection.k, selection and five seeds (60 runs; finished ones are used again). Writes
-beside this file quorum.csv, one row a policy and k with means and standard deviations over the seeds, and quorum.svg.
+beside this file quorum.csv, one row a policy and k with means and standard deviations over the seeds, seeds.csv, one
+row a run, and quorum.svg.
 """
 
 from pathlib import Path
@@ -100,7 +101,10 @@ def draw(table: pandas.DataFrame) -> None:
 
 def main() -> None:
     options = runner.parser(__doc__).parse_args()
-    draw(tabulated(runner.run_all(runs(), options, seconds=5)))
+    folders = runner.run_all(runs(), options, seconds=5)
+    seeds = runner.by_seed(("policy", "selected", "seed"), folders, lambda folder: measures(simfl.open(folder)))
+    seeds.to_csv(HERE / "seeds.csv", index=False)
+    draw(tabulated(folders))
 
 
 if __name__ == "__main__":

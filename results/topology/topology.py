@@ -3,7 +3,8 @@
     python results/topology/topology.py [edges | gossip | retries] [--seeds 5]
 
 Writes beside this file edges.csv, gossip.csv and retries.csv: one row a configuration, means and standard deviations
-over the seeds. Finished runs are used again. Prints the tables as docs/how-to/topology.md has them.
+over the seeds; and edges_seeds.csv, gossip_seeds.csv and retries_seeds.csv: one row a run. Finished runs are used
+again. Prints the tables as docs/how-to/topology.md has them.
 """
 
 from pathlib import Path
@@ -133,6 +134,8 @@ def main() -> None:
     for study in [options.study] if options.study else STUDIES:
         folders = runner.run_all(runs(study, options.seeds), options, seconds=20)
         table(folders).to_csv(HERE / f"{study}.csv", index=False)
+        seeds = runner.by_seed(("configuration", "seed"), folders, lambda folder: measures(simfl.open(folder)))
+        seeds.to_csv(HERE / f"{study}_seeds.csv", index=False)
         print(markdown(study))
 
 

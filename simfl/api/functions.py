@@ -151,8 +151,8 @@ def compare(
         zipped, cases: as for :func:`sweep`.
         replications: seeds of each configuration; default: as the sweep file says, or 5.
         baseline: the choice that the others are compared with; default: the first.
-        target_accuracy: for time, rounds and bytes to it; default: the highest whole per cent reached by every run
-            that learned.
+        target_accuracy: for time, rounds and bytes to it; default: 95 % of the best of the baseline, mean over its
+            runs, whatever it is compared with.
         world, choice: keys that are the world, or a choice, other than by default: a server decides ``selection``,
             ``training``, ``compression``, ``secagg`` and ``privacy``. Everything is compared within a world.
         at: ``rounds``, ``time``, ``updates`` or ``bytes`` spent, where the tables at equal budgets are made; default:

@@ -122,7 +122,7 @@ def _folder(path: Path) -> Log:
     seen = (*peers, *reader.summary.get("beside_sums", ()))
     tolerated = reader.summary.get("tolerated_colluders")
     weighting = scenario["training"].get("weighting")
-    samples = None if weighting == "equal" else read_table(reader.file("clients.csv")).samples.to_numpy()
+    samples = None if weighting == "equal" else read_table(reader.file(reader.table("clients.csv"))).samples.to_numpy()
     return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), (), True, strong, seen, tolerated, samples)
 
 

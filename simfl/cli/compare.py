@@ -65,7 +65,7 @@ class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
     "--target-accuracy",
     type=click.FloatRange(0, 1),
     metavar="ACCURACY",
-    help="For time, rounds and bytes to it; default: the highest whole per cent reached by every run that learned.",
+    help="For time, rounds and bytes to it; default: 95 % of the best of the baseline, mean over its runs.",
 )
 @click.option("--world", "worlds", multiple=True, metavar="KEY",
               help="A key of the world, which nobody chooses, though a server decides it.")  # fmt: skip

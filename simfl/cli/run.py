@@ -176,6 +176,8 @@ def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, 
         click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
     if finished.summary["skipped"] == finished.summary["rounds"]:
         click.echo(_why_nothing(ResultsFolder.open(finished.path)), err=True)
+    for text in finished.summary.get("left_out", ()):
+        click.echo(f"left out, as there are so many clients: {text}", err=True)
     if missed := _missed_target(scenario, finished.summary):
         click.echo(missed, err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
@@ -190,10 +192,15 @@ def _why_nothing(folder: "ResultsFolder") -> str:
 
 
 def _missed_target(scenario: "Scenario", summary: JsonObject) -> str | None:
-    """That the accuracy at which the run was to end was not reached, if so."""
+    """That the accuracy, or the sums, at which the run was to end were not reached, if so."""
     from simfl.training.sgd_rule import RunLength
 
-    target = scenario.training.stop.target_accuracy if isinstance(scenario.training, RunLength) else None
+    if not isinstance(scenario.training, RunLength):
+        return None
+    wanted, summed = scenario.training.aggregations, summary["rounds"] - summary["skipped"]
+    if wanted is not None and summed < wanted:
+        return f"{summed} of {wanted} aggregations in {summary['rounds']} rounds: something else ended the run before"
+    target = scenario.training.stop.target_accuracy
     reached = summary.get("test_accuracy")
     if target is None or (reached is not None and reached >= target):
         return None

@@ -14,7 +14,8 @@ Final = Literal["last", "end", "sum", "whole_sum", "max", "min", "count"]
 _FIRST = (
     "test_accuracy", "best_test_accuracy", "epsilon_max", "epsilon_median", "privacy_semi_strong", "privacy_weak_lower",
     "privacy_strong", "measured_recovered", "guarantee_semi_strong", "guarantee_weak", "guarantee_strong",
-    "time_to_target_s", "rounds_to_target", "bytes_to_target", "time_s", "clients_in_sum", "mean_cardinality",
+    "time_to_target_s", "rounds_to_target", "bytes_to_target", "time_s", "waiting_s", "clients_in_sum",
+    "mean_cardinality",
     "expected_cardinality", "fairness_excess", "fairness_gap", "skipped", "bytes",
 )  # fmt: skip
 """What readers of tables want first, in this order; all other columns follow as they are listed."""
@@ -267,6 +268,10 @@ TARGET_COLUMNS: tuple[Column, ...] = (
 
 DERIVED_COLUMNS: tuple[Column, ...] = (
     Column("aggregations", "Aggregations", "count", "Rounds that were not skipped.", 0, None, shown=False),
+    Column("waiting_s", "Waiting time", "seconds",
+           "The part of the simulated time that skipped rounds took: until the server asks again as too few clients "
+           "are available (training.skipped_round_s), or until it gives up a sum. Waits inside of other rounds, as of "
+           "single edges, are not counted. Not known where updates may be stale.", -1, None),
     Column("clients_in_sum", "Clients in a sum", "number",
            "Updates aggregated in a round that was not skipped, mean over these rounds; where a round is one sum of "
            "one server.", 1, None,

@@ -9,7 +9,7 @@ The scripts of results/ use it, and a script of one's own may:
 
 import argparse
 import json
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -52,6 +52,14 @@ def scenario(base: Path, changes: Mapping[str, object], seed: int) -> Scenario:
     """A scenario file with keys changed, by texts as in ``simfl run FILE key=value``, or by values, and this seed."""
     texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in changes.items()}
     return Scenario.load(base, [*(f"{key}={value}" for key, value in texts.items()), f"seed={seed}"])
+
+
+def by_seed(
+    names: Sequence[str], folders: Mapping[tuple[Hashable, ...], Path], measures: Callable[[Path], Mapping[str, float]]
+) -> pandas.DataFrame:
+    """A row a finished run, for a table beside the means: what its key says, by these names, then its measures."""
+    rows = [{**dict(zip(names, key, strict=True)), **measures(folder)} for key, folder in folders.items()]
+    return pandas.DataFrame(rows)
 
 
 def run_all(

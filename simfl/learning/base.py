@@ -113,6 +113,11 @@ class Learner(ABC):
         return None
 
     @property
+    def label_names(self) -> Sequence[str]:
+        """Names of the labels, as :attr:`labels` has them, without counting any sample; empty = there are none."""
+        return ()
+
+    @property
     def computed_by(self) -> Mapping[str, str]:
         """What trains, for the summary: the name of the ``backend`` and of its ``device``; empty = nobody says."""
         return {}

@@ -219,6 +219,10 @@ class SupervisedLearner(Learner):
         return Labels(self.data.label_names, counts)
 
     @property
+    def label_names(self) -> Sequence[str]:
+        return self.data.label_names
+
+    @property
     def computed_by(self) -> dict[str, str]:
         return {"backend": self.backend.name, "device": device_name(self.device)}
 

@@ -19,6 +19,7 @@ class Tally:
     Attributes:
         rounds: rounds counted, skipped ones included.
         aggregated: client updates aggregated in all of them.
+        aggregations: how many of the rounds aggregated any.
         latest: in the last of them.
         participation: int64 (clients,): aggregations each client took part in.
         history: who was aggregated in each round but the skipped ones, int32 (n,), ascending; None = not kept.
@@ -27,17 +28,19 @@ class Tally:
     def __init__(self, clients: int, history: bool = False) -> None:
         self.history: list[NDArray[np.int32]] | None = [] if history else None
         self.rounds = 0
-        self.aggregated = 0
+        self.aggregated = self.aggregations = 0
         self.latest = 0
         self.participation: Integers = np.zeros(clients, dtype=np.int64)
         self._most = self._least = 0
         self._at_least = clients  # how many clients have taken part in just so many
 
     @classmethod
-    def of(cls, participation: Integers, rounds: int, history: list[NDArray[np.int32]] | None = None) -> "Tally":
-        """The tally that has led to this participation, int64 (clients,), in so many rounds."""
+    def of(
+        cls, participation: Integers, rounds: int, history: list[NDArray[np.int32]] | None = None, aggregations: int = 0
+    ) -> "Tally":
+        """The tally that has led to this participation, int64 (clients,), in so many rounds and aggregations."""
         tally = cls(len(participation))
-        tally.history = history
+        tally.history, tally.aggregations = history, aggregations
         tally.rounds, tally.aggregated, tally.participation = rounds, int(participation.sum()), participation
         tally._most = int(participation.max())
         tally._find_least()
@@ -50,6 +53,7 @@ class Tally:
         self.aggregated += self.latest
         if not self.latest:
             return
+        self.aggregations += 1
         if self.history is not None:
             self.history.append(np.sort(clients).astype(np.int32))
         before = self.participation[clients]

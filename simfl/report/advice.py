@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from simfl.core.certificate_words import NOT_COMPARED, unlike_sentences
 from simfl.core.errors import amount
 from simfl.experiments.compare.intervals import CONFIDENCE, FEWEST_PAIRS
-from simfl.experiments.compare.run_numbers import divergence_text
+from simfl.experiments.compare.run_numbers import divergence_text, skipped_text
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 from simfl.report.guarantee_bounds import settling_doubts, strongest
 from simfl.report.measures import (
@@ -33,9 +33,6 @@ PROMISED = ("guarantee_semi_strong", "guarantee_weak", "guarantee_strong")
 
 CLAIMED = ("guarantee_semi_strong", "test_accuracy", "time_to_target_s", "time_s", "clients_in_sum", "bytes")
 """What the chosen configuration is said to change."""
-
-FEW = 0.1
-"""Share of skipped rounds from which on words say so."""
 
 
 @dataclass(frozen=True)
@@ -270,7 +267,7 @@ TIMELESS = "No simulated time passes but in skipped rounds: give network.latency
 def cautions(study: Study) -> list[str]:
     """What to know before a study's numbers: no time, diverged runs, skipped rounds, certificates that differ."""
     finals = [run.finals for run in study.runs]
-    timeless = bool(finals) and all(each.get("time_s") == each.get("skipped", 0) for each in finals)  # 1 s each
+    timeless = bool(finals) and all(each.get("time_s") == each.get("waiting_s", 0) for each in finals)
     sentences = [TIMELESS] if timeless else []
     for group in study.groups:
         if rounds_diverged := sorted(run.diverged_round for run in group.runs if run.diverged_round is not None):
@@ -278,12 +275,9 @@ def cautions(study: Study) -> list[str]:
             sentences.append(f"{name} {divergence_text(rounds_diverged, len(group.runs))}.")
         if any(are_bounds(run.finals) for run in group.runs):
             sentences.append(f"{group.label}: {LOWER_BOUNDS}.")
-        skipped, rounds = (sum(run.finals.get(name, 0) for run in group.runs) for name in ("skipped", "rounds"))
-        if skipped and skipped >= FEW * rounds:
-            rest = "; its model is untrained" if skipped == rounds else ""
-            sentences.append(
-                f"{group.label} skipped {skipped:g} of {rounds:g} rounds: nothing was aggregated in them{rest}."
-            )
+        totals = ("skipped", "rounds", "waiting_s", "time_s")
+        if text := skipped_text({name: sum(run.finals.get(name, 0) for run in group.runs) for name in totals}):
+            sentences.append(f"{group.label} {text}.")
     names = {name for group in study.groups for name in group.promises()}
     unlike = unlike_sentences({group.label: group.promises(names) for group in study.groups}, study.columns)
     return [*sentences, *(f"{text}." for text in unlike)]

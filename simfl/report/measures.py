@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from simfl.core.columns import GUARANTEES, TARGET_COLUMNS, Column, order_columns, unknown
 from simfl.experiments.compare import intervals
 from simfl.experiments.compare.intervals import Interval, half_width, p_value
-from simfl.experiments.compare.run_numbers import common_target
+from simfl.experiments.compare.run_numbers import baseline_target, target_text
 from simfl.report.study import Group, Run, Study
 
 if TYPE_CHECKING:
@@ -217,12 +217,16 @@ def measures(study: Study) -> tuple[StudyMeasure, ...]:
     names = dict.fromkeys(name for run in study.runs for name in run.finals)
     known = study.columns
     all_measures = [StudyMeasure(known.get(name) or unknown(name), partial(_final_value, name)) for name in names]
-    target = common_target([run.summary for run in study.runs]) if study.target is None else study.target
+    target, rule = study.target, study.target_rule
+    if target is None:
+        base = study.group(study.baseline)
+        target, rule = baseline_target([[run.summary for run in base.runs]]), target_text(base.label)
     if target is not None:
         share = f"{100 * target:.0f}\u202f%"
         for column in TARGET_COLUMNS:
             texts = {key: getattr(column, key).replace("the target", share).replace("target", share)
                     for key in ("heading", "sentence")}  # fmt: skip
+            texts["sentence"] += f" {share} is {rule}." if rule else ""
             all_measures.append(StudyMeasure(column._replace(**texts), partial(_at_target, column.name, target)))
     order = {column.name: place for place, column in enumerate(order_columns(m.column for m in all_measures))}
     return tuple(sorted(all_measures, key=lambda measure: order[measure.name]))
@@ -242,6 +246,7 @@ def with_values(study: Study, hidden: bool = False) -> tuple[StudyMeasure, ...]:
     The test loss is shown where there is no accuracy.
     """
     known = [measure for measure in measures(study) if any(measure.of(run) is not None for run in study.runs)]
+    known = [measure for measure in known if measure.name != "waiting_s" or any(map(measure.of, study.runs))]
     instead = {"test_loss"} if all(measure.name != "test_accuracy" for measure in known) else set[str]()
     return tuple(measure for measure in known if measure.column.shown or hidden or measure.name in instead)
 

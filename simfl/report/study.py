@@ -20,7 +20,7 @@ from simfl.core.columns import Column
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.differences import HIDES
-from simfl.experiments.compare.run_numbers import measures, to_target
+from simfl.experiments.compare.run_numbers import measures_of, to_target
 from simfl.experiments.compare.worlds import is_choice
 from simfl.results.file_names import ACCURACIES, CLIENTS, FINDINGS, LATENCY, SCENARIO
 from simfl.results.folder import ResultsFolder
@@ -72,7 +72,7 @@ class Run:
     @cached_property
     def finals(self) -> dict[str, float]:
         """The summary's numbers, by name."""
-        return measures(self.summary)
+        return measures_of(self.results)
 
     @property
     def diverged_round(self) -> int | None:
@@ -137,20 +137,21 @@ class Run:
     @cached_property
     def clients_table(self) -> "DataFrame":
         """``clients.csv``: client, name, samples, latency_s, perhaps links_down and links_up, and a column for each
-        label; empty for very many clients.
+        label; empty where the run has left it out.
 
         See :func:`simfl.runs.clients_table.clients_files`.
         """
         import pandas
 
-        if CLIENTS not in self.results:
+        if (name := self.results.table(CLIENTS)) not in self.results:
             return pandas.DataFrame()
-        return pandas.read_csv(self.results.file(CLIENTS), dtype={"name": str}, keep_default_na=False)
+        return pandas.read_csv(self.results.file(name), dtype={"name": str}, keep_default_na=False)
 
     @cached_property
     def accuracies(self) -> "DataFrame | None":
         """``accuracies.csv``: client, accuracy, trained, best if asked for; None if not measured."""
-        return read_table(self.results.file(ACCURACIES)) if ACCURACIES in self.results else None
+        name = self.results.table(ACCURACIES)
+        return read_table(self.results.file(name)) if name in self.results else None
 
     @cached_property
     def latency(self) -> "DataFrame | None":
@@ -233,7 +234,8 @@ class Study:
         groups: in the order in which they are shown.
         members: every planned run, failed and unfinished ones too.
         baseline: label of the group that others are compared with.
-        target: test accuracy to which time and rounds are told; None = one that every run reaches.
+        target: test accuracy to which time and rounds are told; None = one that the baseline's runs say.
+        target_rule: in words, what it is.
         chosen: the axes that are no world, as a comparison was told; None = what a server decides.
     """
 
@@ -243,6 +245,7 @@ class Study:
     members: tuple[PlannedRun, ...] = field(repr=False)
     baseline: str
     target: float | None = None
+    target_rule: str = ""
     chosen: tuple[str, ...] | None = None
 
     @property

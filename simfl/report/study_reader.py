@@ -51,6 +51,7 @@ def read_study(paths: Iterable[Path | str]) -> Study:
         members=tuple(members),
         baseline=groups[baseline].label,
         target=document.get("target_accuracy"),
+        target_rule=document.get("target_rule", ""),
         chosen=tuple(document["chosen"]) if "chosen" in document else None,
     )
 

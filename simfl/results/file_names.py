@@ -7,6 +7,9 @@ from simfl.core.errors import SimflError
 from simfl.results.tables import VECTORS
 
 SUMMARY, SCENARIO, CLIENTS, LATENCY = "summary.json", "scenario.yaml", "clients.csv", "latency.csv"
+GZ = ".gz"
+"""Ends the name of a table of many clients, which is compressed."""
+
 ACCURACIES, MACHINE, FINDINGS = "accuracies.csv", "machine.json", "findings.json"
 BEGUN, CONTENTS, FAILURE = "begun.json", "contents.json", "failed.json"
 """What a run in progress began with; the files of a sweep or comparison; why a run failed."""
@@ -33,10 +36,10 @@ LAST = "last.ckpt"
 """The last checkpoint of a finished run, from which one with more rounds goes on."""
 
 OWN = (
-    SCENARIO, CLIENTS, LATENCY, ACCURACIES, "rounds.csv", "participation.csv", "evaluation.csv", "jobs.csv",
-    "phases.csv", "messages.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY, OBSERVERS, "aggregations.csv",
-    "aggregates.csv", VECTORS, "events.jsonl", UPDATES, "model.npy", "columns.json", JOB_TIMES, MACHINE, BEGUN, FAILURE,
-    PRUNED, LAST, SUMMARY,
+    SCENARIO, CLIENTS, CLIENTS + GZ, LATENCY, ACCURACIES, ACCURACIES + GZ, "rounds.csv", "participation.csv",
+    "evaluation.csv", "jobs.csv", "phases.csv", "messages.csv", "facts.csv", "attacks.csv", FINDINGS, PRIVACY,
+    OBSERVERS, "aggregations.csv", "aggregates.csv", VECTORS, "events.jsonl", UPDATES, "model.npy", "columns.json",
+    JOB_TIMES, MACHINE, BEGUN, FAILURE, PRUNED, LAST, SUMMARY,
 )  # fmt: skip
 """Names of the files that a run may write; nothing else in its folder is its own."""
 
@@ -45,7 +48,7 @@ BESIDE = (MACHINE, JOB_TIMES, LAST)
 
 SWEEPS = (
     CONTENTS, "sweep.yaml", "index.csv", "comparison.csv", "comparison.json", "paired.csv", "equal.csv",
-    "equal_paired.csv", "pooled.csv", "beside_plain.csv", "search.csv", "together.json",
+    "equal_paired.csv", "runs.csv", "pooled.csv", "beside_plain.csv", "search.csv", "together.json",
 )  # fmt: skip
 """Names of the files of sweeps, comparisons and searches."""
 

@@ -25,6 +25,7 @@ from simfl.core.storage.disk import read_regular, sha256, write_atomically
 from simfl.results.file_names import (
     BEGUN,
     CONTENTS,
+    GZ,
     MACHINE,
     SCENARIO,
     SUMMARY,
@@ -152,6 +153,10 @@ class ResultsFolder:
                 break
             known = newer
         raise IntegrityError(f"{path}: damaged (its SHA-256 is not the one in {self.seal}); {again}")
+
+    def table(self, name: str) -> str:
+        """The name of a table that is compressed where it is large: ``clients.csv.gz`` or ``clients.csv``."""
+        return name + GZ if name + GZ in self else name
 
     def read(self, name: str) -> bytes:
         """The content of a file; arguments and errors as of :meth:`file`."""

@@ -35,7 +35,7 @@ def coalition(folder: Path, names: Sequence[str]) -> tuple[Columns, str]:
     results = ResultsFolder.open(folder)
     results.check()
     scenario = Scenario.load(folder / SCENARIO, trust=Trust(False))
-    samples = read_table(results.file("clients.csv")).samples.to_numpy()
+    samples = read_table(results.file(results.table("clients.csv"))).samples.to_numpy()
     records = records_of(scenario, folder, int(results.summary["rounds"]), samples)
     if not (observers := list(records.observers)):
         why = "has no edges, servers or clients that aggregate and could tell one another what they know"

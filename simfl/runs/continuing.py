@@ -52,10 +52,11 @@ def check_longer(finished: Path, now: Scenario) -> None:
     ended, longer = before.training, now.training
     if not (isinstance(ended, RunLength) and isinstance(longer, RunLength)):
         raise ScenarioError("training", f"rule '{longer.name}' has ends of its own, and no later one is known")
-    endless = [replace(each, training=replace(each.training, rounds=None, stop=Stop())) for each in (before, now)]
+    none = {"rounds": None, "aggregations": None, "stop": Stop()}
+    endless = [replace(each, training=replace(each.training, **none)) for each in (before, now)]
     if endless[0] != endless[1]:
         key, old, new = next(_differences(endless[0].plain(), endless[1].plain()), ("", "", ""))
-        why = f"is {new!r}, and {old!r} in {finished}; only training.rounds and training.stop may change"
+        why = f"is {new!r}, and {old!r} in {finished}; only training.rounds, aggregations and stop may change"
         raise ScenarioError(key, why)
     limits = zip(ended.limits, longer.limits, strict=True)
     if any(new is not None and (old is None or new < old) for old, new in limits):

@@ -29,7 +29,7 @@ from simfl.core.storage.disk import sha256, write_atomically
 from simfl.core.types import Arrays
 from simfl.learning.scores import METRIC
 from simfl.privacy.accountant import History
-from simfl.results.file_names import ACCURACIES, FINDINGS, MACHINE, OBSERVERS, PRIVACY, SUMMARY, UPDATES
+from simfl.results.file_names import ACCURACIES, FINDINGS, GZ, MACHINE, OBSERVERS, PRIVACY, SUMMARY, UPDATES
 from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
 from simfl.results.sealed_files import seal_document, write_sealed
@@ -63,7 +63,7 @@ def finish(
     no_skill_accuracy: float | None = None,
     samples: NDArray[np.int64] | None = None,
     attack_results: Sequence[Finding] = (),
-    computed_by: Mapping[str, str] = MappingProxyType({}),
+    further: Mapping[str, object] = MappingProxyType({}),
 ) -> JsonObject:
     """Writes a run's final files; ``summary.json`` comes last and makes the run complete.
 
@@ -78,7 +78,7 @@ def finish(
         no_skill_accuracy: test accuracy without training, where something is learned.
         samples: training samples of each client, shape (clients,).
         attack_results: of each attack, in the order of the scenario.
-        computed_by: what has trained, by name.
+        further: what else the summary says: what has trained, what was left out.
 
     Returns:
         The summary.
@@ -100,7 +100,7 @@ def finish(
         **{name: cell(value) for name, value in finals.items()},
         **_guarantee(scenario, finals, samples, run_history),
         **records.disclosure(_disclosure),
-        **computed_by,
+        **further,
         **(summarise_jobs(folder, float(rows[-1]["time_s"])) if "jobs.csv" in tables else {}),
         **records.write_observers(folder / OBSERVERS),
     }
@@ -186,7 +186,7 @@ def _seal(folder: Path, scenario: Scenario, summary: JsonObject, digests: dict[s
     """Writes the summary, with the digests of all files; the run is complete then."""
     started = ResultsFolder.open_begun(folder)
     digests |= {name: sha256(started.file(name)) for name in started.files}
-    others = (ACCURACIES, FILE, FINDINGS, OBSERVERS, UPDATES)
+    others = (ACCURACIES, ACCURACIES + GZ, FILE, FINDINGS, OBSERVERS, UPDATES)
     digests |= {name: sha256(folder / name) for name in others if (folder / name).exists()}
     summary, data = seal_document(summary, digests)
     write_sealed(folder / MACHINE, _versions(scenario))
@@ -201,9 +201,10 @@ def _write(path: Path, data: bytes) -> str:
 
 
 def _table(path: Path) -> "DataFrame":
-    """A finished table as a DataFrame, empty where the run has none."""
+    """A finished table as a DataFrame, perhaps compressed; empty where the run has none."""
     import pandas
 
+    path = path if path.exists() else path.with_name(path.name + GZ)
     return read_table(path) if path.exists() else pandas.DataFrame()
 
 

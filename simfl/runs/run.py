@@ -118,7 +118,7 @@ def _edges(scenario: Scenario, whole: Components[Rule]) -> Iterator[Components[R
         policy = edge.selection
         if policy.shuffle:
             policy = shuffle_clients(policy, streams("assignment").permutation(len(group)))
-        endless = replace(rule, rounds=None, stop=Stop())
+        endless = replace(rule, rounds=None, aggregations=None, stop=Stop())
         available = _available(scenario, Streams(scenario.seed), whole.links.names)
         yield components_of(whole, members, endless, policy, available, edge.privacy.stages)
 

@@ -34,7 +34,7 @@ from simfl.results.tables import (
     VECTORS,
     TableWriter,
 )
-from simfl.runs.clients_table import write_accuracies
+from simfl.runs.clients_table import left_out, write_accuracies
 from simfl.runs.continuing import go_on_from, keep_last
 from simfl.runs.edge_tables import write_edge
 from simfl.runs.finalise import cell, finish, round_cells
@@ -153,7 +153,8 @@ class Simulation:
         if self.parts.policy.reads_history:
             by_round = itertools.groupby(sorted(pairs), key=lambda pair: pair[0])
             history = [np.array([client for _, client in row], dtype=np.int32) for _, row in by_round]
-        return Tally.of(np.bincount(clients, minlength=self.parts.clients), rounds, history)
+        counts = np.bincount(clients, minlength=self.parts.clients)
+        return Tally.of(counts, rounds, history, len({round_number for round_number, _ in pairs}))
 
     # -- while it runs -----------------------------------------------------------------------------
 
@@ -243,8 +244,9 @@ class Simulation:
             keep_last(self.folder, self.scenario.digest)
         attack_results = finalise_attacks(observers, observed, self.parts.learner, self.parts.streams)
         learner, rounds = self.parts.learner, self.server.tally.rounds
+        further = {**learner.computed_by, **left_out(self.parts)}
         summary = finish(self.folder, self.scenario, self.tables, rounds, model, theoretical, columns,
-                         no_skill, learner.samples, attack_results, learner.computed_by)  # fmt: skip
+                         no_skill, learner.samples, attack_results, further)  # fmt: skip
         remove_leftovers(self.folder)
         return summary
 

@@ -32,6 +32,7 @@ class Progress(NamedTuple):
         traffic_bytes: bytes sent in both directions.
         accuracy: test accuracy, None where it was not measured.
         no_better: changed models in a row that were measured and had no lower validation loss than the best before.
+        aggregations: rounds that summed something.
     """
 
     rounds: int
@@ -40,6 +41,7 @@ class Progress(NamedTuple):
     traffic_bytes: int
     accuracy: float | None
     no_better: int = 0
+    aggregations: int = 0
 
 
 class Losses(NamedTuple):

@@ -114,7 +114,7 @@ class ServerStep:
         return model + update, state
 
 
-Limits = tuple[int | None, int | None, float | None, int | None, float | None, int | None]
+Limits = tuple[int | None, int | None, float | None, int | None, float | None, int | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,10 @@ class RunLength:
     rounds: Annotated[
         int | None, Field(ge=1, le=10**9, description="server rounds, skipped ones included; null = see stop")
     ] = None
+    aggregations: Annotated[
+        int | None,
+        Field(ge=1, le=10**9, description="rounds that sum something; with rounds, at most so many of all"),
+    ] = field(default=None, metadata=SINCE_LATER)
     stop: Annotated[Stop, Field(description="what else ends the run")] = Stop()
 
     @property
@@ -152,18 +156,18 @@ class RunLength:
     @property
     def limits(self) -> Limits:
         """What ends the run, in the order of :class:`simfl.training.base.Progress`; None = no limit."""
-        stop = self.stop
-        return self.rounds, stop.client_updates, stop.time_s, stop.traffic_bytes, stop.target_accuracy, stop.patience
+        stop, counted = self.stop, (self.rounds, self.stop.client_updates, self.stop.time_s, self.stop.traffic_bytes)
+        return *counted, stop.target_accuracy, stop.patience, self.aggregations
 
     @property
     def ends_by_participation(self) -> bool:
-        """Whether updates, time or traffic can end the run; or anything, of a rule that ends otherwise."""
-        return self._ends_by(*self.limits[1:4])
+        """Whether updates, sums, time or traffic can end the run; or anything, of a rule that ends otherwise."""
+        return self._ends_by(*self.limits[1:4], self.aggregations)
 
     @property
     def ends_by_models(self) -> bool:
         """Whether what models do on test samples can end the run; or anything, of a rule that ends otherwise."""
-        return self._ends_by(*self.limits[4:])
+        return self._ends_by(*self.limits[4:6])
 
     def _ends_by(self, *limits: float | None) -> bool:
         mine = type(self).ends is RunLength.ends and type(self).limits is RunLength.limits
@@ -181,21 +185,24 @@ class RunLength:
 
     def advances(self, before: Progress, after: Progress) -> bool:
         """Whether something that can end the run has come nearer; what is measured may, with every update."""
-        *limits, target, patience = self.limits
+        if self.stop.target_accuracy is not None or self.stop.patience is not None:
+            return True
         grown = [new > old for old, new in zip(before[:4], after[:4], strict=True)]
-        measured = target is not None or patience is not None
-        return measured or any(more for more, limit in zip(grown, limits, strict=True) if limit is not None)
+        limits = zip(
+            (*grown, after.aggregations > before.aggregations), (*self.limits[:4], self.aggregations), strict=True
+        )
+        return any(more for more, limit in limits if limit is not None)
 
     def endless(self, learning: ChosenLearning) -> Iterator[tuple[str, str]]:
         """Problems of a run that nothing ends."""
-        if self.limits == (None,) * 6:
+        counted, (target, patience) = (*self.limits[:4], self.aggregations), (e is not None for e in self.limits[4:6])
+        if set(self.limits) == {None}:
             yield (
                 "rounds",
-                "nothing ends the run: give rounds, or client_updates, time_s, traffic_bytes or target_accuracy "
-                "in stop",
+                "nothing ends the run: give rounds or aggregations, or client_updates, time_s, traffic_bytes or "
+                "target_accuracy in stop",
             )
-        target, patience = (each is not None for each in self.limits[4:])
-        if (target or patience) and self.limits[:4] == (None,) * 4:
+        if (target or patience) and set(counted) == {None}:
             yield (
                 "rounds",
                 f"is needed beside stop.{'target_accuracy' if target else 'patience'}, which may never be reached",

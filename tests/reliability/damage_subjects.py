@@ -60,6 +60,19 @@ attacks: [least_squares]
 metrics: [model_change]
 trace: aggregates
 """
+MANY = """
+name: damaged
+clients: 1001
+network: {name: star, latency_s: {name: log_normal, median: 0.1, sigma: 0.4}}
+selection: {name: random, k: 4}
+training: {name: fedavg, rounds: 3, batch_size: 10, learning_rate: 0.2}
+learning:
+  data: {name: synthetic, samples: 2002, test_samples: 20, shape: [4], classes: 3, separation: 1.0}
+  model: logistic
+  evaluate: {per_client: true}
+"""
+"""More clients than plain tables are written of."""
+
 EDGES = """
 name: damaged
 clients: 12
@@ -173,7 +186,14 @@ def _untidied(scenario: Scenario, out: Path) -> None:
 
 def finished(scratch: Path) -> Iterator[Subject]:
     """Runs that are finished."""
-    texts = {"learning": LEARNING, "buffered": BUFFERED, "recorded": RECORDED, "edges": EDGES, "served": SERVED}
+    texts = {
+        "learning": LEARNING,
+        "buffered": BUFFERED,
+        "recorded": RECORDED,
+        "edges": EDGES,
+        "served": SERVED,
+        "many": MANY,
+    }
     for name, text in texts.items():
         yield _subject(name, text, scratch, played, [])
 

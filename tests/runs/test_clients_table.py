@@ -1,15 +1,23 @@
 """What a run tells about its clients: samples, labels and latencies as they were in it."""
 
+import gzip
+
 import numpy as np
 import pandas
 import pytest
+from click.testing import CliRunner
 
+from simfl.audit.reading import read as read_log
+from simfl.cli import simfl
+from simfl.core.errors import IntegrityError
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER
 from simfl.report import draw, read_study
 from simfl.report.figures.base import NothingToDraw
+from simfl.report.live.watched_folder import WatchedFolder
 from simfl.runs import clients_table
-from simfl.runs.clients_table import FEW, MOST_CELLS
+from simfl.runs.clients_table import FEW, PLAIN
+from simfl.runs.finalise import _table
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario
 
@@ -91,20 +99,62 @@ def test_only_numbers_that_are_missing_are_empty(dtype):
         "short": np.array([0.1, np.nan, 1, 2, 3], dtype=np.float32),
         "count": np.arange(5),
     }
-    assert clients_table._table(columns).decode().splitlines()[1:] == [
+    assert b"".join(clients_table._pieces(columns)).decode().splitlines()[1:] == [
         "a,0.1,0.1,0", "nan,,,1", ",1.0,1.0,2", "NaN,-0.0,2.0,3", "e,inf,3.0,4"]  # fmt: skip
 
 
-def test_of_many_clients_less_is_told(tmp_path):
+def test_of_many_clients_the_table_is_compressed_with_all_its_columns(tmp_path):
+    """No time and no name in the file (RFC 1952): the same bytes from the same scenario, wherever it is written."""
+    scenario = Scenario.parse(LEARNED, "told", [f"clients={PLAIN + 1}", "network={name: star, latency_s: 0.5}"])
+    one, other = (run(scenario, tmp_path / name).path for name in "ab")
+    data = (one / "clients.csv.gz").read_bytes()
+    assert data == (other / "clients.csv.gz").read_bytes() and not (one / "clients.csv").exists()
+    assert data[:4] == b"\x1f\x8b\x08\x00" and data[4:8] == bytes(4), "no flags, and no time"
+    table, learner = read_study([one]).groups[0].first.clients_table, build(scenario).learner
+    assert gzip.decompress(data).decode().splitlines()[1].startswith("0,,")
+    assert list(table.client) == list(range(PLAIN + 1)) and list(table.samples) == list(learner.samples)
+    np.testing.assert_array_equal(table[[f"label {digit}" for digit in range(10)]], learner.labels.counts)
+    assert "left_out" not in read_study([one]).groups[0].first.summary
+    few = run(Scenario.parse(STAR, "star"), tmp_path).path
+    (few / "clients.csv").read_text()  # up to so many it is plain
+    with pytest.raises(IntegrityError, match=r"clients.csv.gz: damaged"):
+        (one / "clients.csv.gz").write_bytes(data[:-1])
+        read_study([one]).groups[0].first.clients_table.size  # noqa: B018
+
+
+def test_audits_and_metrics_read_a_compressed_table(tmp_path):
+    text = LEARNED.replace("clients: 7", f"clients: {PLAIN + 1}")
+    text = text.replace("network: {name: graph", "network: {name: star} #")
+    folder = run(Scenario.parse(text, "told"), tmp_path).path
+    samples = read_study([folder]).groups[0].first.clients_table.samples
+    assert read_log(folder).samples.tolist() == samples.tolist()
+    assert _table(folder / "clients.csv").samples.tolist() == samples.tolist()
+    assert WatchedFolder(folder).look()["runs"][0]["state"] == "done"
+
+
+def test_of_more_cells_less_is_told_and_the_run_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(clients_table, "MOST_CELLS", 14 * 7 - 1)
+    folder = run(Scenario.parse(LEARNED, "told"), tmp_path / "labels").path
+    first = read_study([folder]).groups[0].first
+    assert list(first.clients_table) == ["client", "name", "samples", "latency_s"]
+    assert first.summary["left_out"] == ["the label counts of clients.csv (98 cells; 97 are the most)"]
+    monkeypatch.setattr(clients_table, "MOST_CELLS", 4 * 7 - 1)
+    file = tmp_path / "told.yaml"
+    file.write_text(LEARNED + "  evaluate: {every: 1}\n" if LEARNED.endswith("model: logistic\n") else LEARNED)
+    ended = CliRunner().invoke(simfl, ["run", str(file), "--out", str(tmp_path / "none")])
+    assert ended.exit_code == 0, ended.output
+    assert "left out, as there are so many clients: clients.csv (28 cells; 27 are the most)" in ended.stderr
+    (folder,) = (tmp_path / "none" / "told").iterdir()
+    assert not list(folder.glob("clients.csv*"))
+    with pytest.raises(NothingToDraw, match="too many clients"):
+        draw("latency", folder)
+
+
+def test_of_many_clients_only_the_latencies_to_the_server_are_told(tmp_path):
     text = STAR.replace(STAR.splitlines()[3], "network: {name: star, latency_s: 0.5}")
     scenario = Scenario.parse(text, "star", [f"clients={FEW + 1}"])
     folder = run(scenario, tmp_path).path
     assert not (folder / "latency.csv").exists() and len(draw("latency", folder)[1])
-    scenario = Scenario.parse(text, "star", [f"clients={MOST_CELLS // 4 + 1}"])
-    folder = run(scenario, tmp_path).path
-    assert not (folder / "clients.csv").exists()
-    with pytest.raises(NothingToDraw, match="too many clients"):
-        draw("latency", folder)
 
 
 def test_the_report_builds_no_scenario(tmp_path, monkeypatch):

@@ -92,7 +92,10 @@ def test_a_run_that_goes_on_survives_a_kill(tmp_path):
         ({"training.rounds": 3}, "may end the run earlier"),
         ({"training.rounds": 9, "training.stop": {"time_s": 1.0}}, "may end the run earlier"),
         ({"training.rounds": 9, "training.learning_rate": 0.2}, "training.learning_rate: is 0.2, and 0.1 in"),
-        ({"training.rounds": 9, "training.schedule": "cosine"}, "only training.rounds and training.stop may change"),
+        (
+            {"training.rounds": 9, "training.schedule": "cosine"},
+            "only training.rounds, aggregations and stop may change",
+        ),
         ({"training.rounds": 9, "seed": 3}, "seed: is 3, and"),
     ],
 )

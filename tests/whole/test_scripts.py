@@ -235,3 +235,12 @@ def test_simulated_against_real_rounds_follows_from_the_issued_rounds(line):
         for name, (mean_error, upper_error) in errors.items():
             assert mean[name] / mean["real_s"] - 1 == pytest.approx(mean_error, abs=2e-3)
             assert upper[name] / upper["real_s"] - 1 == pytest.approx(upper_error, abs=2e-3)
+
+
+def test_means_of_differential_privacy_by_policy_are_those_of_their_runs():
+    folder = HERE / "results" / "dp"
+    means, seeds = (pandas.read_csv(folder / f"{name}.csv") for name in ("policies", "policies_seeds"))
+    found = seeds.groupby("policy", sort=False)
+    assert list(found.groups) and found.size().tolist() == means.seeds.tolist()
+    for name in seeds.columns.difference(["policy", "seed"]):
+        assert found[name].mean()[means.policy].round(4).tolist() == means[name].tolist(), name

@@ -272,7 +272,9 @@ class RunProgress:
         rule, tally, t = self.parts.rule, self.tally, self.tally.rounds
         tally.add(clients)
         self.traffic_bytes += cells["bytes_down"] + cells["bytes_up"]
-        so_far = Progress(tally.rounds, tally.aggregated, now_s, self.traffic_bytes, None)
+        so_far = Progress(
+            tally.rounds, tally.aggregated, now_s, self.traffic_bytes, None, aggregations=tally.aggregations
+        )
         last = rule.ends(so_far) or not clients_left
         self._require_progress(so_far, bool(len(clients)))
         measured = self._measure(t, model_changed, last)

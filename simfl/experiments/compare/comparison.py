@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import chain
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -31,8 +32,9 @@ from simfl.experiments.compare.run_numbers import (
     BUDGETS,
     Course,
     affordable,
-    common_target,
-    measures,
+    baseline_target,
+    measures_of,
+    target_text,
     to_target,
     without_infinite,
 )
@@ -131,9 +133,9 @@ def compare(
     choice: Collection[str] = (),
     at: Mapping[str, float] | None = None,
 ) -> Comparison:
-    """Runs what is missing and writes ``comparison.csv``, ``paired.csv``, ``equal.csv``, ``equal_paired.csv``,
-    ``comparison.json``, with several worlds ``pooled.csv`` and, with secure aggregation beside plain,
-    ``beside_plain.csv``.
+    """Runs what is missing and writes ``comparison.csv``, ``paired.csv``, ``runs.csv``, ``equal.csv``,
+    ``equal_paired.csv``, ``comparison.json``, with several worlds ``pooled.csv`` and, with secure aggregation beside
+    plain, ``beside_plain.csv``.
 
     Args:
         plan: the configurations and their replications.
@@ -141,7 +143,7 @@ def compare(
         how: how the runs are executed.
         baseline: the choice that the others of the same world are subtracted from; default: the first.
         target_accuracy: for time, rounds and bytes to it; default: see
-            :func:`simfl.experiments.compare.run_numbers.common_target`.
+            :func:`simfl.experiments.compare.run_numbers.baseline_target`.
         watch: called whenever a run has begun or ended.
         world, choice: keys that are one or the other, whatever they are called.
         at: how much had been spent, by budget, where the numbers are compared; default: the most that all runs spent.
@@ -153,11 +155,15 @@ def compare(
     baseline = _baseline(compared, baseline)
     folder = folder_of(plan, out, baseline, target_accuracy, world, choice, at)
     index = execute(plan, out, folder, how, watch)
-    used = _collect(compared, plan, index, target_accuracy)
+    used = _collect(compared, plan, index, target_accuracy, baseline)
     document = _document(plan, compared, index, baseline, used, at or {})
+    document["target_rule"] = target_text(baseline) if target_accuracy is None else ""
     document["digest"] = folder.name.removeprefix(PREFIX)
     document["chosen"] = chosen_keys(_varying(plan.axes), world, choice)
     files = {"comparison.csv": _csv(MEANS, document["means"]), "paired.csv": _csv(DIFFERENCES, document["paired"])}
+    rows = [{"choice": each.label, "seed": seed, "digest": each.runs[seed], **numbers}
+            for each in compared for seed, numbers in sorted(each.results.items())]  # fmt: skip
+    files["runs.csv"] = _csv(list(dict.fromkeys(("choice", "seed", "digest", *chain(*rows)))), rows)
     for name, columns, part in (("equal.csv", MEANS, "means"), ("equal_paired.csv", DIFFERENCES, "paired")):
         rows = [{"budget": at["budget"], "value": at["value"], **row} for at in document["equal"] for row in at[part]]
         files[name] = _csv(("budget", "value", *columns), rows)
@@ -205,24 +211,32 @@ def _baseline(compared: Sequence[Configuration], baseline: str | None) -> str:
     return compared[0].choice if baseline is None else names[baseline]
 
 
-def _collect(compared: list[Configuration], plan: Plan, index: Index, target: float | None) -> float | None:
+def _collect(
+    compared: list[Configuration], plan: Plan, index: Index, target: float | None, baseline: str
+) -> float | None:
     """Fills in runs and results; the target accuracy used."""
     done = [member.digest for member in plan.members if index.status(member.digest) == DONE]
     readers = {digest: ResultsFolder.open(index.runs / digest) for digest in done}
-    used = common_target(run.summary for run in readers.values()) if target is None else target
     keys = [axis.key for axis in plan.axes]
     for member in plan.members:
         values = dict(zip(keys, member.values, strict=True)).items()
         configuration = next(configuration for configuration in compared if configuration.values.items() <= values)
         configuration.runs[member.seed] = member.digest
-        if member.digest in readers:
-            numbers = measures(readers[member.digest].summary)
-            known = readers[member.digest].columns()
+    used = target
+    if target is None:
+        bases = [each.runs.values() for each in compared if each.choice == baseline]
+        used = baseline_target([[readers[run].summary for run in runs if run in readers] for runs in bases])
+    for configuration in compared:
+        for seed, digest in configuration.runs.items():
+            if digest not in readers:
+                continue
+            numbers = measures_of(readers[digest])
+            known = readers[digest].columns()
             configuration.known = unite_columns([*configuration.known.values(), *known.values()])
-            configuration.courses[member.seed] = Course.read(readers[member.digest].file("rounds.csv"), known.values())
+            configuration.courses[seed] = Course.read(readers[digest].file("rounds.csv"), known.values())
             if used is not None:
-                numbers |= to_target(readers[member.digest].file("rounds.csv"), used)
-            configuration.results[member.seed] = numbers
+                numbers |= to_target(readers[digest].file("rounds.csv"), used)
+            configuration.results[seed] = numbers
     for configuration in compared:
         configuration.results |= without_infinite(configuration.results, configuration.known)
     return used

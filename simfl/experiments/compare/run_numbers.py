@@ -13,16 +13,21 @@ from numpy.typing import NDArray
 
 from simfl.core.columns import COLLUDER_COLUMNS, ROUND_COLUMNS, TARGET_COLUMNS, Column
 from simfl.privacy.ledger.ledger_scope import LEDGER_COLUMNS
-from simfl.results.run_files import summarise
+from simfl.results.folder import ResultsFolder
+from simfl.results.run_files import read_rows, summarise
 
 NO_RESULT = {"name", "digest", "seed", "clients"}
 """Numbers in a summary that were chosen, not measured."""
 
 
-def measures(summary: Mapping[str, object]) -> dict[str, float]:
+def measures(summary: Mapping[str, object], rows: Iterable[Mapping[str, Any]] | None = None) -> dict[str, float]:
     """The final values of a run, by name, all its ``bytes`` and :data:`simfl.core.columns.DERIVED_COLUMNS`.
 
     What does not apply to it is left out.
+
+    Args:
+        summary: of the run.
+        rows: its ``rounds.csv``, of text or numbers, for what the summary does not say; None = not known.
     """
     lines = {
         name: float(value)
@@ -34,6 +39,8 @@ def measures(summary: Mapping[str, object]) -> dict[str, float]:
     summed = lines.get("rounds", 0.0) - lines.get("skipped", 0.0)
     if "skipped" in lines:
         lines["aggregations"] = summed
+    if rows is not None and (waited_s := waiting_s(rows)) is not None:
+        lines["waiting_s"] = waited_s
     if summed > 0 and "mean_cardinality" in lines and not summary.get("observers"):  # a round is one server's sum
         lines["clients_in_sum"] = lines["mean_cardinality"] * lines["rounds"] / summed
         clients = summary.get("clients")
@@ -41,6 +48,31 @@ def measures(summary: Mapping[str, object]) -> dict[str, float]:
             chance = chance_range(clients, int(summed), min(1.0, lines["clients_in_sum"] / clients)) / lines["rounds"]
             lines["fairness_excess"] = lines["fairness_gap"] - chance
     return lines
+
+
+def measures_of(results: ResultsFolder) -> dict[str, float]:
+    """The :func:`measures` of a finished run.
+
+    Raises:
+        IntegrityError: its rounds.csv is damaged.
+    """
+    return measures(results.summary, read_rows(results.file("rounds.csv")) if "rounds.csv" in results else None)
+
+
+def waiting_s(rows: Iterable[Mapping[str, Any]]) -> float | None:
+    """Simulated seconds of the rounds that summed nothing; None where updates may be stale: such rounds overlap.
+
+    Args:
+        rows: of ``rounds.csv``, of text or numbers, from the first.
+    """
+    before, lengths_s = 0.0, []
+    for row in rows:
+        if row.get("staleness_mean") not in (None, ""):
+            return None
+        ended_s = float(row["time_s"])
+        lengths_s += [ended_s - before] * (not float(row["cardinality"] or 0))
+        before = ended_s
+    return math.fsum(lengths_s)
 
 
 def chance_range(clients: int, sums: int, share: float) -> float:
@@ -60,6 +92,28 @@ def chance_range(clients: int, sums: int, share: float) -> float:
 
     below = bdtr(np.arange(sums), sums, share)
     return float(np.sum(1 - below**clients - (1 - below) ** clients)) * math.sqrt(clients / max(1, clients - 1))
+
+
+FEW = 0.1
+"""Share of skipped rounds, or of the time that they took, from which on words say so."""
+
+
+def skipped_text(numbers: Mapping[str, float]) -> str:
+    """In words, how many rounds were skipped and how much of the time they took; empty of few.
+
+    Args:
+        numbers: means or totals of ``skipped``, ``rounds``, ``waiting_s`` and ``time_s``, as far as they are known.
+    """
+    skipped, rounds = (numbers.get(name, 0.0) for name in ("skipped", "rounds"))
+    waited_s, time_s = (numbers.get(name, 0.0) for name in ("waiting_s", "time_s"))
+    if not skipped or (skipped < FEW * rounds and waited_s < FEW * time_s):
+        return ""
+    text = f"skipped {skipped:.4g} of {rounds:.4g} rounds: nothing was aggregated in them"
+    text += "; its model is untrained" * (skipped == rounds)
+    if waited_s:
+        each = f"{waited_s / skipped:.4g} s each (training.skipped_round_s, or until a sum was given up)"
+        text += f"; of {time_s:.4g} s of simulated time {waited_s:.4g} passed waiting in them, {each}"
+    return text
 
 
 def without_infinite(
@@ -85,23 +139,39 @@ def divergence_text(rounds: Sequence[int], runs: int) -> str:
     return f"diverged in {len(rounds)} of {runs} seeds, at {when}: a loss is no finite number; it is never best"
 
 
-def common_target(summaries: Iterable[Mapping[str, Any]]) -> float | None:
-    """The highest whole per cent of test accuracy that every run which learned something has reached.
+TARGET_SHARE = 0.95
+"""Of what the baseline's best model is right on, mean over its runs: the target accuracy, if nobody gives one."""
 
-    A run has learned where its best whole per cent lies above what needs no training (``no_skill_accuracy``: the
-    untrained model, or the commonest class), in all runs. One that has not never reaches the target. Runs that
-    diverged have no say.
+
+def baseline_target(worlds: Iterable[Sequence[Mapping[str, Any]]]) -> float | None:
+    """The highest whole per cent of test accuracy not above :data:`TARGET_SHARE` of what the baseline reaches.
+
+    No other configuration has a say: which others are compared changes nobody's time to the target. A baseline of
+    several worlds has one target, of the world in which it reaches least. Runs that diverged have no say, and neither
+    has a world in which the target does not lie above what needs no training (``no_skill_accuracy``: the untrained
+    model, or the commonest class).
+
+    Args:
+        worlds: the summaries of the baseline's runs, by world.
 
     Returns:
-        None where a run has no accuracy, or none has learned.
+        None where a run has no accuracy, or the baseline has learned in no world.
     """
-    summaries = [summary for summary in summaries if summary.get("diverged_round") is None]
-    best = [summary.get("best_test_accuracy") for summary in summaries]
-    if any(value is None for value in best):
-        return None
-    chance = max(map(_no_skill, summaries), default=0.0)
-    reached = [math.floor(100 * float(value) + 1e-9) / 100 for value in best if value is not None]
-    return min((value for value in reached if value > chance), default=None)
+    targets = []
+    for summaries in worlds:
+        left = [summary for summary in summaries if summary.get("diverged_round") is None]
+        best = [summary.get("best_test_accuracy") for summary in left]
+        if None in best:
+            return None
+        mean = math.fsum(float(value or 0) for value in best) / max(1, len(best))
+        target = math.floor(100 * TARGET_SHARE * mean + 1e-9) / 100
+        targets += [target] * (target > max(map(_no_skill, left), default=0.0))
+    return min(targets, default=None)
+
+
+def target_text(baseline: str) -> str:
+    """In words, what :func:`baseline_target` is."""
+    return f"{100 * TARGET_SHARE:g} % of the best of {baseline}, mean over its runs"
 
 
 def _no_skill(summary: Mapping[str, Any]) -> float:
@@ -184,7 +254,7 @@ class Course:
         count = int(np.searchsorted(self.spent[budget], value, side="right"))
         if not count:
             return {}
-        values_at = measures(summarise(rows[:count], self.columns))
+        values_at = measures(summarise(rows[:count], self.columns), rows[:count])
         summed = any(float(str(row["cardinality"] or 0)) for row in rows[:count])
         for column in self.columns if summed else ():
             name = column.name
@@ -201,7 +271,9 @@ class Course:
 
 
 def affordable(courses: Iterable[Course]) -> dict[str, float]:
-    """For each budget the most that every run has spent; left out where one has spent nothing."""
+    """For each budget the most that every run has spent, so that any run may lower it; left out where one has spent
+    nothing.
+    """
     courses = list(courses)
     smallest = {name: min((float(curve.spent[name][-1]) for curve in courses), default=0.0) for name in BUDGETS}
     return {name: value for name, value in smallest.items() if value > 0}

@@ -23,7 +23,7 @@ from simfl.core.columns import (
 from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.intervals import FEWEST_PAIRS, NORMAL_FROM, holm, least
-from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text
+from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text, skipped_text
 from simfl.experiments.compare.table_choice import choose_columns, select_configurations
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 
@@ -37,8 +37,7 @@ NARROWEST = 8
 OTHER = "not compared"
 """Instead of a difference of certificates that do not say the same."""
 
-FEW = 0.1
-"""Share of skipped rounds from which on words say so."""
+SPENT_BY_ALL = ", the most that all runs have reached; another configuration may lower it (--at fixes it)"
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,8 @@ def show(
     every = every or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
     chosen = choose_columns(document, every, columns)
     seeds, target = len(document["seeds"]), document["target_accuracy"]
-    to = "" if target is None or at else f"; target accuracy {target:g}"
+    rule = f" ({document['target_rule']})" if document.get("target_rule") else ""
+    to = "" if target is None or at else f"; target accuracy {target:g}{rule}"
     _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
     worlds = _worlds(document)
     if at is None:
@@ -183,7 +183,7 @@ def _spent(part: JsonObject) -> str:
     unit = next(c.unit for c in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *DERIVED_COLUMNS) if c.name == part["column"])
     value = f"{part['value']:.10g}" if unit == "count" else FORMS[unit][1](part["value"]) + FORMS[unit][0][1:]
     most = part.get("most", True)
-    return f"at equal {part['budget']}: {value}{', the most that all runs have reached' if most else ''}"
+    return f"at equal {part['budget']}: {value}{SPENT_BY_ALL if most else ''}"
 
 
 def certificate_notes(document: JsonObject, columns: Iterable[Column]) -> Iterator[str]:
@@ -203,11 +203,11 @@ def _warnings(document: JsonObject) -> Iterator[str]:
         done = [run for run in choice["runs"] if run["status"] == "done"]
         if rounds := sorted(run["diverged_round"] for run in done if run.get("diverged_round") is not None):
             yield f"{choice['choice']} {divergence_text(rounds, len(done))}"
+    if document["target_accuracy"] is None and any("test_accuracy" in numbers for numbers in means.values()):
+        yield f"no time to a target: {document['baseline']} has not learned; give --target-accuracy"
     for name, numbers in means.items():
-        some, of = numbers.get("skipped"), numbers.get("rounds")
-        if some and of and some >= FEW * of:
-            rest = "; its model is untrained" if some == of else ""
-            yield f"{name} skipped {some:.4g} of {of:.4g} rounds: nothing was aggregated in them{rest}"
+        if text := skipped_text(numbers):
+            yield f"{name} {text}"
     yield from (f"{name}: {LOWER_BOUNDS}" for name, numbers in means.items() if are_bounds(numbers))
     yield from unlike_warnings(document)
 

@@ -10,19 +10,21 @@ GUARANTEE = ("guarantee_semi_strong", "privacy_semi_strong")
 """For any number of rounds, if theory knows it of some configuration; else what was observed."""
 
 TOLD = ("measured_recovered", "time_to_target_s", "time_s", "bytes", "clients_in_sum")
-IF_ANY = ("bytes", "skipped")
+IF_ANY = ("bytes", "skipped", "waiting_s")
 """Columns that are shown where some configuration has any."""
 
 
 def default_columns(document: JsonObject, columns: Sequence[Column]) -> list[Column]:
     """Accuracy or loss, guarantee, measured recovery, time to the target or in all, traffic, clients in a sum; beside
-    them skipped rounds, as far as there are any; and what accountants and plugins measure.
+    them skipped rounds, and the whole time and how much of it they took, as far as there are any; and what accountants
+    and plugins measure.
     """
     measured = {row["metric"] for row in document["means"] if row["mean"] or row["metric"] not in IF_ANY}
     accuracy = "test_accuracy" if "test_accuracy" in measured else "test_loss"
     guarantee = next((name for name in GUARANTEE if name in measured), "")
     of_target = "time_s" if "time_to_target_s" in measured else "time_to_target_s"
-    names = [accuracy, guarantee, *(name for name in TOLD if name != of_target), "skipped"]
+    waits = ["time_s", "waiting_s"] if "waiting_s" in measured else []
+    names = [accuracy, guarantee, *(name for name in TOLD if name != of_target), *waits, "skipped"]
     built_in = {
         column.name for column in (*ROUND_COLUMNS, *SUMMARY_COLUMNS, *TARGET_COLUMNS, *DERIVED_COLUMNS, *GUARANTEES)
     }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from simfl.core.errors import ScenarioError, SimflError, amount
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link
-from simfl.experiments.compare.run_numbers import measures
+from simfl.experiments.compare.run_numbers import measures_of
 from simfl.experiments.search.all_runs import OF_TEST, Together, together
 from simfl.experiments.search.objectives import EMPTY, Trial, best, csv_bytes, nearest
 from simfl.experiments.search.preparation import Search
@@ -189,8 +189,8 @@ class _Running:
             return Trial(number, member.values, member.digest, PRUNED, note=note)
         if index.status(member.digest) != DONE:
             return Trial(number, member.values, member.digest, FAILED, note=index.error(member.digest) or "")
-        summary = ResultsFolder.open(folder).summary
-        numbers, diverged = measures(summary), summary.get("diverged_round")
+        results = ResultsFolder.open(folder)
+        numbers, diverged = measures_of(results), results.summary.get("diverged_round")
         numbers = {name: numbers[name] for name in goal.names if name in numbers}
         empty = any(objective.value(numbers) is None for objective in goal.objectives)
         violations = tuple(requirement.violation(numbers) for requirement in goal.requirements)

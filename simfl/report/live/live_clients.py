@@ -120,7 +120,7 @@ class LiveClients:
         ]
 
     def _clients(self) -> bytes:
-        """The content of ``clients.csv``; nothing where the run has none.
+        """The content of ``clients.csv``; nothing where the run has none, or one of so many that it is compressed.
 
         Raises:
             SimflError: it is damaged.
@@ -129,7 +129,9 @@ class LiveClients:
         if not finished and not any((self.folder / name).exists() for name in (SCENARIO, BEGUN)):
             return b""
         results = ResultsFolder.open(self.folder) if finished else ResultsFolder.open_begun(self.folder)
-        return results.read(CLIENTS) if CLIENTS in results else b""
+        name = results.table(CLIENTS)
+        content = results.read(name) if name in results else b""
+        return content if name == CLIENTS else b""
 
     def _joined_clients(self) -> frozenset[int]:
         """The remote clients that are known to have joined."""
