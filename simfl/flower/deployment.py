@@ -8,7 +8,7 @@ from threading import Event
 from zipfile import BadZipFile
 
 import numpy as np
-from flwr.app import Array, ArrayRecord
+from flwr.app import Array, ArrayRecord, MessageType
 from flwr.serverapp import Grid
 
 from simfl.core.errors import SimflError
@@ -30,6 +30,7 @@ class Deployment:
             it is (``ConfigRecord({"device": ...})`` in answer to a query); ``authenticated``, SuperNodes have
             registered keys; a mapping from ids to devices; or ``node_id``, if devices that restart may count as others.
         skipped_round_s: real seconds to wait before the round after a skipped one.
+        query: type of the message with which clients are asked who they are.
 
     Attributes:
         selection: who has taken part, and ``stopped``: why training has ended, if the floor was reached.
@@ -41,13 +42,13 @@ class Deployment:
     def __init__(
         self, policy: str, nodes: int | list[Node], *, seed: int = 0, identity: str | Mapping[int, str] = "",
         log: Path | str | None = None, floor: str | tuple[str, ...] = (), skipped_round_s: float = 10.0,
-        past: Path | str | None = None,
+        past: Path | str | None = None, query: str = MessageType.QUERY,
     ) -> None:  # fmt: skip
         for what, path in (("log", log), ("past", past)):
             if path is not None and not Path(path).is_absolute():
                 raise SimflError(f"{what}: {str(path)!r} is relative to where Flower happens to start the server; give "
                                  f"an absolute path, e.g. {str(Path.home() / path)!r}")  # fmt: skip
-        self.identity, self.skipped_round_s = Identity(identity), skipped_round_s
+        self.identity, self.skipped_round_s = Identity(identity, query), skipped_round_s
         self.selection = NodeSelection(policy, nodes, seed, log, floor, past)
         if self.selection.log and self.selection.log.taken_out:
             _log.warning(self.selection.log.taken_out)

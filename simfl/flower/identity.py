@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flwr.app import Message, MessageType, RecordDict
+from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 from simfl.core.errors import SimflError, amount, suggestion
@@ -35,12 +35,13 @@ class Identity:
 
     Args:
         way: one of :data:`IDENTITIES`, or the device of each node's id.
+        query: type of the message with which clients are asked.
 
     Raises:
         SimflError: it is none of these.
     """
 
-    def __init__(self, way: str | Mapping[int, str]) -> None:
+    def __init__(self, way: str | Mapping[int, str], query: str = MessageType.QUERY) -> None:
         if isinstance(way, str) and way not in IDENTITIES:
             ways = "; ".join(f"'{name}' ({what})" for name, what in IDENTITIES.items())
             raise SimflError(
@@ -49,7 +50,7 @@ class Identity:
         if way == "node_id":
             _log.warning("identity='node_id': a device that restarts without a registered key is counted as another "
                          "one, so that neither floors nor an audit see that two nodes are one device")  # fmt: skip
-        self.way = way
+        self.way, self.query = way, query
         self.device_of: dict[int, Node] = {} if isinstance(way, str) else {n: same_id(d) for n, d in way.items()}
         self._here: set[Node] = set()
         self._unknown: set[Node] = set()
@@ -69,18 +70,20 @@ class Identity:
 
     def _ask(self, grid: Grid, new: Iterable[int]) -> None:
         """Asks nodes which device they are."""
-        messages = [Message(RecordDict(), dst_node_id=node, message_type=MessageType.QUERY) for node in new]
+        content = RecordDict({"getpropertiesins.config": ConfigRecord()})  # clients of the older interface read it
+        messages = [Message(content, dst_node_id=node, message_type=self.query) for node in new]
         replies = grid.send_and_receive(messages, timeout=QUERY_S) if messages else ()
-        silent = {message.metadata.dst_node_id for message in messages}
+        silent, why = {message.metadata.dst_node_id for message in messages}, ""
         for reply in replies:
+            why = reply.error.reason if reply.has_error() else why
             records = [] if reply.has_error() else reply.content.config_records.values()
             said: Any = next((record[DEVICE] for record in records if DEVICE in record), None)
             if isinstance(said, (str, int)) and re.fullmatch(r'[^,"\s]+', str(said)):
                 self.device_of[reply.metadata.src_node_id] = same_id(said)
                 silent.discard(reply.metadata.src_node_id)
         if silent:
-            _log.warning("%s did not say which device they are (a ConfigRecord with %r in answer to a query), and take "
-                         "no part in this round", _names(silent), DEVICE)  # fmt: skip
+            _log.warning("%s did not say which device they are (%r in answer to a %s message), and take no part in this "
+                         "round%s", _names(silent), DEVICE, self.query, f": {why}" if why else "")  # fmt: skip
 
     def warn(self, here: Iterable[Node], unknown: Iterable[Node]) -> None:
         """Names at WARNING who has gone and who has no place, once each."""

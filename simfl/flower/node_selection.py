@@ -127,7 +127,7 @@ class NodeSelection:
                 self.units = units
         return self._nodes(self.units.ravel())
 
-    def conclude(self, replies: Mapping[Node, Mapping[str, float]]) -> list[Node]:
+    def conclude(self, replies: Mapping[Node, Mapping[str, float]], only_all: bool = False) -> list[Node]:
         """Ends the round: the ids of the nodes whose replies are aggregated, by client; the others' are dropped.
 
         A unit counts only if all of its nodes have replied, and the sum only if the policy admits it and it keeps the
@@ -135,11 +135,14 @@ class NodeSelection:
 
         Args:
             replies: for each node that has delivered an update, what it has reported, of ``needs``.
+            only_all: the sum can be opened of all these nodes or not at all, as under a protocol that has added them.
         """
         replies = {same_id(node): values for node, values in replies.items()}
         here = np.zeros(self.clients, dtype=bool)
         here[[self.client_of[node] for node in replies]] = True
         members = np.sort(self.units[here[self.units].all(axis=1)].ravel())
+        if only_all and members.size < here.sum():
+            members = members[:0]
         if not (members.size and self.policy.admits(self.view, members) and self._keeps_floor(members)):
             members = members[:0]
         for node, values in replies.items():
