@@ -82,8 +82,8 @@ class Identity:
                 self.device_of[reply.metadata.src_node_id] = same_id(said)
                 silent.discard(reply.metadata.src_node_id)
         if silent:
-            _log.warning("%s did not say which device they are (%r in answer to a %s message), and take no part in this "
-                         "round%s", _names(silent), DEVICE, self.query, f": {why}" if why else "")  # fmt: skip
+            _log.warning("%s did not say which device they are (%r in answer to a %s message) and take no part%s",
+                         _names(silent), DEVICE, self.query, f": {why}" if why else "")  # fmt: skip
 
     def warn(self, here: Iterable[Node], unknown: Iterable[Node]) -> None:
         """Names at WARNING who has gone and who has no place, once each."""
