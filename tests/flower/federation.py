@@ -36,9 +36,10 @@ class Federation:
     Args:
         folder: for everything that they write.
         server, client: the code of the ServerApp and of the ClientApp.
+        keys: whether nodes are let in with registered keys only, over TLS.
     """
 
-    def __init__(self, folder, server, client):
+    def __init__(self, folder, server, client, keys=False):
         self.folder, self.processes, self.port = folder, {}, free_port()
         app = folder / "app" / "app"
         app.mkdir(parents=True)
@@ -48,8 +49,13 @@ class Federation:
         (app / "client_app.py").write_text(textwrap.dedent(client))
         home = folder / "home"
         home.mkdir()
+        self.keys, self.safe = keys, ["--insecure"]
+        if keys:
+            certify(folder)
+            self.safe = ["--root-certificates", folder / "ca.crt"]
+        how = f'root-certificates = "{folder}/ca.crt"' if keys else "insecure = true"
         (home / "config.toml").write_text(
-            f'[superlink]\ndefault = "local"\n[superlink.local]\naddress = "127.0.0.1:{self.port}"\ninsecure = true\n'
+            f'[superlink]\ndefault = "local"\n[superlink.local]\naddress = "127.0.0.1:{self.port}"\n{how}\n'
         )
         root = Path(__file__).resolve().parents[2]
         self.environment = {**os.environ, "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0",
@@ -63,13 +69,23 @@ class Federation:
         for name in list(self.processes):
             self.kill(name)
 
-    def start_link(self, *options):
-        self._start("link", "flower-superlink", "--insecure", "--port", self.port, "--database",
-                    self.folder / "link.db", "--disable-runtime-dependency-installation", *options)  # fmt: skip
+    def start_link(self):
+        at = self.folder
+        safe = ["--ssl-certfile", at / "link.crt", "--ssl-keyfile", at / "link.key", "--ssl-ca-certfile", at / "ca.crt",
+                "--enable-supernode-auth"] if self.keys else self.safe  # fmt: skip
+        self._start("link", "flower-superlink", *safe, "--port", self.port, "--database", at / "link.db",
+                    "--disable-runtime-dependency-installation")  # fmt: skip
         wait_until(lambda: is_open(self.port), 60)
 
-    def start_node(self, name, number, *options):
-        self._start(name, "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{self.port}", "--port",
+    def register(self, name):
+        """Makes a key for a node and lets it in."""
+        key = self.folder / f"{name}.key"
+        quiet(["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-C", "", "-f", key])
+        quiet([BIN / "flwr", "supernode", "register", f"{key}.pub", "local"], env=self.environment, cwd=self.folder)
+
+    def start_node(self, name, number):
+        options = ["--auth-supernode-private-key", self.folder / f"{name}.key"] if self.keys else []
+        self._start(name, "flower-supernode", *self.safe, "--superlink", f"127.0.0.1:{self.port}", "--port",
                     free_port(), "--node-config", f'device="{name}" number={number}', *options)  # fmt: skip
 
     def kill(self, name):
@@ -90,6 +106,34 @@ class Federation:
             self.processes[name] = subprocess.Popen([str(BIN / command), *map(str, words)], env=self.environment,
                                                     cwd=self.folder, stdout=log, stderr=log,
                                                     start_new_session=True)  # fmt: skip
+
+
+def quiet(command, **options):
+    subprocess.run([*map(str, command)], check=True, capture_output=True, **options)
+
+
+def certify(folder):
+    """A certificate of the loopback, and of who has signed it."""
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    quiet(
+        ["openssl", "req", "-x509", *curve, "-keyout", folder / "ca.key", "-out", folder / "ca.crt", "-subj", "/CN=ca"]
+    )
+    quiet(
+        [
+            "openssl",
+            "req",
+            *curve[:-2],
+            "-keyout",
+            folder / "link.key",
+            "-out",
+            folder / "link.csr",
+            "-subj",
+            "/CN=link",
+        ]
+    )
+    (folder / "names").write_text("subjectAltName=IP:127.0.0.1\n")
+    quiet(["openssl", "x509", "-req", "-in", folder / "link.csr", "-CA", folder / "ca.crt", "-CAkey", folder / "ca.key",
+           "-CAcreateserial", "-days", "2", "-out", folder / "link.crt", "-extfile", folder / "names"])  # fmt: skip
 
 
 def free_port():

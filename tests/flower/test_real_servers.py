@@ -172,3 +172,40 @@ def test_what_secagg_opens_is_what_the_log_states(tmp_path):
         assert "is not opened: the 3 masked updates" in text, text[-3000:]
         rounds = {entry.round for entry in ParticipationFile(tmp_path / "participation.csv", 4).entries}
         assert logged(tmp_path) == opened(tmp_path) and len(opened(tmp_path)) == len(rounds) >= 2
+
+
+NAMING_SERVER = """
+    import json
+    from flwr.serverapp import ServerApp
+
+    app = ServerApp()
+
+    @app.main()
+    def main(grid, context):
+        with open({folder!r} + "/ids.jsonl", "a") as file:
+            file.write(json.dumps(sorted(grid.get_node_ids())) + "\\n")
+"""
+
+
+@pytest.mark.parametrize("keys", [True, False])
+def test_a_node_keeps_its_id_with_a_registered_key_only(keys, tmp_path):
+    """What ``authenticated`` takes for granted, and ``node_id`` does not have."""
+    server = NAMING_SERVER.replace("{folder!r}", repr(str(tmp_path)))
+    with Federation(tmp_path, server, CLIENT, keys) as federation:
+        ids = lambda: [json.loads(line) for line in (tmp_path / "ids.jsonl").read_text().splitlines()]  # noqa: E731
+        if keys:
+            federation.register("phone-a")
+        federation.start_node("phone-a", 0)
+
+        def seen():
+            federation.run(1)
+            return ids()[-1]
+
+        wait_until(seen, 120)
+        (first,) = ids()[-1]
+        federation.kill("phone-a")
+        federation.start_node("phone-a", 0)
+        wait_until(
+            lambda: [first] != seen() or keys and "Fleet.ActivateNode" in (tmp_path / "link.log").read_text(), 120
+        )
+        assert (seen() == [first]) == keys
