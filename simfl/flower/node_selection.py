@@ -1,13 +1,14 @@
 """Which nodes of a real server take part in a round, and whose replies may be aggregated: without Flower.
 
-Its participation log has one line for each client in each sum, as ``simfl audit`` reads it.
+Its participation log (:mod:`simfl.flower.participation_file`) has one line for each client in each sum, as ``simfl
+audit`` reads it.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +17,12 @@ from scipy.sparse import csr_array
 from simfl.audit.reading import read
 from simfl.core.errors import SimflError, amount
 from simfl.core.rng import Streams
-from simfl.core.storage.disk import open_regular
 from simfl.core.types import CLEAR_FIELDS, View
+from simfl.flower.participation_file import Node, ParticipationFile, same_id
 from simfl.forecasting.next_round import guarantees, least_values, notions_below
 from simfl.forecasting.policies import scenario_policy
 from simfl.selection.asking import ask, observe, shuffle_clients
 from simfl.selection.base import Policy, nobody
-
-Node = int | str
-"""The id of a node."""
 
 REPORTED = frozenset({"seconds", "samples", *CLEAR_FIELDS})
 """Fields of the :class:`simfl.core.types.View` that come with replies."""
@@ -39,9 +37,9 @@ class NodeSelection:
     Args:
         policy: as for ``simfl run selection=``, e.g. ``batch_partition:k=8,T=4``.
         nodes: how many there are, numbered as they first connect (by id those that connect together); or their ids, in
-            the order of their client numbers.
+            the order of their client numbers. An id is compared as text: 12 and "12" are the same.
         seed: of the policy's draws.
-        log: file to which the clients in each sum are appended.
+        log: file to which the clients in each sum are appended before it may be opened.
         past: a log of an earlier deployment, of any form that ``simfl audit`` reads; its clients are ids of nodes, and
             its rounds come before those of ``log``.
         floor: least guarantees, e.g. ``semi_strong=3``.
@@ -50,6 +48,7 @@ class NodeSelection:
         round: number of the coming or current round, from 0.
         stopped: why nobody is selected any more; empty while somebody may be.
         needs: what replies must report, of :data:`REPORTED`.
+        unknown: ids of connected nodes for which no number was left, as of the last :meth:`select`.
 
     Raises:
         SimflError: one of them cannot be.
@@ -79,12 +78,13 @@ class NodeSelection:
         self.needs = (self.policy.reads | ({"seconds"} if "estimate_s" in self.policy.reads else set())) & REPORTED
         self.reports = {name: np.full(n, np.nan) for name in sorted(self.needs | (self.policy.reads & {"last_round"}))}
         self.state = self.policy.start(n)
-        self.log = None if log is None else Path(log)
+        self.unknown: list[Node] = []
+        self.log = None if log is None else ParticipationFile(Path(log), n)
         if past is not None:
             self._take_past(past)
-        for number, entries in groupby(read_entries(self.log, n) if self.log else [], lambda entry: entry.round):
+        for number, entries in groupby(self.log.entries if self.log else [], lambda entry: entry.round):
             if number < self.round:
-                raise SimflError(f"{self.log}: has round {number}, which the {self.round} rounds of the past hold, too")
+                raise SimflError(f"{log}: has round {number}, which the {self.round} rounds of the past hold, too")
             self._count(number, np.sort([self._assign(node, client) for _, client, node in entries]).astype(np.int32))
             self.round = number + 1
 
@@ -94,8 +94,10 @@ class NodeSelection:
         if len(past.clients) > self.clients:
             raise SimflError(f"{path}: has {amount(len(past.clients), 'client')}, and nodes is {self.clients}")
         free = iter([client for client in range(self.clients) if client not in self.node_of])
-        places = [self.client_of[node] if node in self.client_of else self._assign(node, next(free, -1))
-                  for node in past.clients]  # fmt: skip
+        ids = map(same_id, past.clients)
+        places = [
+            self.client_of[node] if node in self.client_of else self._assign(node, next(free, -1)) for node in ids
+        ]
         if -1 in places:
             raise SimflError(f"{path}: has clients that are none of the nodes")
         matrix = past.matrix.tocsr()
@@ -109,10 +111,12 @@ class NodeSelection:
         Args:
             connected: the ids of the nodes that are there now. New ones are numbered as long as numbers are left.
         """
-        nodes = sorted(connected, key=lambda node: (isinstance(node, str), node))
+        nodes = sorted(map(same_id, connected), key=lambda node: (isinstance(node, str), node))
         unused = [client for client in range(self.clients) if client not in self.node_of]
-        for node, client in zip([node for node in nodes if node not in self.client_of], unused):
+        new = [node for node in nodes if node not in self.client_of]
+        for node, client in zip(new, unused):
             self._assign(node, client)
+        self.unknown = new[len(unused) :]
         available = np.zeros(self.clients, dtype=bool)
         available[[self.client_of[node] for node in nodes if node in self.client_of]] = True
         self.view = self._view(available)
@@ -123,7 +127,7 @@ class NodeSelection:
                 self.units = units
         return self._nodes(self.units.ravel())
 
-    def conclude(self, replies: Mapping[Node, Mapping[str, float]]) -> list[Node]:
+    def conclude(self, replies: Mapping[Node, Mapping[str, float]], only_all: bool = False) -> list[Node]:
         """Ends the round: the ids of the nodes whose replies are aggregated, by client; the others' are dropped.
 
         A unit counts only if all of its nodes have replied, and the sum only if the policy admits it and it keeps the
@@ -131,10 +135,14 @@ class NodeSelection:
 
         Args:
             replies: for each node that has delivered an update, what it has reported, of ``needs``.
+            only_all: the sum can be opened of all these nodes or not at all, as under a protocol that has added them.
         """
+        replies = {same_id(node): values for node, values in replies.items()}
         here = np.zeros(self.clients, dtype=bool)
         here[[self.client_of[node] for node in replies]] = True
         members = np.sort(self.units[here[self.units].all(axis=1)].ravel())
+        if only_all and members.size < here.sum():
+            members = members[:0]
         if not (members.size and self.policy.admits(self.view, members) and self._keeps_floor(members)):
             members = members[:0]
         for node, values in replies.items():
@@ -143,15 +151,16 @@ class NodeSelection:
                 self.reports[name][client] = values[name]
         nodes = self._nodes(members)
         if members.size and self.log:
-            heading = "" if self.log.exists() else ",".join(HEADER) + "\n"
-            with self.log.open("a", encoding="utf-8", newline="") as file:
-                file.write(heading + "".join(f"{self.round},{m},{node}\n" for m, node in zip(members.tolist(), nodes)))
+            self.log.append(self.round, members.tolist(), nodes)
         self._count(self.round, members)
         self.state = observe(self.policy, self._view(np.ones(self.clients, dtype=bool)), members)
         self.round += 1
         return nodes
 
     def _assign(self, node: Node, client: int) -> int:
+        node = same_id(node)
+        if isinstance(node, str) and re.search(r'[,"\s]|^$', node):
+            raise SimflError(f"node {node!r}: its id has a space, a comma or a quotation mark, or is empty")
         if self.client_of.setdefault(node, client) != client or self.node_of.setdefault(client, node) != node:
             raise SimflError(f"node {node} and client {client}: each node is one client, in the log and in nodes")
         return client
@@ -213,49 +222,3 @@ def node_policy(text: str, clients: int, seed: int) -> Policy:
     if "upload_estimate_s" in policy.reads:
         raise SimflError(f"policy {text}: reads how long uploads take, which a server of Flower does not see")
     return shuffle_clients(policy, Streams(seed)("assignment").permutation(clients)) if policy.shuffle else policy
-
-
-HEADER = ("round", "client", "node")
-
-
-class LogEntry(NamedTuple):
-    """A client in a sum: the round, from 0, the client's number, and the node that is this client."""
-
-    round: int
-    client: int
-    node: Node
-
-
-def read_entries(path: Path, clients: int) -> list[LogEntry]:
-    """All entries of a log, of so many clients; none where there is no file yet.
-
-    Raises:
-        SimflError: a line is none of such a log.
-    """
-    if not path.exists():
-        return []
-    entries: list[LogEntry] = []
-    try:
-        with open_regular(path) as opened:
-            text = opened.read().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SimflError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if not text.endswith("\n"):
-        raise SimflError(f"{path}: its last line may be cut; end it if it is whole, or take out its round")
-    for number, words in enumerate((line.split(",") for line in text.splitlines()), 1):
-        if number == 1:
-            if tuple(words) != HEADER:
-                raise SimflError(f"{path}:1: the header is not {','.join(HEADER)}; name another file as log")
-            continue
-        try:
-            entry = LogEntry(
-                int(words[0]), int(words[1]), *(int(w) if re.fullmatch(r"-?\d+", w) else w for w in words[2:])
-            )
-        except (IndexError, TypeError, ValueError):
-            raise SimflError(f"{path}:{number}: not {','.join(HEADER)}, the first two whole numbers") from None
-        if not 0 <= entry.client < clients:
-            raise SimflError(f"{path}:{number}: client {entry.client}; clients are 0 to {clients - 1}")
-        if entries and entry.round < entries[-1].round:
-            raise SimflError(f"{path}:{number}: round {entry.round} stands behind round {entries[-1].round}")
-        entries.append(entry)
-    return entries

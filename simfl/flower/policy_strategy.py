@@ -2,16 +2,15 @@
 
 import logging
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from threading import Event
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Strategy
+from flwr.serverapp.strategy import Result, Strategy
 
 from simfl.core.errors import SimflError
-from simfl.flower.node_selection import Node, NodeSelection
+from simfl.flower.deployment import Deployment
+from simfl.flower.participation_file import Node
 
 LOOKS = 5
 """How often a strategy may look for nodes in a round; one that looks more often waits for more of them."""
@@ -23,16 +22,18 @@ class PolicyStrategy(Strategy):  # type: ignore[misc]  # Flower is no requiremen
 
     Units (clients that are aggregated together or not at all) stay whole: where a node of a unit fails or does not
     reply in time, the replies of its other nodes are dropped before the strategy aggregates. A round without an
-    available row is skipped and leaves the model as it is. Evaluation is the strategy's.
+    available row is skipped and leaves the model as it is. Evaluation is the strategy's. A server that starts again
+    with the same log goes on: sums of before count, and so does the last model, which is kept beside the log
+    (``participation.npz``); what the strategy keeps itself (momentum) begins anew.
 
     Args:
         strategy: makes the messages and aggregates the replies; it must take all nodes that it is shown
             (``fraction_train=1``), however few (``min_train_nodes``, ``min_available_nodes``).
-        policy, nodes, seed, log, floor, past: as for :class:`simfl.flower.node_selection.NodeSelection`.
+        policy, nodes: as for :class:`simfl.flower.deployment.Deployment`.
         metrics: for fields that the policy reads, where they stand in the MetricRecord of a reply if under another name
             than ``num-examples`` (samples), else their own; ``seconds`` may be missing: then it is the time between
             the two messages.
-        skipped_round_s: real seconds to wait before the round after a skipped one.
+        keys: identity, seed, log, floor, past, skipped_round_s, as for the same.
 
     Attributes:
         selection: who has taken part, and ``stopped``: why training has ended, if the floor was reached.
@@ -42,31 +43,38 @@ class PolicyStrategy(Strategy):  # type: ignore[misc]  # Flower is no requiremen
     """
 
     def __init__(
-        self, strategy: Strategy, policy: str, nodes: int | list[int], *, seed: int = 0,
-        log: Path | str | None = None, floor: str | tuple[str, ...] = (), metrics: Mapping[str, str] | None = None,
-        skipped_round_s: float = 10.0, past: Path | str | None = None,
+        self, strategy: Strategy, policy: str, nodes: int | list[Node], *, metrics: Mapping[str, str] | None = None,
+        **keys: Any,
     ) -> None:  # fmt: skip
-        self.strategy, self.skipped_round_s = strategy, skipped_round_s
-        self.selection = NodeSelection(policy, nodes, seed, log, floor, past)
+        if not isinstance(strategy, Strategy):
+            name, of = type(strategy).__name__, type(strategy).__module__
+            raise SimflError(f"strategy: {name} of {of} is none of flwr.serverapp.strategy, whose interface this is")
+        self.strategy, self.deployment = strategy, Deployment(policy, nodes, **keys)
+        self.selection = self.deployment.selection
         self.metrics = {"samples": "num-examples", **(metrics or {})}
         self.sent_s: dict[int, float] = {}
+
+    def start(self, grid: Grid, initial_arrays: ArrayRecord, num_rounds: int = 3, *args: Any, **keys: Any) -> Result:
+        """Runs so many rounds, from the model of the last sum if there is one.
+
+        Raises:
+            SimflError: no round had a sum.
+        """
+        before = len(self.selection.history)
+        result = super().start(grid, self.deployment.resume(initial_arrays), num_rounds, *args, **keys)
+        self.deployment.end(before, num_rounds)
+        return result
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The strategy's messages to the nodes that the policy selects."""
-        before, self.sent_s = self.selection.stopped, {}
-        nodes = self.selection.select(grid.get_node_ids())
-        if (stopped := self.selection.stopped) and not before:
-            _log.warning("configure_train: no further training: %s", stopped)
-        elif not nodes and not stopped:
-            _log.info("configure_train: no available row, round %s is skipped", server_round)
-            Event().wait(self.skipped_round_s)
-        if not nodes:
+        self.sent_s = {}
+        if not (nodes := self.deployment.choose(grid)):
             return []
         messages = list(self.strategy.configure_train(server_round, arrays, config, SelectedNodes(grid, nodes)))
         self.sent_s = {message.metadata.dst_node_id: message.metadata.created_at for message in messages}
-        if sorted(message.metadata.dst_node_id for message in messages) != sorted(nodes):
+        if sorted(self.sent_s) != sorted(nodes):
             raise SimflError(f"{type(self.strategy).__name__} sends to {len(messages)} of the {len(nodes)} nodes that "
                              "the policy has selected; set its fraction_train=1.0")  # fmt: skip
         return messages
@@ -77,10 +85,17 @@ class PolicyStrategy(Strategy):  # type: ignore[misc]  # Flower is no requiremen
         """The strategy's aggregate of the units that are whole; no model where there is none."""
         by_node = {reply.metadata.src_node_id: reply for reply in replies if not reply.has_error()}
         values = {node: self._values(reply) for node, reply in by_node.items()}
+        number, device_at = self.selection.round, self.deployment.device_at
         # an update of weight 0 hides nobody
-        nodes = self.selection.conclude({node: of for node, of in values.items() if of.get("samples", 1.0) > 0})
-        _log.info("aggregate_train: %s of %s nodes are aggregated", len(nodes), len(self.sent_s))
-        return self.strategy.aggregate_train(server_round, [by_node[node] for node in nodes]) if nodes else (None, None)
+        devices = self.selection.conclude({device_at[n]: of for n, of in values.items() if of.get("samples", 1.0) > 0})
+        _log.info("aggregate_train: %s of %s nodes are aggregated", len(devices), len(self.sent_s))
+        if not devices:
+            return None, None
+        node_of = {device: node for node, device in device_at.items()}
+        arrays, metrics = self.strategy.aggregate_train(server_round, [by_node[node_of[each]] for each in devices])
+        if arrays is not None:
+            self.deployment.keep(arrays, number)
+        return arrays, metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -116,10 +131,10 @@ class PolicyStrategy(Strategy):  # type: ignore[misc]  # Flower is no requiremen
 class SelectedNodes:
     """A grid that shows the selected nodes only."""
 
-    def __init__(self, grid: Grid, nodes: list[Node]) -> None:
+    def __init__(self, grid: Grid, nodes: list[int]) -> None:
         self.grid, self.nodes, self.looks = grid, nodes, 0
 
-    def get_node_ids(self) -> list[Node]:
+    def get_node_ids(self) -> list[int]:
         """The ids of the selected nodes.
 
         Raises:

@@ -11,6 +11,7 @@ from simfl.audit.reading import read
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.rng import Address
 from simfl.flower.node_selection import NodeSelection
+from simfl.flower.participation_file import ParticipationFile
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.results.run_files import participation_matrix
 from simfl.runs.run import build, run
@@ -67,7 +68,8 @@ def test_the_same_policy_seed_and_devices_give_the_same_rows_in_both(policy, tmp
     sums = expected[expected.any(axis=1)]
     assert 5 < len(sums) and (expected.sum(axis=1) != expected.max()).any()
     log = read(tmp_path / "log.csv")
-    np.testing.assert_array_equal(log.matrix.toarray(), sums[:, sums.any(axis=0)])
+    np.testing.assert_array_equal(log.matrix.toarray(), sums[:, [IDS.index(int(node)) for node in log.clients]])
+    assert len(log.clients) == sums.any(axis=0).sum()
 
 
 def test_oort_selects_the_same_clients_in_both_when_it_is_told_the_same(tmp_path, monkeypatch):
@@ -116,7 +118,11 @@ def test_nodes_keep_their_numbers_and_units_stay_whole(tmp_path):
     assert selection.conclude({node: {} for node in chosen[1:]}) == []  # 10 fails: nobody counts
     assert selection.select([1, 2, 3, 4, 99]) == [99, 1, 2, 3]  # 4 is one too many
     assert selection.conclude({node: {} for node in (99, 1, 2, 3)}) == [99, 1, 2, 3]
-    assert (tmp_path / "log.csv").read_text() == "round,client,node\n3,4,99\n3,5,1\n3,6,2\n3,7,3\n"
+    lines = [line.split(",") for line in (tmp_path / "log.csv").read_text().splitlines()]
+    assert lines[0] == ["round", "client", "place", "line", "seal"]
+    assert [line[:4] for line in lines[1:]] == [
+        ["3", *map(str, each)] for each in [(99, 4, "1/4"), (1, 5, "2/4"), (2, 6, "3/4"), (3, 7, "4/4")]
+    ]
     assert selection.participation.tolist() == [0] * 4 + [1] * 4
     again = NodeSelection("batch_partition:k=4,T=4", 8, log=tmp_path / "log.csv")
     assert again.select([3, 7, 2, 99, 1]) == [99, 1, 2, 3]
@@ -216,7 +222,7 @@ def test_what_cannot_be_is_one_line(arguments, message):
 
 
 @pytest.mark.parametrize(("text", "message"), [
-    ("round,client\n0,1\n", ":1: the header is not round,client,node"),
+    ("round,client\n0,1\n", ":1: the header is not round,client,place,line,seal"),
     ("round,client,node\n0,1\n", ":2: not round,client,node"),
     ("round,client,node\n0,1,5\n0,x,6\n", ":3: not round,client,node"),
     ("round,client,node\n0,9,5\n", ":2: client 9; clients are 0 to 3"),
@@ -230,6 +236,70 @@ def test_a_log_of_something_else_is_refused(text, message, tmp_path):
     with pytest.raises(SimflError, match=message):
         NodeSelection("random:k=2", 4, log=file)
     assert file.read_text() == text
+
+
+def _sums(log, sums, first=0):
+    selection = NodeSelection("all", 6, log=log)
+    for number, nodes in enumerate(sums, first):
+        selection.round = number
+        selection.select(nodes)
+        selection.conclude({node: {} for node in nodes})
+
+
+def _entries(log):
+    return [(e.round, e.node) for e in ParticipationFile(log, 6).entries]
+
+
+def test_a_torn_last_sum_is_taken_out_at_every_byte_and_the_log_goes_on(tmp_path):
+    whole, file = tmp_path / "whole.csv", tmp_path / "log.csv"
+    _sums(whole, [["a", "b"], ["c"], ["a", "b", "d"]])
+    text = whole.read_bytes()
+    ends = [i + 1 for i, byte in enumerate(text) if byte == 10]  # of lines
+    for cut in range(1, len(text)):
+        file.write_bytes(text[:cut])
+        log = ParticipationFile(file, 6)
+        sums = sum(cut >= ends[line] for line in (2, 3, 6))
+        assert {entry.round for entry in log.entries} == set(range(sums))
+        assert bool(log.taken_out) == (cut not in [ends[line] for line in (0, 2, 3, 6)])
+        assert not ParticipationFile(file, 6).taken_out
+        log.append(7, [4], ["e"])
+        assert _entries(file) == [(0, "a"), (0, "b"), (1, "c")][: (0, 2, 3)[sums]] + [(7, "e")]
+
+
+def test_a_changed_line_is_named(tmp_path):
+    file = tmp_path / "log.csv"
+    _sums(file, [["a", "b"], ["c"], ["a", "d"]])
+    lines = file.read_bytes().splitlines(keepends=True)
+    changes = {2: lines[:1] + lines[2:], 3: [*lines[:2], lines[2].replace(b",b,", b",d,"), *lines[3:]],
+               4: [*lines[:3], *lines[4:]], 5: [*lines[:4], lines[1], *lines[4:]]}  # fmt: skip
+    for number, changed in changes.items():
+        file.write_bytes(b"".join(changed))
+        with pytest.raises(SimflError, match=f"log.csv:{number}: does not match its seal"):
+            ParticipationFile(file, 6)
+
+
+def test_a_log_of_an_earlier_version_goes_on_sealed(tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("round,client,node\n0,0,5\n0,3,x\n1,1,6\n")
+    assert NodeSelection("all", 6, log=file).participation.tolist() == [1, 1, 0, 1, 0, 0]
+    _sums(file, [[5, "x"]], first=2)
+    assert [(e.round, e.client, e.node) for e in ParticipationFile(file, 6).entries] == [
+        (0, 0, 5), (0, 3, "x"), (1, 1, 6), (2, 0, 5), (2, 3, "x")
+    ]  # fmt: skip
+    assert read(file).matrix.toarray().sum() == 5
+
+
+def test_ids_are_compared_as_text_and_none_breaks_the_log(tmp_path):
+    selection = NodeSelection("all", ["12", 7, "007"], log=tmp_path / "log.csv")
+    assert selection.select([12, "7", "007"]) == [12, 7, "007"] and not selection.unknown
+    assert selection.conclude({"12": {}, 7: {}, "007": {}}) == [12, 7, "007"]
+    again = NodeSelection("all", [12, "7", "007"], log=tmp_path / "log.csv")
+    assert again.participation.tolist() == [1, 1, 1]
+    again.select([13, 12])
+    assert again.unknown == [13]
+    for name in ("a,b", "a b", 'a"', "", "a\nb"):
+        with pytest.raises(SimflError, match="its id has"):
+            NodeSelection("all", [name])
 
 
 def test_the_page_shows_where_uniform_selection_ends(tmp_path, monkeypatch, capsys):

@@ -56,7 +56,7 @@ ONLY = {
     "matplotlib": {"api", "audit", "report"},
     "timeit": {"cli"},
     "optuna": {"experiments.search"},
-    "flwr": {"flower.policy_strategy"},
+    "flwr": {"flower.policy_strategy", "flower.deployment", "flower.identity", "flower.secure_workflow"},
 }
 """Which packages and modules may import a library."""
 REAL_CLOCK = {"simfl.remote.wall_clock"}
