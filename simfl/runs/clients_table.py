@@ -22,8 +22,8 @@ from simfl.training.base import Rule
 PLAIN = 1000
 """Clients up to which clients.csv and accuracies.csv are plain text; of more they are compressed, ``.csv.gz``."""
 
-MOST_CELLS = 20_000_000
-"""Cells of clients.csv at most (about eight seconds to write); of more, label counts are left out, then the table, and
+MOST_CELLS = 1_000_000
+"""Cells of clients.csv at most (well under a second to write); of more, label counts are left out, then the table, and
 the summary says so.
 """
 
