@@ -21,7 +21,7 @@ from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.differences import HIDES
 from simfl.experiments.compare.run_numbers import measures, to_target
-from simfl.experiments.compare.worlds import is_choice
+from simfl.experiments.compare.worlds import is_choice, world_name
 from simfl.results.file_names import ACCURACIES, CLIENTS, FINDINGS, LATENCY, SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.results.frames import as_printed, html_table
@@ -276,7 +276,7 @@ class Study:
         first = self.group(self.baseline)
         worlds: dict[str, list[Group]] = {}
         for group in self.groups:
-            worlds.setdefault(", ".join(f"{axis}={group.values[axis]}" for axis in met), []).append(group)
+            worlds.setdefault(world_name({axis: group.values[axis] for axis in met}), []).append(group)
         return {
             name: replace(self, axes=chosen, groups=tuple(groups), baseline=next(
                 (each.label for each in groups if all(each.values[axis] == first.values[axis] for axis in chosen)),
