@@ -4,13 +4,14 @@ A world leaves to each client how often it is away, by the scenario's own ``devi
 rest of that key. ``trace`` alone has whatever mean was measured. The resolved scenario says what a world stands for,
 and has no key ``world`` any more.
 
-========================  ====================================================================
+========================  ==============================================================================================
 ``memoryless``            every round draws anew who is away
 ``sticky``                who goes stays away for five rounds on average
-``groups``                five groups, each of which is away as a whole
+``groups``                five groups (client i in group i modulo 5), each of which is away as a whole; clients that
+                          are away more often than the one that is least so are away for the rest alone
 ``day_and_night``         clients of three time zones, away mostly in their nights of 24 rounds
 ``trace``                 intervals of the file availability.csv, beside the scenario or in the data folder
-========================  ====================================================================
+========================  ==============================================================================================
 """
 
 from dataclasses import replace
@@ -24,6 +25,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.storage.data_folder import data_places
 from simfl.devices import AVAILABILITY
+from simfl.devices.base import Availability
 from simfl.devices.random_availability import Bernoulli
 from simfl.scenario.yaml.places import KeyPath, Problem
 from simfl.scenario.yaml.reader import Document
@@ -81,7 +83,7 @@ def in_its_world(scenario: S) -> tuple[S, list[tuple[KeyPath, str]]]:
     if world is None or devices.availability.check(scenario):  # what is wrong is said with all else
         return replace(scenario, world=None), []
     try:
-        availability = AVAILABILITY.of(_availability(scenario, world))
+        availability = _availability(scenario, world)
     except ScenarioError as error:
         return scenario, [(KEY, f"{world}: {error.message}")]
     of = "as measured" if world == "trace" else "as often away as devices.availability says"
@@ -90,7 +92,7 @@ def in_its_world(scenario: S) -> tuple[S, list[tuple[KeyPath, str]]]:
     return replace(scenario, world=None, devices=replace(devices, availability=availability), source=source), []
 
 
-def _availability(scenario: "Scenario", world: str) -> JsonObject:
+def _availability(scenario: "Scenario", world: str) -> Availability:
     """What a world stands for.
 
     Raises:
@@ -101,21 +103,34 @@ def _availability(scenario: "Scenario", world: str) -> JsonObject:
             raise ScenarioError("", f"needs the file {TRACE_FILE} (columns client,start_s,end_s, when each client is "
                                 f"there) beside the scenario or in {data_places()}; docs/how-to/devices.md makes one "
                                 "of FedScale's published trace")  # fmt: skip
-        return {"name": "trace", "path": TRACE_FILE}
-    rates = scenario.devices.availability.build(scenario, Streams(scenario.seed)).dropout
+        return AVAILABILITY.of({"name": "trace", "path": TRACE_FILE})
+    given: Availability = scenario.devices.availability
+    rates = given.build(scenario, Streams(scenario.seed)).dropout
     if rates is None:
         raise ScenarioError("", "nobody knows how often clients are away by this scenario's devices.availability")
     if not rates.any():
         raise ScenarioError("", "nobody is ever away in this scenario; give devices.availability.dropout, e.g. "
                             "devices.availability=bernoulli:dropout=0.2")  # fmt: skip
+    if world == "memoryless" and isinstance(given, Bernoulli):
+        return given
+    return AVAILABILITY.of(_keeping(rates, world))
+
+
+def _keeping(rates: NDArray[np.float64], world: str) -> JsonObject:
+    """The availability of a world in which clients are away so often, (clients,).
+
+    Raises:
+        ScenarioError: nobody can be away so often in this world.
+    """
     if world == "memoryless":
-        same = scenario.devices.availability
-        return {"name": "bernoulli", "dropout": same.dropout if isinstance(same, Bernoulli) else _short(rates)}
+        return {"name": "bernoulli", "dropout": _short(rates)}
     if world == "groups":
         shared = float(rates.min())
-        alone = _short(1 - (1 - rates) / (1 - shared)) if shared < 1 else 0.0
-        beside = {} if alone == 0 else {"dropout": alone}
-        return {"name": "correlated", "groups": min(GROUPS, scenario.clients), "group_dropout": shared, **beside}
+        if not 0 < shared < 1:
+            raise ScenarioError("", "groups are away as a whole as often as the client that is least away, and one is "
+                                f"{'never' if shared == 0 else 'always'} away")  # fmt: skip
+        alone = _short(1 - (1 - rates) / (1 - shared))
+        return {"name": "correlated", "groups": min(GROUPS, len(rates)), "group_dropout": shared, "dropout": alone}
     if world == "sticky":
         return {"name": "markov", "mean_on_rounds": _short(_stay(rates)), "mean_off_rounds": float(OFF_ROUNDS)}
     return {"name": "time_of_day", "dropout": _short(rates), "zones": ZONES, "rounds_a_day": ROUNDS_A_DAY}
