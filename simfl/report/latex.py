@@ -93,7 +93,9 @@ def _cells(study: Study, chosen: Sequence[StudyMeasure]) -> "tuple[DataFrame, Da
 
 def _is_clear(study: Study, measure: StudyMeasure, best: Group, winners: Sequence[Group]) -> bool:
     """Whether the best differs from all others: known guarantees by value, all else significantly (Bonferroni)."""
-    others = [group for group in study.groups if group is not best]
+    rivals = next(groups for groups in study.by_world.values() if best in groups)
+    others = [group for group in rivals if group is not best]
+    winners = [group for group in winners if group in rivals]
     if measure.name in PROMISED:
         return True
     level = (1 - CONFIDENCE) / max(1, len(others))
