@@ -285,11 +285,14 @@ class ComparisonResult(SweepResult):
         said = " ".join([note.strip(), *certificate_notes(self.document, shown)])
         return html_table(self.document["name"], DataFrame({"": labels, **cells}), said)
 
-    def show(self, at: str | None = None, columns: Sequence[str] = (), where: Mapping[str, str] | None = None) -> None:
-        """Prints the tables of ``simfl compare``; ``at``, ``columns`` and ``where`` as its options."""
+    def show(
+        self, at: str | None = None, columns: Sequence[str] = (), where: Mapping[str, str] | None = None,
+        sort: str | None = None,
+    ) -> None:  # fmt: skip
+        """Prints the tables of ``simfl compare``; ``at``, ``columns``, ``where`` and ``sort`` as its options."""
         from simfl.experiments.compare.show import show
 
-        show(self.document, at=at, columns=columns, where=where)
+        show(self.document, at=at, columns=columns, where=where, sort=sort)
 
 
 def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult | ComparisonResult | SearchResult:

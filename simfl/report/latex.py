@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from simfl.core.columns import FORMS, TARGET_COLUMNS, heading, mean_text
 from simfl.core.errors import SimflError, printable, suggestion
 from simfl.experiments.compare.intervals import CONFIDENCE
+from simfl.experiments.compare.table_choice import in_order
 from simfl.report.measures import PROMISED, StudyMeasure, paired_p_value, with_values
 from simfl.report.page_tables import best_groups
 from simfl.report.study import Group, Study
@@ -25,18 +27,24 @@ SIGNS = str.maketrans({
 """What LaTeX would not print as it stands."""
 
 
-def latex(study: Study, columns: Sequence[str] = ()) -> str:
+def latex(study: Study, columns: Sequence[str] = (), sort: str | None = None) -> str:
     """A ``table`` with a row a configuration: means with the half width of their 95 % interval; in bold what is
     significantly the best of its column, and the best known guarantees.
 
     Args:
         study: what ``simfl.report.read_study`` returned.
         columns: names of measures, in this order; default: all that are shown and differ between configurations.
+        sort: the measure by which the rows are ordered, the best first; with a minus before it, the other way round.
 
     Raises:
         SimflError: no run has such a measure.
     """
     chosen = chosen_measures(study, columns)
+    if sort:
+        (by,) = chosen_measures(study, [sort.removeprefix("-")])
+        means = {group.label: by.over(group).estimate for group in study.groups}
+        labels = in_order(means, by.better, reverse=sort.startswith("-"))
+        study = replace(study, groups=tuple(map(study.group, labels)))
     cells, bold = _cells(study, chosen)
     return table_of(study, cells, chosen, bold=bold)
 

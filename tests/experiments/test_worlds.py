@@ -13,7 +13,7 @@ from simfl.core.errors import SimflError
 from simfl.experiments.compare.comparison import configurations
 from simfl.experiments.compare.worlds import pooled_rows, world_keys
 from simfl.experiments.sweep.grid import Axis, case_axis, parse
-from simfl.report.advice import advise_worlds
+from simfl.report.over_worlds import advise_worlds
 from simfl.report.study_reader import read_study
 
 AXES = parse(["selection=random,batch_partition:T=2", "devices.availability.dropout=0.1,0.5", "network.jitter_s=0,1"])
