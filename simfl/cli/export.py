@@ -75,7 +75,7 @@ def _pivot(directory: Path, keys: list[list[str]], cell: str, where: tuple[str, 
 
     study = read_study([directory])
     down, across = keys
-    table = pivot(study, down, across, cell, values_by_key(where))
+    table = pivot(study, down, across, cell, values_by_key(where), percent=latex is not None)
     if latex is None:
         click.echo(table.to_csv(), nl=False)
     else:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simfl.core.columns import FORMS, TARGET_COLUMNS, heading, mean_text
+from simfl.core.columns import FORMS, TARGET_COLUMNS, Form, heading, mean_text
 from simfl.core.errors import SimflError, printable, suggestion
 from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.table_choice import in_order
@@ -61,6 +61,7 @@ def table_of(
     notes = study.certificate_notes(measure.column for measure in measures)
     text = styler.to_latex(
         column_format="l" + "r" * (len(cells.columns) - 1), hrules=True, position="tb", position_float="centering",
+        multicol_align="c",
         caption=escape(" ".join([f"{study.title}: {of}{seeds}.", *notes])),
     )  # fmt: skip
     return PACKAGES + str(text)
@@ -110,13 +111,13 @@ def _is_clear(study: Study, measure: StudyMeasure, best: Group, winners: Sequenc
     return len(winners) == 1 and all(paired_p_value(measure, best, other) <= level for other in others)
 
 
-def cell_text(study: Study, measure: StudyMeasure, group: Group) -> str:
-    """A mean of the group's runs with the half width of its interval, as the terminal writes it."""
+def cell_text(study: Study, measure: StudyMeasure, group: Group, form: Form | None = None) -> str:
+    """A mean of the group's runs with the half width of its interval, as the terminal writes it or in another form."""
     mean = measure.over(group)
     if not mean.count:
         return "never" if measure.name in TARGETS else "–"
     half = None if mean.lower is None else mean.half_width
-    return mean_text(FORMS[measure.column.unit][1], mean.estimate, half, mean.count, study.seeds)
+    return mean_text(form or FORMS[measure.column.unit][1], mean.estimate, half, mean.count, study.seeds)
 
 
 def escape(text: str) -> str:

@@ -74,8 +74,8 @@ def check_choice(
     select_configurations({"choices": [{"choice": label, "values": its} for label, its in values.items()]}, where)
     for name in names:
         if name not in known:
-            raise SimflError(f"--columns and --sort: no column {name!r}{suggestion(name, known)}; "
-                             "docs/reference/columns.md lists all")  # fmt: skip
+            hint = suggestion(name, known) or "; docs/reference/columns.md lists all"
+            raise SimflError(f"--columns and --sort: no column {name!r}{hint}")
 
 
 def select_configurations(document: JsonObject, where: Mapping[str, str]) -> JsonObject:
