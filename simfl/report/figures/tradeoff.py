@@ -75,7 +75,7 @@ def _against_guarantee(study: Study, names: tuple[str, ...]) -> Drawn:
 def _say_number(axes: "Axes", study: Study, measure: StudyMeasure) -> None:
     """The axis of one of the numbers."""
     axes.set_xlabel(measure.label + (" (s)" if measure.name == "time_s" else ""))
-    axes.xaxis.get_major_locator().set_params(nbins=6)
+    axes.locator_params(axis="x", nbins=6)
     if measure.name == "test_accuracy":
         percent(axes.xaxis)
     bound(axes.xaxis, most=most_clients(study) if measure.name == "mean_cardinality" else None)
