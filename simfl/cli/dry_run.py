@@ -17,7 +17,7 @@ SHORT = 4
 
 
 @dataclass(frozen=True)
-class Cost:
+class ExpectedCost:
     """What is left of a sweep, if each run is like the first.
 
     Attributes:
@@ -46,7 +46,7 @@ class Cost:
         )
 
 
-def cost(plan: Plan, members: Sequence[Member], out: Path) -> Cost:
+def cost(plan: Plan, members: Sequence[Member], out: Path) -> ExpectedCost:
     """How many of some runs of a plan are left, and what they may take.
 
     Raises:
@@ -54,7 +54,7 @@ def cost(plan: Plan, members: Sequence[Member], out: Path) -> Cost:
     """
     left = [member for member in members if not is_finished(out / plan.name / member.digest)]
     if not left:
-        return Cost(len(members), 0)
+        return ExpectedCost(len(members), 0)
     scenario = Scenario.parse(left[0].scenario, plan.name, folder=plan.folder)
     rounds = scenario.training.rounds
     short = replace(scenario, training=replace(scenario.training, rounds=min(SHORT, rounds or SHORT)))
@@ -65,6 +65,6 @@ def cost(plan: Plan, members: Sequence[Member], out: Path) -> Cost:
         size_bytes = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     each_s = (ends[-1] - ends[0]) / max(1, len(ends) - 1)
     if rounds is None:
-        return Cost(len(members), len(left), each_s)
+        return ExpectedCost(len(members), len(left), each_s)
     run_s, run_bytes = ends[0] + (rounds - 1) * each_s, size_bytes * max(1.0, rounds / len(ends))
-    return Cost(len(members), len(left), each_s, run_s, run_bytes)
+    return ExpectedCost(len(members), len(left), each_s, run_s, run_bytes)

@@ -241,9 +241,9 @@ class Chains(Available):
         self.on = np.array(state["on"], dtype=bool) if "on" in state else None
 
 
-@AVAILABILITY("time_of_day")
+@AVAILABILITY("daily")
 @dataclass(frozen=True, kw_only=True)
-class TimeOfDay:
+class Daily:
     """In every round each client is unavailable with a probability that swings about its own over a day: at night it is
     up to twice as high, by day as low as 0, so that the mean over whole days is the client's own.
     """
@@ -274,7 +274,7 @@ class Days(Available):
 
     Attributes:
         dropout: mean probability of being away over a day, shape (clients,).
-        rounds_a_day, zones: see :class:`TimeOfDay`.
+        rounds_a_day, zones: see :class:`Daily`.
     """
 
     dropout: NDArray[np.float64]

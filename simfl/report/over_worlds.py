@@ -41,18 +41,18 @@ def rankings(worlds: dict[str, Study]) -> list[str]:
     known = {m.name: m for part in worlds.values() for m in with_values(part, hidden=True) if m.name in RANKED}
     if "time_to_target_s" in known:
         known.pop("time_s", None)
-    told = {name: known[name] for name in RANKED if name in known}
+    ranked = {name: known[name] for name in RANKED if name in known}
     parts = [*worlds.values()]
     choices = dict.fromkeys(group.label for part in parts for group in part.groups if group.label != part.baseline)
     lines, unclear = [], []
     for choice in choices:
-        said = list(filter(None, (_verdicts(worlds, choice, measure) for measure in told.values())))
+        said = list(filter(None, (_verdicts(worlds, choice, measure) for measure in ranked.values())))
         if said:
             lines.append(f"{choice} against {parts[0].baseline}: {', '.join(said)}.")
         else:
             unclear.append(choice)
-    if unclear and told:
-        nouns = ", ".join(measure.noun for measure in told.values())
+    if unclear and ranked:
+        nouns = ", ".join(measure.noun for measure in ranked.values())
         lines.append(f"Undecided against {parts[0].baseline} in every world ({nouns}): {', '.join(unclear)}.")
     level = f"{100 * (1 - CONFIDENCE):g} %"
     note = f"A world counts where the difference, paired by seed, is significant among all of that world ({level})."
@@ -74,6 +74,6 @@ def _verdicts(worlds: dict[str, Study], choice: str, measure: StudyMeasure) -> s
 def _by_world(worlds: dict[str, Study], choice: str, measure: StudyMeasure) -> Iterator[tuple[str, int]]:
     for name, part in worlds.items():
         group = next((each for each in part.groups if each.label == choice), None)
-        change = group and compare_with_baseline(measure, group, part.group(part.baseline), family_level(part))
-        if change:
-            yield name, change.verdict
+        effect = group and compare_with_baseline(measure, group, part.group(part.baseline), family_level(part))
+        if effect:
+            yield name, effect.verdict

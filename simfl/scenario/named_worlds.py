@@ -104,15 +104,15 @@ def _availability(scenario: "Scenario", world: str) -> Availability:
                                 f"there) beside the scenario or in {data_places()}; docs/how-to/devices.md makes one "
                                 "of FedScale's published trace")  # fmt: skip
         return AVAILABILITY.of({"name": "trace", "path": TRACE_FILE})
-    given: Availability = scenario.devices.availability
-    rates = given.build(scenario, Streams(scenario.seed)).dropout
+    base: Availability = scenario.devices.availability
+    rates = base.build(scenario, Streams(scenario.seed)).dropout
     if rates is None:
         raise ScenarioError("", "nobody knows how often clients are away by this scenario's devices.availability")
     if not rates.any():
         raise ScenarioError("", "nobody is ever away in this scenario; give devices.availability.dropout, e.g. "
                             "devices.availability=bernoulli:dropout=0.2")  # fmt: skip
-    if world == "memoryless" and isinstance(given, Bernoulli):
-        return given
+    if world == "memoryless" and isinstance(base, Bernoulli):
+        return base
     return AVAILABILITY.of(_keeping(rates, world))
 
 
@@ -133,7 +133,7 @@ def _keeping(rates: NDArray[np.float64], world: str) -> JsonObject:
         return {"name": "correlated", "groups": min(GROUPS, len(rates)), "group_dropout": shared, "dropout": alone}
     if world == "sticky":
         return {"name": "markov", "mean_on_rounds": _short(_stay(rates)), "mean_off_rounds": float(OFF_ROUNDS)}
-    return {"name": "time_of_day", "dropout": _short(rates), "zones": ZONES, "rounds_a_day": ROUNDS_A_DAY}
+    return {"name": "daily", "dropout": _short(rates), "zones": ZONES, "rounds_a_day": ROUNDS_A_DAY}
 
 
 def _stay(rates: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -158,7 +158,7 @@ def test_sizes_that_do_not_fit_are_found(fields, keys):
 @pytest.mark.parametrize("zones", [1, 3, 24])
 def test_time_of_day_keeps_the_mean_of_each_client_over_a_day(zones):
     rates = [0.0, 0.1, 0.5, 0.7, 1.0]
-    available = build(5, "time_of_day", dropout=rates, rounds_a_day=24, zones=zones)
+    available = build(5, "daily", dropout=rates, rounds_a_day=24, zones=zones)
     hours = np.array([available.now(t) for t in range(24)])
     assert available.dropout.tolist() == rates
     assert np.allclose(hours.mean(axis=0), rates, atol=1e-12) and (hours >= -1e-12).all() and (hours <= 1 + 1e-12).all()
@@ -172,11 +172,11 @@ def test_time_of_day_keeps_the_mean_of_each_client_over_a_day(zones):
 
 def test_time_of_day_draws_what_it_says_and_meets_the_draws_of_bernoulli():
     days = 4000
-    seen = play(build(2, "time_of_day", dropout=0.3, rounds_a_day=4, zones=2), 4 * days).reshape(days, 4, 2)
+    seen = play(build(2, "daily", dropout=0.3, rounds_a_day=4, zones=2), 4 * days).reshape(days, 4, 2)
     swing = 0.3 * np.cos(2 * np.pi * np.array([[0, 0.5], [0.25, 0.75], [0.5, 0], [0.75, 0.25]]))
     assert all(near(1 - seen[:, hour, i].mean(), 0.3 + swing[hour, i], days) for hour in range(4) for i in range(2))
     rates = {"name": "uniform", "low": 0.1, "high": 0.9}
-    ours, plain = (build(50, name, dropout=rates) for name in ("time_of_day", "bernoulli"))
+    ours, plain = (build(50, name, dropout=rates) for name in ("daily", "bernoulli"))
     assert np.array_equal(ours.dropout, plain.dropout)
     both = [(ours.draw(t, 0.0), plain.draw(t, 0.0), ours.now(t)) for t in range(24)]
     assert all((mine <= its)[now > ours.dropout].all() for mine, its, now in both)

@@ -84,12 +84,10 @@ def show(
     every = read_columns(document.get("columns", ()))
     every = every or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
     chosen = choose_columns(document, every, columns)
-    by = choose_columns(document, every, [sort.removeprefix("-")])[0] if sort else None
-    order = None if by is None or sort is None else (by, sort.startswith("-"))
-    seeds, target = len(document["seeds"]), document["target_accuracy"]
+    order = (choose_columns(document, every, [sort.removeprefix("-")])[0], sort.startswith("-")) if sort else None
+    target, worlds = document["target_accuracy"], _worlds(document)
     to = "" if target is None or at else f"; target accuracy {target:g}"
-    _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
-    worlds = _worlds(document)
+    _line(console, f"{document['name']}: mean ± 95 % of {amount(len(document['seeds']), 'seed')}{to}", "italic")
     if at is None:
         _blocks(console, limit, document, document, worlds, chosen, order)
         _over_worlds(console, limit, document, chosen)
@@ -101,11 +99,18 @@ def show(
         _blocks(console, limit, document, part, worlds, _shown_columns(part, chosen if columns else every), order)
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
-    seen = chosen if at is None or columns else every
-    for sentence in certificate_notes(document, [column for column in seen if column.shown or columns]):
+    _notes(console, document, every, chosen, at, bool(columns))
+
+
+def _notes(
+    console: Any, document: JsonObject, every: Sequence[Column], chosen: Sequence[Column], at: str | None, named: bool
+) -> None:
+    """What stands below the tables; ``named``: whether somebody has named their columns."""
+    seen = chosen if at is None or named else every
+    for sentence in certificate_notes(document, [column for column in seen if column.shown or named]):
         _line(console, sentence, "dim")
     left_out = sum(column.shown and column not in chosen for column in every)
-    if left_out and not columns and at is None:
+    if left_out and not named and at is None:
         _line(console, f"--columns all shows {amount(left_out, 'more column')}", "dim")
     for sentence in _warnings(document):
         _line(console, f"warning: {sentence}", "yellow")

@@ -22,7 +22,7 @@ def few_worlds(study: Study) -> dict[str, tuple[Group, ...]]:
     return study.by_world
 
 
-def coloured(study: Study, groups: tuple[Group, ...]) -> Iterator[tuple[Group, Group]]:
+def with_colours(study: Study, groups: tuple[Group, ...]) -> Iterator[tuple[Group, Group]]:
     """The groups of a world, each also as it is drawn: with the name and the colour of its choice."""
     choices = list(dict.fromkeys(map(study.choice_of, study.groups)))
     for group in groups:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, bound, figure, percent
-from simfl.report.figures.by_world import coloured, few_worlds, grid
+from simfl.report.figures.by_world import few_worlds, grid, with_colours
 from simfl.report.figures.privacy import doubling
 from simfl.report.measures import StudyMeasure, few_seeds, interval, measures, seed_column
 from simfl.report.study import Group, Study, eligible, most_clients
@@ -60,8 +60,8 @@ def _against_guarantee(study: Study, names: tuple[str, ...]) -> Drawn:
     fig, places = grid(len(worlds), len(panels))
     for (world, groups), row_of_axes in zip(worlds.items(), places, strict=True):
         for axes, name in zip(row_of_axes, panels, strict=True):
-            for group, drawn in coloured(study, groups):
-                _point(axes, drawn, rows[group.label], name, on_page=len(worlds) == 1)
+            for group, shown in with_colours(study, groups):
+                _point(axes, shown, rows[group.label], name, on_page=len(worlds) == 1)
         row_of_axes[0].set_ylabel("Guarantee (clients)")
         style.title(row_of_axes[0], world)
     for axes, name in zip(places[-1], panels, strict=True):  # which share their limits with those above them
