@@ -13,6 +13,7 @@ from simfl.core.column_files import columns_by_name, read_columns
 from simfl.core.columns import Column, heading, number, order_columns
 from simfl.core.errors import SimflError, amount
 from simfl.core.json_data import JsonObject
+from simfl.experiments.sweep.grid import value_text
 from simfl.results.file_names import SCENARIO, is_finished, is_swept
 from simfl.results.folder import ResultsFolder, columns_of_runs, no_results
 from simfl.results.frames import SHOWN_ROWS, as_printed, html_table, indexed_rounds
@@ -146,9 +147,41 @@ class SweepResult:
         """
         return indexed_rounds(self.runs, self.path.resolve().parent)
 
-    def figure(self, name: str) -> "Figure":
-        """A figure of all runs, as a matplotlib Figure."""
-        return _figure(self.path, name)
+    def figure(self, name: str = "", **axes: Any) -> "Figure":
+        """A figure of all runs, as a matplotlib Figure: one of a name or, as ``simfl plot --x ... --y ...``, a measure
+        against a key that varies.
+
+        Args:
+            name: of the figure; with ``x``, the measure y, e.g. ``test_accuracy``.
+            axes: ``x``, a key or another measure; ``color`` and ``panels``, keys (a text or several); ``where``, values
+                of other keys; ``y`` instead of the name.
+
+        Raises:
+            SimflError: there is no such figure, key, value or measure, or nothing to draw.
+        """
+        return _figure(self.path, name, **axes)
+
+    def pivot(
+        self, rows: str | Sequence[str], columns: str | Sequence[str], cell: str,
+        where: Mapping[str, object] | None = None,
+    ) -> "DataFrame":  # fmt: skip
+        """One measure as a table: a row for each value of some keys, a column for each value of others.
+
+        Args:
+            rows, columns: keys that vary, or the last parts of them that no other ends with.
+            cell: the measure, e.g. ``test_accuracy``.
+            where: values of all other keys that vary.
+
+        Returns:
+            Texts, means with the half width of their 95 % interval.
+
+        Raises:
+            SimflError: no such key, value or measure, or another key varies, too.
+        """
+        from simfl.report.pivot import pivot
+        from simfl.report.study_reader import read_study
+
+        return pivot(read_study([self.path]), _keys(rows), _keys(columns), cell, _texts(where))
 
     def latex(self, columns: Sequence[str] = ()) -> str:
         """A LaTeX table (booktabs) of means with the half width of their 95 % interval, the best in bold.
@@ -285,11 +318,14 @@ class ComparisonResult(SweepResult):
         said = " ".join([note.strip(), *certificate_notes(self.document, shown)])
         return html_table(self.document["name"], DataFrame({"": labels, **cells}), said)
 
-    def show(self, at: str | None = None, columns: Sequence[str] = (), where: Mapping[str, str] | None = None) -> None:
-        """Prints the tables of ``simfl compare``; ``at``, ``columns`` and ``where`` as its options."""
+    def show(
+        self, at: str | None = None, columns: Sequence[str] = (), where: Mapping[str, str] | None = None,
+        sort: str | None = None,
+    ) -> None:  # fmt: skip
+        """Prints the tables of ``simfl compare``; ``at``, ``columns``, ``where`` and ``sort`` as its options."""
         from simfl.experiments.compare.show import show
 
-        show(self.document, at=at, columns=columns, where=where)
+        show(self.document, at=at, columns=columns, where=where, sort=sort)
 
 
 def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult | ComparisonResult | SearchResult:
@@ -303,10 +339,28 @@ def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult 
     return (SearchResult if "search.csv" in reader else kind).open(path, trust_plugins)
 
 
-def _figure(path: Path, name: str) -> "Figure":
-    from simfl.report import figure
+def _figure(
+    path: Path, name: str, *, x: str = "", y: str = "", color: str | Sequence[str] = (),
+    panels: str | Sequence[str] = (), where: Mapping[str, object] | None = None,
+) -> "Figure":  # fmt: skip
+    from simfl.report import draw, draw_by
 
-    return figure(path, name)
+    if not x:
+        if y or color or panels or where:
+            raise SimflError("figure: color, panels and where go with x, e.g. figure('test_accuracy', x='dropout')")
+        return draw(name, path)[0]
+    if bool(name) == bool(y):
+        raise SimflError("figure: with x, give the measure as y or as name, e.g. figure('test_accuracy', x='dropout')")
+    return draw_by(path, y or name, x, color=_keys(color), panels=_keys(panels), where=_texts(where))[0]
+
+
+def _keys(keys: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(keys.split(",")) if isinstance(keys, str) else tuple(keys)
+
+
+def _texts(values: Mapping[str, object] | None) -> dict[str, str]:
+    """Values of keys as they stand in tables."""
+    return {key: value_text(value) for key, value in (values or {}).items()}
 
 
 def counts_of(runs: "DataFrame") -> str:

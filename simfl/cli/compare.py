@@ -2,13 +2,13 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from simfl.cli import completing
 from simfl.cli.progress import say_how_to_watch
-from simfl.cli.shared import key_and_value, latex_option, plugin_option, print_json, write_asked_latex
+from simfl.cli.shared import latex_option, plugin_option, print_json, sort_option, values_by_key, write_asked_latex
 from simfl.cli.sweep import (
     FAILED_MEMBERS,
     going_on,
@@ -21,9 +21,6 @@ from simfl.cli.sweep import (
     say_cost,
     submit_to_slurm,
 )
-
-if TYPE_CHECKING:
-    from simfl.experiments.compare.comparison import Comparison
 
 REPLICATIONS = 5
 BUDGETS = ("rounds", "aggregations", "time", "updates", "bytes")
@@ -78,6 +75,7 @@ class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 @click.option("--columns", metavar="NAME,NAME,...", default="", help="What the tables show; all = every column. "
               "Default: accuracy, guarantee, measured recovery, time, traffic, clients in a sum.")  # fmt: skip
 @click.option("--where", "where", multiple=True, metavar="KEY=VALUE", help="Show such configurations only.")
+@sort_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print comparison.csv, or with --at equal.csv.")
 @latex_option
 @plugin_option
@@ -98,19 +96,23 @@ def command(
     (devices, network, data, ...) make worlds, and everything is compared within its world. Tables are also written to
     OUT/NAME/compare-DIGEST/. FILE may be a sweep file. Exit code 3: some runs failed.
     """
-    tables = {name: options.pop(name) for name in ("columns", "where", "as_csv")}
-    if tables["as_csv"] and as_json:
+    as_csv, sort = options.pop("as_csv"), options.pop("sort")
+    columns, where = tuple(filter(None, options.pop("columns").split(","))), values_by_key(options.pop("where"))
+    if as_csv and as_json:
         raise click.UsageError("--csv and --json exclude each other")
     from simfl.experiments.compare.comparison import compare, configurations, folder_of
+    from simfl.experiments.compare.show import show
     from simfl.experiments.sweep.execution import shown
+    from simfl.results.folder import ResultsFolder
 
     chosen, sweep_request = how(**options), read_request(file, grid, groups, cases, replications, plugins)
-    configurations(sweep_request.axes, worlds, choices)
+    compared = configurations(sweep_request.axes, worlds, choices)
     plan = _plan(sweep_request)
+    _check_tables(plan, {each.label: each.values for each in compared}, columns, where, sort)
     conditions: tuple[Any, ...] = (worlds, choices, at[1])
     folder = folder_of(plan, out, baseline, target_accuracy, *conditions)
     if dry_run:
-        return say_cost(plan, out)
+        return say_cost(plan, out, chosen, slurm, as_json)
     if slurm is not None and submit_to_slurm(plan, out, folder, chosen, slurm, as_json):
         return None
     say_how_to_watch(folder, quiet)
@@ -118,7 +120,14 @@ def command(
         comparison = compare(plan, out, chosen, baseline, target_accuracy, watch, *conditions)
     report_failures(comparison.index, quiet)
     write_asked_latex(comparison.path, len(comparison.document["means"]))
-    _print(comparison, at[0], as_json, **tables)
+    if as_csv:
+        results = ResultsFolder.open_sweep(comparison.path)
+        sys.stdout.write(results.read("equal.csv" if at[0] else "comparison.csv").decode())
+    elif as_json:
+        print_json({"path": str(comparison.path), **comparison.document})
+    else:
+        show(comparison.document, at=at[0], columns=columns, where=where, sort=sort)
+        click.echo(comparison.path)
     context.exit(FAILED_MEMBERS if "failed" in map(comparison.index.status, (m.digest for m in plan.members)) else 0)
 
 
@@ -133,19 +142,20 @@ def _plan(sweep_request: Any) -> Any:
     return plan
 
 
-def _print(
-    comparison: "Comparison", at: str | None, as_json: bool, columns: str, where: tuple[str, ...], as_csv: bool
+def _check_tables(
+    plan: Any, values: dict[str, dict[str, str]], columns: tuple[str, ...], where: dict[str, str], sort: str | None
 ) -> None:
-    from simfl.experiments.compare.show import show
-    from simfl.results.folder import ResultsFolder
+    """Refuses, before any run, what no table can show."""
+    from simfl.core.column_files import columns_by_name
+    from simfl.core.columns import DERIVED_COLUMNS, TARGET_COLUMNS
+    from simfl.experiments.compare.table_choice import check_choice
+    from simfl.scenario import Scenario
+    from simfl.scenario.column_owners import plugin_columns
 
-    if as_json:
-        print_json({"path": str(comparison.path), **comparison.document})
-        return
-    if as_csv:
-        results = ResultsFolder.open_sweep(comparison.path)
-        sys.stdout.write(results.read("equal.csv" if at else "comparison.csv").decode())
-        return
-    chosen = tuple(filter(None, columns.split(",")))
-    show(comparison.document, at=at, columns=chosen, where=dict(key_and_value(text) for text in where))
-    click.echo(comparison.path)
+    wanted = [*(name for name in columns if columns != (EVERY,)), *([sort.removeprefix("-")] if sort else [])]
+    known = dict.fromkeys([*columns_by_name(), *(column.name for column in (*TARGET_COLUMNS, *DERIVED_COLUMNS))])
+    if any(name not in known for name in wanted):  # perhaps one of a plugin
+        for text in {member.values: member.scenario for member in plan.members}.values():
+            scenario = Scenario.parse(text, plan.name, folder=plan.folder)
+            known |= dict.fromkeys(column.name for column in plugin_columns(scenario))
+    check_choice(values, known, wanted, where)

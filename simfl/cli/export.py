@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from simfl.cli.shared import ResultsPath, as_json, check_latex, key_and_value, print_json, write_latex
+from simfl.cli.shared import ResultsPath, as_json, check_latex, print_json, sort_option, values_by_key, write_latex
 
 
 @click.command("export")
@@ -26,25 +26,28 @@ from simfl.cli.shared import ResultsPath, as_json, check_latex, key_and_value, p
               "value of these keys, a column for each value of --columns; printed as CSV, or for --latex.")  # fmt: skip
 @click.option("--cell", metavar="NAME", help="The number of such a table, e.g. test_accuracy.")
 @click.option("--where", multiple=True, metavar="KEY=VALUE", help="Of what else varies, this value only.")
+@sort_option
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Write into this folder instead.")
 @as_json
 def command(
     directory: Path, parquet: bool, tensorboard: bool, rounds: Path | None, latex: Path | None, columns: str, rows: str,
-    cell: str | None, where: tuple[str, ...], out: Path | None, as_json: bool,
+    cell: str | None, where: tuple[str, ...], sort: str | None, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     """Write the results of a run, a sweep or a comparison in other programs' formats."""
     if rows or cell or where:
-        if not (rows and cell and columns) or parquet or tensorboard or rounds:
+        if not (rows and cell and columns) or parquet or tensorboard or rounds or sort:
             raise click.UsageError("a table of keys needs --rows, --columns and --cell, and goes with --latex only")
         check_latex(latex)
         _pivot(directory, [part.split(",") for part in (rows, columns)], cell, where, latex)
         return
     if not (parquet or tensorboard or rounds or latex):
         raise click.UsageError("choose --parquet, --tensorboard, --rounds FILE or --latex FILE, or several of them")
+    if sort and latex is None:
+        raise click.UsageError("--sort orders the rows of --latex")
     check_latex(latex)
     written: list[Path] = []
     if latex is not None:
-        write_latex(directory, latex, tuple(filter(None, columns.split(","))))
+        write_latex(directory, latex, tuple(filter(None, columns.split(","))), sort)
         written.append(latex)
     if rounds is not None:
         from simfl.results.export.parquet import export_rounds
@@ -72,7 +75,7 @@ def _pivot(directory: Path, keys: list[list[str]], cell: str, where: tuple[str, 
 
     study = read_study([directory])
     down, across = keys
-    table = pivot(study, down, across, cell, dict(key_and_value(text) for text in where))
+    table = pivot(study, down, across, cell, values_by_key(where), percent=latex is not None)
     if latex is None:
         click.echo(table.to_csv(), nl=False)
     else:

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from simfl.cli import completing
-from simfl.cli.shared import ResultsPath, figure_plugin_option, key_and_value, load_plugins
+from simfl.cli.shared import ResultsPath, figure_plugin_option, load_plugins, values_by_key
 
 WIDTHS_IN = {"column": 3.4, "page": 7.0}
 """Widths of one and of two columns of a paper, inches."""
@@ -57,7 +57,7 @@ def command(
         fig, table = draw(name, folders, **FONTS[font], **size)
     else:
         changes: dict[str, object] = {**FONTS[font], **size}
-        those = dict(map(key_and_value, where))
+        those = values_by_key(where)
         fig, table = draw_by(folders, str(y), str(x), color=_keys(colors), panels=_keys(panels), where=those, **changes)
     with style.settings(**FONTS[font]):
         for path in save(fig, table, output):

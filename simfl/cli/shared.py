@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -82,8 +83,8 @@ def write_asked_latex(folder: Path, done: int) -> None:
         write_latex(folder, file)
 
 
-def write_latex(folder: Path, file: Path, columns: tuple[str, ...] = ()) -> None:
-    """Writes the means of results as a LaTeX table.
+def write_latex(folder: Path, file: Path, columns: tuple[str, ...] = (), sort: str | None = None) -> None:
+    """Writes the means of results as a LaTeX table, its rows in the order of ``--sort``.
 
     Raises:
         SimflError: no run is complete, or none has such a column.
@@ -93,19 +94,28 @@ def write_latex(folder: Path, file: Path, columns: tuple[str, ...] = ()) -> None
     from simfl.report.study_reader import read_study
 
     study = read_study([folder])
-    write_atomically(file, latex(study, columns).encode())
+    write_atomically(file, latex(study, columns, sort).encode())
     count = len(chosen_measures(study, columns))
     if count > MOST_COLUMNS and not columns:
         click.echo(f"{file}: {count} columns; fewer by: simfl export {folder} --latex {file} "
                    "--columns test_accuracy,time_s,guarantee_weak", err=True)  # fmt: skip
 
 
-def key_and_value(text: str) -> tuple[str, str]:
-    """The parts of one ``--where``."""
-    key, equals, value = text.partition("=")
-    if not equals:
-        raise click.UsageError(f"--where {text}: give KEY=VALUE")
-    return key, value
+def values_by_key(texts: Iterable[str]) -> dict[str, str]:
+    """What several ``--where`` say."""
+    values: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise click.UsageError(f"--where {text}: give KEY=VALUE")
+        if key in values:
+            raise click.UsageError(f"--where: {key} is given twice, as {values[key]} and as {value}; one value fits")
+        values[key] = value
+    return values
+
+
+sort_option = click.option("--sort", metavar="COLUMN", help="Order the rows by a column, the best first; -COLUMN: "
+                           "the other way round.")  # fmt: skip
 
 
 def note_options(command: Any) -> Any:

@@ -182,8 +182,7 @@ def command(
     say_change(sweep_request, plan)
     folder = out / plan.name / f"sweep-{plan.digest}"
     if dry_run:
-        say_cost(plan, out)
-        return
+        return say_cost(plan, out, chosen, slurm, as_json)
     say_how_to_watch(folder, quiet)
     if slurm is not None and submit_to_slurm(plan, out, folder, chosen, slurm, as_json):
         return
@@ -196,11 +195,19 @@ def command(
     context.exit(FAILED_MEMBERS if failed else 0)
 
 
-def say_cost(plan: Any, out: Path) -> None:
-    """Says how many runs are left and, by a short run of the first of them, how long they may take."""
+def say_cost(plan: Any, out: Path, chosen: Any, slurm: str | None, as_json: bool) -> None:
+    """Says how many runs of a shard are left and, by a short run of the first of them, how long they may take."""
     from simfl.cli.dry_run import cost
 
-    click.echo(cost(plan, out))
+    if slurm is not None:
+        raise click.UsageError("--dry-run submits nothing; leave --slurm out, or ask for a part by --shard I/N")
+    if click.get_current_context().meta[LATEX] is not None:
+        raise click.UsageError("--dry-run has no numbers for --latex; leave one of the two out")
+    expected = cost(plan, chosen.members(plan), out)
+    if as_json:
+        print_json(asdict(expected))
+    else:
+        click.echo(expected.text)
 
 
 def submit_to_slurm(plan: Any, out: Path, folder: Path, chosen: Any, options: str, as_json: bool) -> bool:

@@ -121,7 +121,7 @@ AVAILABILITY = Registry[Availability](
     modules=modules_of(
         "simfl.devices",
         "trace",
-        **dict.fromkeys(("always", "bernoulli", "correlated", "markov"), "random_availability"),
+        **dict.fromkeys(("always", "bernoulli", "correlated", "markov", "daily"), "random_availability"),
         profile="profiled",
     ),
 )

@@ -1,7 +1,8 @@
-"""Devices that never drop out, or by chance: independently, in groups that share their fate, or for a while."""
+"""Devices that never drop out, or by chance: independently, in groups that share their fate, for a while, by night."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import cos, tau
 from typing import Annotated
 
 import numpy as np
@@ -238,3 +239,55 @@ class Chains(Available):
 
     def restore(self, state: Arrays) -> None:
         self.on = np.array(state["on"], dtype=bool) if "on" in state else None
+
+
+@AVAILABILITY("daily")
+@dataclass(frozen=True, kw_only=True)
+class Daily:
+    """In every round each client is unavailable with a probability that swings about its own over a day: at night it is
+    up to twice as high, by day as low as 0, so that the mean over whole days is the client's own.
+    """
+
+    dropout: Annotated[
+        Probabilities, Field(description="mean probability of being unavailable, over a day; forms as of bernoulli")
+    ]
+    rounds_a_day: Annotated[int, Field(ge=2, le=10**6, description="rounds after which the time of day returns")] = 24
+    zones: Annotated[
+        int,
+        Field(ge=1, le=1000, description="time zones, evenly around the clock; client i lives in zone i modulo it"),
+    ] = 1
+
+    timeless = True
+    example = {"dropout": 0.3, "rounds_a_day": 8, "zones": 3}
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        return [*length_problems("dropout", self.dropout, setting.clients), *reaching("dropout", self.dropout, most=1)]
+
+    def build(self, setting: ScenarioView, streams: Streams, names: tuple[str, ...] | None = None) -> "Days":
+        rates = probabilities("dropout", self.dropout, setting.clients, streams("dropout"))
+        return Days(rates, self.rounds_a_day, self.zones, streams)
+
+
+@dataclass
+class Days(Available):
+    """One uniform draw a client and round, from the stream ("availability", round), as of independent dropout.
+
+    Attributes:
+        dropout: mean probability of being away over a day, shape (clients,).
+        rounds_a_day, zones: see :class:`Daily`.
+    """
+
+    dropout: NDArray[np.float64]
+    rounds_a_day: int
+    zones: int
+    streams: Streams
+
+    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+        return self.streams("availability", round).random(len(self.dropout)) >= self.now(round)
+
+    def now(self, round: int) -> NDArray[np.float64]:
+        """Probability of being away in a round, shape (clients,)."""
+        hour = round % self.rounds_a_day / self.rounds_a_day
+        night = np.array([cos(tau * (hour + zone / self.zones)) for zone in range(self.zones)])
+        swing = np.minimum(self.dropout, 1 - self.dropout)
+        return self.dropout + swing * night[np.arange(len(self.dropout)) % self.zones]

@@ -58,7 +58,7 @@ class Deployment:
     def choose(self, grid: Grid) -> list[int]:
         """The ids of the nodes that train in this round; none if it is skipped, which is waited for and said."""
         before = self.selection.stopped
-        here = self.identity.connected(grid)
+        here = self.identity.devices(grid)
         nodes = [here[device] for device in self.selection.select(here)]
         self.device_at = {node: device for device, node in here.items()}
         self.identity.warn(here, self.selection.unknown)

@@ -43,9 +43,9 @@ class Identity:
 
     def __init__(self, way: str | Mapping[int, str], query: str = MessageType.QUERY) -> None:
         if isinstance(way, str) and way not in IDENTITIES:
-            ways = "; ".join(f"'{name}' ({what})" for name, what in IDENTITIES.items())
+            choices = "; ".join(f"'{name}' ({what})" for name, what in IDENTITIES.items())
             raise SimflError(
-                f"identity: {way!r}{suggestion(way, IDENTITIES) or f': say how a device is recognised: {ways}'}"
+                f"identity: {way!r}{suggestion(way, IDENTITIES) or f': say how a device is recognised: {choices}'}"
             )
         if way == "node_id":
             _log.warning("identity='node_id': a device that restarts without a registered key is counted as another "
@@ -55,7 +55,7 @@ class Identity:
         self._here: set[Node] = set()
         self._unknown: set[Node] = set()
 
-    def connected(self, grid: Grid) -> dict[Node, int]:
+    def devices(self, grid: Grid) -> dict[Node, int]:
         """The id of each connected device's node; of two nodes of one device the one that said so last."""
         nodes = list(grid.get_node_ids())
         new = [node for node in nodes if node not in self.device_of]

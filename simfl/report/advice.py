@@ -5,7 +5,6 @@ guarantees are those that hold for any number of rounds.
 """
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -104,26 +103,6 @@ def advise(study: Study, margin: float = MARGIN) -> Advice | None:
         if not running:
             return Advice(None, _possible_loss(accuracy, ranks, margin), rule=", ".join(rule))
     return replace(_choose(study, known, running, rule), rule=", ".join(rule), running=tuple(running))
-
-
-def advise_worlds(study: Study, margin: float = MARGIN) -> list[str]:
-    """What is recommended in each world of a study, and in how many of them each choice is; none where it has one."""
-    worlds = study.worlds()
-    picks: Counter[str] = Counter()
-    sentences = []
-    for name, part in worlds.items():
-        advice = advise(part, margin)
-        pick = advice.pick if advice else None
-        if pick is not None:
-            choice = ", ".join(pick.values[axis] for axis in part.axes)
-            picks[choice] += 1
-            sentences.append(f"In {name}: choose {choice}.")
-        elif advice is not None:
-            sentences.append(f"In {name}: no recommendation, {advice.reason}.")
-    of = amount(len(worlds), "world")
-    counts = [f"{choice} is recommended in {count} of {of}." for choice, count in picks.items()]
-    summary = counts or ["No choice is recommended in any world."]
-    return [*summary, *sentences] if sentences else []
 
 
 def points(share: float) -> str:

@@ -13,9 +13,10 @@ from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
 from simfl.core.version import VERSION
 from simfl.report import style
-from simfl.report.advice import MARGIN, Advice, advise, advise_worlds, cautions, family_level
+from simfl.report.advice import MARGIN, Advice, advise, cautions, family_level
 from simfl.report.figures import Kind, NothingToDraw, figures
 from simfl.report.measures import compare_with_baseline, with_values
+from simfl.report.over_worlds import advise_worlds
 from simfl.report.page_tables import beside_table, csv_of, equal_table, group_table, round_table, run_table
 from simfl.report.saving import csv_text
 from simfl.report.study import Study

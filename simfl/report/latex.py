@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from simfl.core.columns import FORMS, TARGET_COLUMNS, heading, mean_text
+from simfl.core.columns import FORMS, TARGET_COLUMNS, Form, heading, mean_text
 from simfl.core.errors import SimflError, printable, suggestion
 from simfl.experiments.compare.intervals import CONFIDENCE
+from simfl.experiments.compare.table_choice import in_order
 from simfl.report.measures import PROMISED, StudyMeasure, paired_p_value, with_values
 from simfl.report.page_tables import best_groups
 from simfl.report.study import Group, Study
@@ -25,18 +27,24 @@ SIGNS = str.maketrans({
 """What LaTeX would not print as it stands."""
 
 
-def latex(study: Study, columns: Sequence[str] = ()) -> str:
+def latex(study: Study, columns: Sequence[str] = (), sort: str | None = None) -> str:
     """A ``table`` with a row a configuration: means with the half width of their 95 % interval; in bold what is
     significantly the best of its column, and the best known guarantees.
 
     Args:
         study: what ``simfl.report.read_study`` returned.
         columns: names of measures, in this order; default: all that are shown and differ between configurations.
+        sort: the measure by which the rows are ordered, the best first; with a minus before it, the other way round.
 
     Raises:
         SimflError: no run has such a measure.
     """
     chosen = chosen_measures(study, columns)
+    if sort:
+        (by,) = chosen_measures(study, [sort.removeprefix("-")])
+        means = {group.label: by.over(group).estimate for group in study.groups}
+        labels = in_order(means, by.better, reverse=sort.startswith("-"))
+        study = replace(study, groups=tuple(map(study.group, labels)))
     cells, bold = _cells(study, chosen)
     return table_of(study, cells, chosen, bold=bold)
 
@@ -53,6 +61,7 @@ def table_of(
     notes = study.certificate_notes(measure.column for measure in measures)
     text = styler.to_latex(
         column_format="l" + "r" * (len(cells.columns) - 1), hrules=True, position="tb", position_float="centering",
+        multicol_align="c",
         caption=escape(" ".join([f"{study.title}: {of}{seeds}.", *notes])),
     )  # fmt: skip
     return PACKAGES + str(text)
@@ -93,20 +102,22 @@ def _cells(study: Study, chosen: Sequence[StudyMeasure]) -> "tuple[DataFrame, Da
 
 def _is_clear(study: Study, measure: StudyMeasure, best: Group, winners: Sequence[Group]) -> bool:
     """Whether the best differs from all others: known guarantees by value, all else significantly (Bonferroni)."""
-    others = [group for group in study.groups if group is not best]
+    rivals = next(groups for groups in study.by_world.values() if best in groups)
+    others = [group for group in rivals if group is not best]
+    winners = [group for group in winners if group in rivals]
     if measure.name in PROMISED:
         return True
     level = (1 - CONFIDENCE) / max(1, len(others))
     return len(winners) == 1 and all(paired_p_value(measure, best, other) <= level for other in others)
 
 
-def cell_text(study: Study, measure: StudyMeasure, group: Group) -> str:
-    """A mean of the group's runs with the half width of its interval, as the terminal writes it."""
+def cell_text(study: Study, measure: StudyMeasure, group: Group, form: Form | None = None) -> str:
+    """A mean of the group's runs with the half width of its interval, as the terminal writes it or in another form."""
     mean = measure.over(group)
     if not mean.count:
         return "never" if measure.name in TARGETS else "–"
     half = None if mean.lower is None else mean.half_width
-    return mean_text(FORMS[measure.column.unit][1], mean.estimate, half, mean.count, study.seeds)
+    return mean_text(form or FORMS[measure.column.unit][1], mean.estimate, half, mean.count, study.seeds)
 
 
 def escape(text: str) -> str:

@@ -1,7 +1,7 @@
 """The tables of the page: one row a group, one row a run. Every cell has a text and a value to sort by."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -148,13 +148,21 @@ def _column(measure: StudyMeasure, scale: UnitScale) -> Head:
 
 
 def best_groups(study: Study, better: int, write: Callable[[float], str], means: dict[str, Interval]) -> list[Group]:
-    """The groups of the best mean, none where no value is better than another as ``write`` writes it.
+    """The groups of the best mean of their world, none where no value is better than another as ``write`` writes it.
 
     A group that lacks the value for some seeds, has diverged or has never aggregated anything, is not among them.
     """
-    left = [group for group in study.groups if eligible(group) and means[group.label].count == len(group.runs)]
-    written = {label: write(interval.estimate) for label, interval in means.items()}
-    if not better or not left or not study.comparable or len(set(written.values())) < 2:
+    if not better or not study.comparable:
+        return []
+    return [best for groups in study.by_world.values() for best in _best_of(groups, better, write, means)]
+
+
+def _best_of(
+    groups: Sequence[Group], better: int, write: Callable[[float], str], means: dict[str, Interval]
+) -> list[Group]:
+    left = [group for group in groups if eligible(group) and means[group.label].count == len(group.runs)]
+    written = {group.label: write(means[group.label].estimate) for group in groups}
+    if not left or len(set(written.values())) < 2:
         return []
     best = (max if better > 0 else min)(left, key=lambda group: means[group.label].estimate)
     return [group for group in left if written[group.label] == written[best.label]]
@@ -238,8 +246,9 @@ def _cells(study: Study, budget: str, shown: _Shown) -> Iterator[Cell]:
     best = best_groups(study, better, scale.text, means)
     for group in study.groups:
         mine, runs, notes = means[group.label], values[group.label], []
-        if better and group.label != study.baseline and runs.keys() & values[study.baseline].keys():
-            difference = paired_difference(runs, values[study.baseline])
+        base = study.rival_baseline(group).label
+        if better and group.label != base and runs.keys() & values[base].keys():
+            difference = paired_difference(runs, values[base])
             sign, half = "+" if difference.estimate > 0 else "", scale.half(difference.estimate, difference.half_width)
             notes.append(f"{sign}{scale.text(difference.estimate)} {half}".rstrip())
         some = 0 < mine.count < len(group.runs)

@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from simfl.core.columns import heading
+from simfl.core.columns import FORMS, heading
 from simfl.core.errors import SimflError, suggestion
 from simfl.report.latex import cell_text, chosen_measures, table_of
+from simfl.report.measures import StudyMeasure
 from simfl.report.study import Group, Study
 
 if TYPE_CHECKING:
@@ -16,8 +17,9 @@ BESIDE = ", "
 
 
 def pivot(
-    study: Study, rows: Sequence[str], columns: Sequence[str], cell: str, where: Mapping[str, str] | None = None
-) -> "DataFrame":
+    study: Study, rows: Sequence[str], columns: Sequence[str], cell: str, where: Mapping[str, str] | None = None,
+    percent: bool = False,
+) -> "DataFrame":  # fmt: skip
     """Means with the half widths of their 95 % intervals, as text; a row and a column for each combination of values.
 
     Args:
@@ -25,6 +27,7 @@ def pivot(
         rows, columns: keys that vary, dotted, or the last parts of them that no other ends with.
         cell: name of a measure.
         where: values of all other keys that vary.
+        percent: whether shares are written in per cent, with one digit behind the point.
 
     Raises:
         SimflError: a key does not vary, or another one does; no run has such a measure or value.
@@ -37,15 +40,33 @@ def pivot(
     refuse_others(study, groups, (*down, *across), "make it rows or columns")
     names = {place: list(dict.fromkeys(name_of(group, axes) for group in groups))
              for place, axes in (("down", down), ("across", across))}  # fmt: skip
-    cells = {(name_of(group, down), name_of(group, across)): cell_text(study, measure, group) for group in groups}
+    form = _percent if percent and _is_share(measure) else FORMS[measure.column.unit][1]
+    cells = {(name_of(group, down), name_of(group, across)): cell_text(study, measure, group, form) for group in groups}
     table = [[cells.get((row, column), "") for column in names["across"]] for row in names["down"]]
     return DataFrame(table, index=names["down"], columns=names["across"])
 
 
+def _is_share(measure: StudyMeasure) -> bool:
+    return measure.column.unit == "share"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
 def latex_pivot(study: Study, table: "DataFrame", cell: str) -> str:
-    """The table for LaTeX (booktabs), with what its numbers are, and take for granted, as caption."""
+    """A :func:`pivot` in per cent for LaTeX (booktabs), with what its numbers are, and take for granted, as caption; a
+    line of headings for each key across.
+    """
+    from pandas import MultiIndex
+
     (measure,) = chosen_measures(study, [cell])
-    return table_of(study, table.reset_index(names=""), [measure], f"{heading(measure.column)}, ")
+    written = table.reset_index(names="")
+    across = [tuple(name.split(BESIDE)) for name in table.columns]
+    if (levels := max(map(len, across))) > 1:
+        written.columns = MultiIndex.from_tuples([("",) * levels, *across])
+    unit = " in per cent" if _is_share(measure) else ""
+    return table_of(study, written, [measure], f"{heading(measure.column)}{unit}, ")
 
 
 def axis_called(study: Study, key: str) -> str:

@@ -21,7 +21,7 @@ from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.differences import HIDES
 from simfl.experiments.compare.run_numbers import measures_of, to_target
-from simfl.experiments.compare.worlds import is_choice
+from simfl.experiments.compare.worlds import is_choice, world_name
 from simfl.results.file_names import ACCURACIES, CLIENTS, FINDINGS, LATENCY, SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.results.frames import as_printed, html_table
@@ -271,21 +271,45 @@ class Study:
         return [axis for axis in self.axes if not (is_choice(axis) if self.chosen is None else axis in self.chosen)]
 
     def worlds(self) -> "dict[str, Study]":
-        """By what nobody chooses, the studies of those groups that meet the same; none where nothing is chosen."""
-        met = self._met
-        chosen = tuple(axis for axis in self.axes if axis not in met)
-        if not met or not chosen:
+        """By what nobody chooses, the studies of those groups that meet the same, each called by its choice; none where
+        nothing is chosen.
+        """
+        chosen = tuple(axis for axis in self.axes if axis not in self._met)
+        if len(self.by_world) < 2:
             return {}
-        first = self.group(self.baseline)
-        worlds: dict[str, list[Group]] = {}
-        for group in self.groups:
-            worlds.setdefault(", ".join(f"{axis}={group.values[axis]}" for axis in met), []).append(group)
         return {
-            name: replace(self, axes=chosen, groups=tuple(groups), baseline=next(
-                (each.label for each in groups if all(each.values[axis] == first.values[axis] for axis in chosen)),
-                groups[0].label))
-            for name, groups in worlds.items()
+            name: replace(
+                self, axes=chosen, baseline=self.choice_of(self.rival_baseline(groups[0])),
+                groups=tuple(replace(group, label=self.choice_of(group)) for group in groups),
+            )
+            for name, groups in self.by_world.items()
         }  # fmt: skip
+
+    @cached_property
+    def by_world(self) -> dict[str, tuple[Group, ...]]:
+        """The groups that meet the same, by what that is; all of them, called "", where there is no choice or one world
+        only.
+        """
+        met = self._met
+        if not met or len(met) == len(self.axes):
+            return {"": self.groups}
+        worlds: dict[str, tuple[Group, ...]] = {}
+        for group in self.groups:
+            name = world_name({axis: group.values[axis] for axis in met})
+            worlds[name] = (*worlds.get(name, ()), group)
+        return worlds
+
+    def choice_of(self, group: Group) -> str:
+        """What a group has that is chosen, its name within its world; its label where there is one world."""
+        if len(self.by_world) < 2:
+            return group.label
+        return " / ".join(group.values[axis] for axis in self.axes if axis not in self._met)
+
+    def rival_baseline(self, group: Group) -> Group:
+        """What a group is compared with: of the groups that meet the same, the one with the baseline's choice."""
+        rivals = next(groups for groups in self.by_world.values() if group in groups)
+        choice = self.choice_of(self.group(self.baseline))
+        return next((each for each in rivals if self.choice_of(each) == choice), rivals[0])
 
     @property
     def comparable(self) -> bool:

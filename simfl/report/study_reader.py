@@ -16,9 +16,6 @@ from simfl.report.study import COLOURED, EMPHASISED, Group, PlannedRun, Run, Stu
 from simfl.results.file_names import SCENARIO, SUMMARY, is_finished, is_swept
 from simfl.results.folder import ResultsFolder, no_such_folder
 
-LONG = 28
-"""Letters of a group's name that are too many for a legend."""
-
 DEEPEST = 3
 """Folders below the named one that are searched for runs."""
 
@@ -192,15 +189,9 @@ def _name_by_comparison(groups: tuple[Group, ...], document: JsonObject) -> tupl
 
 
 def _shorten_labels(groups: tuple[Group, ...]) -> tuple[Group, ...]:
-    """Long names without their plugins' fields, lists by what they name, where that leaves them different."""
+    """Lists by what they name, where that leaves all names different."""
     full = [group.label for group in groups]
-    listed = [JOINT.join(_names_in_list(word) for word in label.split(JOINT)) for label in full]
-    short = [
-        JOINT.join(word.partition(":")[0] for word in label.split(JOINT)) if len(label) > LONG else label
-        for label in listed
-    ]
-    twice = Counter(short)
-    names = [brief if twice[brief] == 1 else longer for brief, longer in zip(short, listed, strict=True)]
+    names = [JOINT.join(_names_in_list(word) for word in label.split(JOINT)) for label in full]
     if len(set(names)) < len(names):
         names = full
     return tuple(replace(group, label=label) for group, label in zip(groups, names, strict=True))

@@ -81,7 +81,8 @@ def _range(study: Study, measure: StudyMeasure) -> str:
     if scale.text(means[low]) == scale.text(means[high]):
         return f"is {scale.quantity(means[low])} everywhere"
     text = f"ranges from {scale.quantity(means[low])} to {scale.quantity(means[high])}"
-    return f"{text} (best mean: {high if measure.better > 0 else low})" if study.comparable else text
+    ranked = study.comparable and len(study.by_world) == 1
+    return f"{text} (best mean: {high if measure.better > 0 else low})" if ranked else text
 
 
 COSTS = ("test_accuracy", "time_to_target_s", "time_s", "bytes")

@@ -32,6 +32,7 @@ from simfl.scenario import resolution as plugins
 from simfl.scenario.builtin import find
 from simfl.scenario.digest import digest_of, origins_of
 from simfl.scenario.extends import merge_extended, read_scenario_file
+from simfl.scenario.named_worlds import in_its_world, said_besides
 from simfl.scenario.plugin_files import NAMED, Trust
 from simfl.scenario.yaml.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted_key, in_order
 from simfl.scenario.yaml.reader import LARGEST, Document, read
@@ -105,6 +106,10 @@ class Scenario:
     devices: Annotated[Devices, Field(description="availability, computation and failures of the clients")] = field(
         default_factory=Devices
     )
+    world: Annotated[
+        Literal["memoryless", "sticky", "groups", "day_and_night", "trace"] | None,
+        Field(description="how the absence of devices hangs together, as often as devices.availability says"),
+    ] = field(default=None, metadata=SINCE_LATER)
     selection: Annotated[Any, POLICIES, Field(description="who takes part in an aggregation")]
     training: Annotated[Any, RULES, Field(description="rounds, local training and the server's step")]
     learning: Annotated[Any, LEARNING, Field(description="data set, its partition and the model")] = field(
@@ -227,6 +232,8 @@ class Scenario:
         overrides.apply(document, [text for text in changes if text not in loading], cls)
         if () in document.spoiled:
             raise InvalidScenario(in_order(document.problems))
+        if (twice := said_besides(document)) is not None:
+            document.problems.append(twice)
         data = document.value
         if isinstance(data, dict):
             data = {"name": _safe(name), **data}
@@ -245,6 +252,8 @@ class Scenario:
         if not wrong:
             devices, wrong = checks.fill_in(scenario)
             scenario = replace(scenario, devices=devices)
+        if not wrong:
+            scenario, wrong = in_its_world(scenario)
         if not wrong:
             scenario, wrong = checks.complete(scenario)
         located = [scenario._problem(path, message) for path, message in wrong]

@@ -153,3 +153,31 @@ def test_equal_only_where_all_rates_are():
 )
 def test_sizes_that_do_not_fit_are_found(fields, keys):
     assert [key for key, _ in AVAILABILITY.of(fields).check(SimpleNamespace(clients=3))] == keys
+
+
+@pytest.mark.parametrize("zones", [1, 3, 24])
+def test_time_of_day_keeps_the_mean_of_each_client_over_a_day(zones):
+    rates = [0.0, 0.1, 0.5, 0.7, 1.0]
+    available = build(5, "daily", dropout=rates, rounds_a_day=24, zones=zones)
+    hours = np.array([available.now(t) for t in range(24)])
+    assert available.dropout.tolist() == rates
+    assert np.allclose(hours.mean(axis=0), rates, atol=1e-12) and (hours >= -1e-12).all() and (hours <= 1 + 1e-12).all()
+    assert np.allclose(available.now(31), available.now(7))
+    # at midnight twice as often, at most surely; at noon as little as leaves that mean
+    home = np.array([(24 - 24 * (i % zones) // zones) % 24 for i in range(5)])
+    clients = np.arange(5)
+    assert np.allclose(hours[home, clients], np.minimum(2 * np.array(rates), 1))
+    assert np.allclose(hours[(home + 12) % 24, clients], np.maximum(2 * np.array(rates) - 1, 0))
+
+
+def test_time_of_day_draws_what_it_says_and_meets_the_draws_of_bernoulli():
+    days = 4000
+    seen = play(build(2, "daily", dropout=0.3, rounds_a_day=4, zones=2), 4 * days).reshape(days, 4, 2)
+    swing = 0.3 * np.cos(2 * np.pi * np.array([[0, 0.5], [0.25, 0.75], [0.5, 0], [0.75, 0.25]]))
+    assert all(near(1 - seen[:, hour, i].mean(), 0.3 + swing[hour, i], days) for hour in range(4) for i in range(2))
+    rates = {"name": "uniform", "low": 0.1, "high": 0.9}
+    ours, plain = (build(50, name, dropout=rates) for name in ("daily", "bernoulli"))
+    assert np.array_equal(ours.dropout, plain.dropout)
+    both = [(ours.draw(t, 0.0), plain.draw(t, 0.0), ours.now(t)) for t in range(24)]
+    assert all((mine <= its)[now > ours.dropout].all() for mine, its, now in both)
+    assert all((mine >= its)[now < ours.dropout].all() for mine, its, now in both)

@@ -20,6 +20,7 @@ EXAMPLES = {
         "bernoulli": {"dropout": DRAWN},
         "markov": {"mean_on_rounds": 3, "mean_off_rounds": 2},
         "correlated": {"groups": 3, "group_dropout": DRAWN, "dropout": DRAWN},
+        "daily": {"dropout": DRAWN, "rounds_a_day": 4, "zones": 3},
         "profile": {},
         "trace": {"inline": [[0, 0, 2], [2, 1, 3]], "unit": "rounds"},
     },

@@ -8,12 +8,17 @@ import pytest
 from click.testing import CliRunner
 from scipy import stats
 
+from simfl.api.functions import open as simfl_open
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
 from simfl.experiments.compare.comparison import configurations
+from simfl.experiments.compare.table_choice import in_order
 from simfl.experiments.compare.worlds import pooled_rows, world_keys
 from simfl.experiments.sweep.grid import Axis, case_axis, parse
-from simfl.report.advice import advise_worlds
+from simfl.report import draw
+from simfl.report.html_page import page
+from simfl.report.over_worlds import advise_worlds, rankings
+from simfl.report.page_tables import group_table
 from simfl.report.study_reader import read_study
 
 AXES = parse(["selection=random,batch_partition:T=2", "devices.availability.dropout=0.1,0.5", "network.jitter_s=0,1"])
@@ -184,3 +189,109 @@ def test_several_comparisons_are_read_together(compared):
     folders = sorted(compared[0].parent.glob("compare-*"))
     study = read_study([*folders, compared[0]])
     assert sum(len(group.runs) for group in study.groups) == len(rows_of(compared[0] / "index.csv")) == 30
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    """Two policies in two named worlds, ten seeds."""
+    out = tmp_path_factory.mktemp("named")
+    words = ("compare quickstart selection=random,partition world=memoryless,groups learning=none training.rounds=12 "
+             "--replications 10 --jobs 1 --columns time_s,skipped --sort -time_s -q --out").split()  # fmt: skip
+    done = CliRunner().invoke(simfl, [*words, str(out)])
+    assert done.exit_code == 0, done.output
+    (folder,) = out.glob("quickstart/compare-*")
+    return folder, done.output, words
+
+
+def times(folder):
+    """Simulated seconds by seed, by choice and world."""
+    found = {}
+    for row in rows_of(folder / "index.csv"):
+        found.setdefault((row["selection"], row["world"]), {})[row["seed"]] = float(row["time_s"])
+    return found
+
+
+def test_named_worlds_are_worlds_of_a_comparison(named):
+    folder, text, _ = named
+    document = json.loads((folder / "comparison.json").read_text())
+    assert [(each["choice"], each["world"], each["name"]) for each in document["choices"]] == [
+        ("random / memoryless", "memoryless", "random"), ("random / groups", "groups", "random"),
+        ("partition / memoryless", "memoryless", "partition"), ("partition / groups", "groups", "partition"),
+    ]  # fmt: skip
+    assert "world: memoryless\n" in text and "mean over 2 worlds" in text
+    for world, block in zip(("memoryless", "groups"), text.split("world: ")[1:], strict=True):
+        means = {policy: np.mean([*times(folder)[policy, world].values()]) for policy in ("random", "partition")}
+        assert [line.split()[0] for line in block.splitlines()[2:4]] == sorted(means, key=means.get, reverse=True)
+
+
+def test_a_ranking_says_in_how_many_worlds_it_holds(named):
+    """Student's paired test by scipy, at 5 % over the one pair and the six measures that advice claims of a world."""
+    study = read_study([named[0]])
+    verdicts = {}
+    for world in ("memoryless", "groups"):
+        ours, theirs = (times(named[0])[policy, world] for policy in ("partition", "random"))
+        test = stats.ttest_rel([ours[seed] for seed in sorted(ours)], [theirs[seed] for seed in sorted(ours)])
+        verdicts[world] = int(-np.sign(test.statistic)) if test.pvalue <= 0.05 / 6 else 0
+    assert set(verdicts.values()) == {-1}, "the case that the sentence below is about"
+    assert "partition against random: simulated time worse in 2 of 2" in "\n".join(rankings(study.worlds()))
+
+
+def test_pages_mark_and_subtract_within_a_world(named):
+    study = read_study([named[0]])
+    table = group_table(study)
+    column = [head.name for head in table.columns].index("time_s")
+    best = {row.group.label for row in table.rows if row.cells[column].best}
+    means = {key: np.mean([*its.values()]) for key, its in times(named[0]).items()}
+    worlds = ("memoryless", "groups")
+    assert best == {f"{min(('random', 'partition'), key=lambda p: means[p, w])} / {w}" for w in worlds}
+    assert all(study.rival_baseline(group).label == f"random / {group.values['world']}" for group in study.groups)
+    text = page(study)
+    assert "and world is marked" in text and "<b>random</b> in the same world" in text
+    assert "best mean:" not in text
+
+
+def test_points_are_compared_within_a_panel_of_their_world(named, tmp_path):
+    fig, table = draw("tradeoff", named[0])
+    assert sorted(table["world"].unique()) == ["groups", "memoryless"]
+    titles = [axes.get_title(loc="left") for axes in fig.axes if axes.get_title(loc="left")]
+    assert titles == ["memoryless", "groups"] and len(fig.axes) % 2 == 0
+    assert [text.get_text() for text in fig.legends[0].get_texts()] == ["random", "partition"]
+
+
+def test_what_no_table_can_show_is_refused_before_any_run(tmp_path):
+    words = "compare quickstart selection=random,weighted learning=none --replications 2 -q --out".split()
+    for more, said in (("--columns tmie_s", "did you mean 'time_s'"), ("--sort -tmie_s", "did you mean 'time_s'"),
+                       ("--where selection=randm", "did you mean 'random'"), ("--where seletion=random", "selection"),
+                       ("--where selection=random --where selection=weighted", "given twice")):  # fmt: skip
+        done = CliRunner().invoke(simfl, [*words, str(tmp_path / "none"), *more.split()])
+        assert done.exit_code == 2 and said in done.output, done.output
+        assert not (tmp_path / "none").exists()
+
+
+def test_a_dry_run_of_a_shard_in_json(tmp_path):
+    words = "compare quickstart selection=random,weighted learning=none training.rounds=3 --replications 5 --dry-run"
+    done = CliRunner().invoke(simfl, [*words.split(), "--shard", "2/3", "--json", "--out", str(tmp_path)])
+    cost = json.loads(done.output)
+    assert (cost["runs"], cost["left"]) == (3, 3) and cost["run_s"] > 0 and cost["run_bytes"] > 0
+    for more in ("--slurm x", f"--latex {tmp_path / 'x.tex'}"):
+        assert CliRunner().invoke(simfl, [*words.split(), *more.split()]).exit_code == 2
+
+
+def test_rows_are_ordered_by_their_means():
+    means = {"a": 2.0, "b": None, "c": 3.0, "d": float("nan"), "e": 1.0}
+    assert in_order(means, 1) == in_order(means, 0) == ["c", "a", "e", "b", "d"]
+    assert in_order(means, -1) == in_order(means, 1, reverse=True) == ["e", "a", "c", "b", "d"]
+
+
+def test_results_in_python_draw_and_pivot_by_keys(named):
+    result = simfl_open(named[0])
+    table = result.pivot("selection", "world", "time_s")
+    for (policy, world), its in times(named[0]).items():
+        assert float(table.loc[policy, world].split()[0]) == pytest.approx(np.mean([*its.values()]), rel=1e-3)
+    assert result.pivot("selection", [], "time_s", where={"world": "groups"}).shape == (2, 1)
+    drawn = result.figure("time_s", x="world", color="selection")
+    assert len(drawn.axes) == 1 and drawn.axes[0].get_xlabel() == "world"
+    assert len(result.figure(y="time_s", x="bytes", panels=["world"]).axes) == 2
+    for wrong, said in (({"x": "wrld"}, "wrld"), ({"color": "selection"}, "go with x"), ({}, "no figure 'time_s'")):
+        with pytest.raises(SimflError, match=said):
+            result.figure("time_s", **wrong)

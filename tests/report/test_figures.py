@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import t
 
+from simfl.api.functions import compare
 from simfl.cli import simfl
 from simfl.core.columns import Column
 from simfl.core.errors import IntegrityError, SimflError
@@ -507,3 +508,19 @@ def test_a_notebook_shows_a_figure_without_a_magic_line(single):
 def test_a_plugin_file_s_figures_are_known_from_its_text(tmp_path, line):
     (tmp_path / "p.py").write_text(f"raise SystemExit  # never executed\n{line}\ndef draw(study): ...\n")
     assert _figures(tmp_path / "p.py") == {"mine"}
+
+
+def test_fronts_are_drawn_within_a_world(tmp_path):
+    """Brute force over the table that is drawn: nobody is beaten by a point of another world."""
+    devices = [{"name": "bernoulli", "dropout": dropout} for dropout in (0.1, 0.5)]
+    policies = ["random", "batch_partition:T=2", "batch_partition:T=4"]
+    grid = {"selection": policies, "devices.availability": devices, "training.rounds": 6}
+    path = compare("quickstart", grid, replications=1, out=tmp_path, progress=False, jobs=1).path
+    _, table = draw("pareto", path)
+    better = {"test_accuracy": 1, "privacy_weak_lower": 1, "time_s": -1}
+    points = table[[*better]].to_numpy() * [*better.values()]
+    assert table["world"].nunique() == 2 and len(table) == 6
+    for i, (world, is_front) in enumerate(zip(table["world"], table["front"], strict=True)):
+        rivals = points[(table["world"] == world).to_numpy()]
+        beaten = ((rivals >= points[i]).all(axis=1) & (rivals > points[i]).any(axis=1)).any()
+        assert is_front == (not beaten)

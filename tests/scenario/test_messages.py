@@ -40,7 +40,7 @@ def test_every_mistake_of_a_bad_file_in_one_pass():
         "the nearest valid value is 100000000",
         "s.yaml:4:53: network.latency_s.medain: unknown key 'medain' of distribution 'log_normal'; did you mean 'median'?",
         "s.yaml:6:24: devices.availability: unknown availability 'bernouli' (one of always, bernoulli, correlated, "
-        "markov, profile, trace); did you mean 'bernoulli'?",
+        "daily, markov, profile, trace); did you mean 'bernoulli'?",
         "s.yaml:7:43: devices.failure.probability: Input should be less than or equal to 1 (got 1.5); "
         "the nearest valid value is 1",
         "s.yaml:8:12: selection.k: key 'k' of selection 'random' is missing (clients in an aggregation)",

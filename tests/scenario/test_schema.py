@@ -31,7 +31,7 @@ def every(value):
 def test_the_keys_of_a_scenario(made):
     assert made["$schema"] == "http://json-schema.org/draft-07/schema#"
     assert list(made["properties"]) == [
-        "extends", "name", "seed", "clients", "network", "devices", "selection",
+        "extends", "name", "seed", "clients", "network", "devices", "world", "selection",
         "training", "learning", "compression", "secagg", "privacy", "attacks", "metrics", "agents", "topology",
         "plugins", "trace",
     ]  # fmt: skip

@@ -38,7 +38,7 @@ from simfl.experiments.compare.run_numbers import (
     to_target,
     without_infinite,
 )
-from simfl.experiments.compare.worlds import POOLED, chosen_keys, pooled_rows, world_keys
+from simfl.experiments.compare.worlds import POOLED, chosen_keys, pooled_rows, world_keys, world_name
 from simfl.experiments.sweep.execution import SHARED, How, Index, Watch, execute
 from simfl.experiments.sweep.grid import Axis, combinations
 from simfl.experiments.sweep.plan import DIGEST_DIGITS, Plan
@@ -116,7 +116,7 @@ def configurations(
     result = []
     for values in combinations(compared):
         of = dict(zip(keys, values, strict=True))
-        met = ", ".join(f"{key}={of[key]}" for key in worlds)
+        met = world_name({key: of[key] for key in worlds})
         chosen = " / ".join(value for key, value in of.items() if key not in worlds)
         result.append(Configuration(" / ".join(values), of, met, chosen))
     return result

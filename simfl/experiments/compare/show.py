@@ -24,7 +24,7 @@ from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.intervals import FEWEST_PAIRS, NORMAL_FROM, holm, least
 from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text, skipped_text
-from simfl.experiments.compare.table_choice import choose_columns, select_configurations
+from simfl.experiments.compare.table_choice import choose_columns, in_order, select_configurations
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 
 Rows = dict[tuple[str, str], JsonObject]
@@ -58,6 +58,7 @@ def show(
     at: str | None = None,
     columns: Sequence[str] = (),
     where: Mapping[str, str] | None = None,
+    sort: str | None = None,
 ) -> None:
     """Prints the tables of a ``comparison.json``.
 
@@ -68,6 +69,7 @@ def show(
         columns: names, in their order, or ``all``; default: those of
             :func:`~simfl.experiments.compare.table_choice.default_columns`.
         where: values of keys that vary; only such configurations are shown.
+        sort: the column that orders the rows of a world, the best first; with a minus before it, the other way round.
 
     Raises:
         SimflError: no such column, key or value.
@@ -81,27 +83,34 @@ def show(
     every = read_columns(document.get("columns", ()))
     every = every or [unknown(name) for name in dict.fromkeys(row["metric"] for row in document["means"])]
     chosen = choose_columns(document, every, columns)
-    seeds, target = len(document["seeds"]), document["target_accuracy"]
+    order = (choose_columns(document, every, [sort.removeprefix("-")])[0], sort.startswith("-")) if sort else None
+    target, worlds = document["target_accuracy"], _worlds(document)
     rule = f" ({document['target_rule']})" if document.get("target_rule") else ""
     to = "" if target is None or at else f"; target accuracy {target:g}{rule}"
-    _line(console, f"{document['name']}: mean ± 95 % of {seeds} seed{'s'[: seeds != 1]}{to}", "italic")
-    worlds = _worlds(document)
+    _line(console, f"{document['name']}: mean ± 95 % of {amount(len(document['seeds']), 'seed')}{to}", "italic")
     if at is None:
-        _blocks(console, limit, document, document, worlds, chosen)
+        _blocks(console, limit, document, document, worlds, chosen, order)
         _over_worlds(console, limit, document, chosen)
         _overhead_table(console, limit, document, {column.name: column for column in every})
     parts = [part for part in document.get("equal", ()) if at in (part["budget"], "all")]
     for part in parts:
         console.print()
         _line(console, _spent(part), "bold")
-        _blocks(console, limit, document, part, worlds, _shown_columns(part, chosen if columns else every))
+        _blocks(console, limit, document, part, worlds, _shown_columns(part, chosen if columns else every), order)
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
-    seen = chosen if at is None or columns else every
-    for sentence in certificate_notes(document, [column for column in seen if column.shown or columns]):
+    _notes(console, document, every, chosen, at, bool(columns))
+
+
+def _notes(
+    console: Any, document: JsonObject, every: Sequence[Column], chosen: Sequence[Column], at: str | None, named: bool
+) -> None:
+    """What stands below the tables; ``named``: whether somebody has named their columns."""
+    seen = chosen if at is None or named else every
+    for sentence in certificate_notes(document, [column for column in seen if column.shown or named]):
         _line(console, sentence, "dim")
     left_out = sum(column.shown and column not in chosen for column in every)
-    if left_out and not columns and at is None:
+    if left_out and not named and at is None:
         _line(console, f"--columns all shows {amount(left_out, 'more column')}", "dim")
     for sentence in _warnings(document):
         _line(console, f"warning: {sentence}", "yellow")
@@ -117,12 +126,17 @@ def _worlds(document: JsonObject) -> dict[str, dict[str, str]]:
 
 def _blocks(
     console: Any, limit: int | None, document: JsonObject, part: JsonObject, worlds: dict[str, dict[str, str]],
-    columns: Any,
+    columns: Any, order: tuple[Column, bool] | None,
 ) -> None:  # fmt: skip
-    """The means and the differences of a part of the document, world by world."""
+    """The means and the differences of a part of the document, world by world; ``order`` is a column, and whether its
+    worst comes first.
+    """
     means: Rows = {(row["choice"], row["metric"]): row for row in part["means"]}
     seeds = len(document["seeds"])
     for world, names in worlds.items():
+        if order is not None:
+            values = {label: means.get((label, order[0].name), {}).get("mean") for label in names}
+            names = {label: names[label] for label in in_order(values, order[0].better, order[1])}
         if len(worlds) > 1:
             console.print()
             _line(console, f"world: {world}", "bold")

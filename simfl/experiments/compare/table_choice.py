@@ -1,6 +1,6 @@
 """Which columns and configurations of a comparison its tables show."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from simfl.core.columns import DERIVED_COLUMNS, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
 from simfl.core.errors import SimflError, suggestion
@@ -47,6 +47,37 @@ def choose_columns(document: JsonObject, columns: Sequence[Column], names: Seque
             hint = suggestion(name, known) or f"; there are {', '.join(known)}"
             raise SimflError(f"--columns: no column {name!r}{hint}")
     return [known[name] for name in names] or default_columns(document, columns)
+
+
+def in_order(means: Mapping[str, float | None], better: int, reverse: bool = False) -> list[str]:
+    """Labels by their means, the best first (where none is better than another, the largest), or the other way round;
+    those without a mean last.
+    """
+    known = {label: mean for label, mean in means.items() if mean is not None and mean == mean}
+    falls = (better or 1) > 0
+    ordered = sorted(known, key=lambda label: known[label], reverse=falls != reverse)
+    return [*ordered, *(label for label in means if label not in known)]
+
+
+def check_choice(
+    values: Mapping[str, Mapping[str, str]], known: Collection[str], names: Sequence[str], where: Mapping[str, str]
+) -> None:
+    """Before any run: whether the tables can show what is asked for.
+
+    Args:
+        values: by configuration, its values of the keys that vary.
+        known: names of every column that the runs may have.
+        names: of the columns that are asked for.
+        where: values of keys that vary.
+
+    Raises:
+        SimflError: no run can have such a column, or a key does not vary, or has no such value.
+    """
+    select_configurations({"choices": [{"choice": label, "values": its} for label, its in values.items()]}, where)
+    for name in names:
+        if name not in known:
+            hint = suggestion(name, known) or "; docs/reference/columns.md lists all"
+            raise SimflError(f"--columns and --sort: no column {name!r}{hint}")
 
 
 def select_configurations(document: JsonObject, where: Mapping[str, str]) -> JsonObject:

@@ -8,7 +8,7 @@ from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.differences import Measured, of_metric
 from simfl.experiments.compare.intervals import mean, p_value
-from simfl.experiments.sweep.grid import Axis
+from simfl.experiments.sweep.grid import WORLD, Axis
 
 CHOICES = {"selection", "training", "compression", "secagg", "privacy"}
 """Top-level keys of a scenario that its server decides; all others are its world."""
@@ -60,6 +60,11 @@ def _choices(axis: Axis) -> Iterable[bool]:
     if not axis.overrides:
         return [is_choice(axis.key)]
     return [is_choice(text.partition("=")[0]) for texts in axis.overrides for text in texts]
+
+
+def world_name(values: Mapping[str, str]) -> str:
+    """A world in words: of what varies in it, the values; a named world by its name alone."""
+    return ", ".join(value if key == WORLD else f"{key}={value}" for key, value in values.items())
 
 
 def pooled_rows(

@@ -1,7 +1,8 @@
 """What a sweep varies: ``selection=random,batch_partition:T=3,mode=fair training.rounds=10,20``.
 
 Values are separated as :mod:`simfl.scenario.overrides` says. A range of numbers stands for its values:
-``0:0.5:0.1`` for 0, 0.1, ..., 0.5 and ``log:0.001:1:4`` for 0.001, 0.01, 0.1, 1. Axes are independent, unless they are
+``0:0.5:0.1`` for 0, 0.1, ..., 0.5 and ``log:0.001:1:4`` for 0.001, 0.01, 0.1, 1; ``world=all`` for all named worlds
+that need no file. Axes are independent, unless they are
 zipped: then they have equally many values, and take the first together, the second together, and so on. The axis
 ``case`` has named cases as values, each of which stands for several overrides, and tables show it under its name:
 ``--case 'slow: training.rounds=40 selection.k=4'``, in Python and in files
@@ -37,6 +38,11 @@ _LOG = re.compile(rf"log:({NUMBER}):({NUMBER}):({NUMBER})")
 _DECADES = re.compile(rf"({NUMBER}):({NUMBER}):log")
 
 _LOG_NEEDS = "a logarithmic range takes two positive numbers"
+
+
+def _parts(key: str, text: str) -> list[str]:
+    """The values that one text stands for: a range, all worlds, or itself."""
+    return [*WITHOUT_FILE] if (key, text) == (WORLD, "all") else range_values(text)
 
 
 def range_values(text: str) -> list[str]:
@@ -98,6 +104,9 @@ _RANGE_TEXT = (
     "log:FIRST:LAST:COUNT, e.g. {key}=log:0.001:1:4"
 )
 
+WORLD, WITHOUT_FILE = "world", ("memoryless", "sticky", "groups", "day_and_night")
+"""The key of named worlds, and those that ``all`` stands for: all but the measured trace, which needs a file."""
+
 CASE = "case"
 """The key of the axis of named cases."""
 
@@ -151,7 +160,7 @@ def parse_mapping(grid: Mapping[str, object]) -> tuple[Axis, ...]:
         if table or isinstance(values, (Set, bytes)):
             raise SimflError(f"{key}: {type(values).__name__} gives no list of values; give a list")
         texts = split_values(values) if isinstance(values, str) else [_whole(value) for value in several(values)]
-        parts = [part for text in texts for part in range_values(text)]
+        parts = [part for text in texts for part in _parts(key, text)]
         new_axes.append(_check_axis(Axis(key, tuple(parts))))
     return _distinct(new_axes)
 
@@ -260,7 +269,7 @@ def _axis(text: str) -> Axis:
                          "e.g. selection=random,batch_partition:T=4")  # fmt: skip
     if _CALL.fullmatch(values):
         raise SimflError(f"{text}: {_RANGE_TEXT.format(key=key)}")
-    parts = [part for text in split_values(values) for part in range_values(text)]
+    parts = [part for text in split_values(values) for part in _parts(key.strip(), text)]
     return _check_axis(Axis(key.strip(), tuple(parts)))
 
 

@@ -1,5 +1,6 @@
 """One measure against a key that varies, or against another measure: colours for some keys, a panel for others."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,8 @@ from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw
 from simfl.report.latex import chosen_measures
 from simfl.report.measures import BAND_SEEDS, StudyMeasure
-from simfl.report.pivot import axis_called, name_of, refuse_others, those
-from simfl.report.study import Study, number
+from simfl.report.pivot import BESIDE, axis_called, name_of, refuse_others, those
+from simfl.report.study import Group, Study, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 ACROSS = 3
 """Panels side by side."""
+
+AMOUNTS, FAR = {"seconds", "bytes"}, 30
+"""Units on a logarithmic scale where the largest mean is so many times the least."""
+
+MOST_TICKS = 8
+"""Values of a key that stand below the axis, each at its place."""
 
 
 def draw_by(
@@ -47,7 +54,7 @@ def draw_by(
     fixed = {axis_called(study, key): value for key, value in (where or {}).items()}
     named = {*beside, *fixed, *([axis_called(study, x)] if is_key else [])}
     colors = [axis_called(study, key) for key in color] or [axis for axis in study.axes if axis not in named]
-    rows, groups = [], those(study, fixed)
+    rows, groups = [], _panel_by_panel(those(study, fixed), beside)
     refuse_others(study, groups, [*named, *colors], "make it a color or panels")
     for group in groups:
         row: JsonObject = {"panel": name_of(group, beside), "color": name_of(group, colors)}
@@ -65,10 +72,16 @@ def draw_by(
     return _panels(table, measures, x.rsplit(".", 1)[-1].replace("_", " ") if is_key else ""), table
 
 
+def _panel_by_panel(groups: Sequence[Group], keys: Sequence[str]) -> list[Group]:
+    """The groups by the values of the keys, the first key first, each value where it comes first."""
+    order = {key: list(dict.fromkeys(group.values[key] for group in groups)) for key in keys}
+    return sorted(groups, key=lambda group: [values.index(group.values[key]) for key, values in order.items()])
+
+
 def _panels(table: "DataFrame", measures: Sequence[StudyMeasure], key: str) -> Any:
     """A panel for each of the values, with the same axes."""
     names = list(dict.fromkeys(table["panel"]))
-    wide = min(ACROSS, len(names))
+    wide = _wide(names)
     lines = -(-len(names) // wide)
     fig, grid = style.figure(lines, wide, wide=wide > 1, height_in=2.8 * lines, sharex=True, sharey=True)
     scales = [measure.scale(table[name]) for name, measure in zip(("y", "x"), measures, strict=False)]
@@ -86,13 +99,44 @@ def _panels(table: "DataFrame", measures: Sequence[StudyMeasure], key: str) -> A
                 at = rows["x"].to_numpy() / scales[1].divisor
             _points(axes, rows, at, place, color, scales[0].divisor, joined=bool(key and numeric))
         style.title(axes, name)
-        axes.set(xlabel=key or labels[-1], ylabel=labels[0])
-        if key and not numeric:
-            axes.set_xticks(range(len(texts)), texts)
-    for axes in grid.flat[len(names) :]:
-        axes.remove()
+        if key and len(texts) <= MOST_TICKS:
+            axes.set_xticks([float(text) for text in texts] if numeric else range(len(texts)), texts)
+    for name, measure in zip(("y", "x"), measures, strict=False):
+        if measure.column.unit in AMOUNTS and table[name].min() > 0 and table[name].max() > FAR * table[name].min():
+            _log(grid, name)
+    _say_axes(grid, len(names), key or labels[-1], labels[0])
     style.legend(fig, grid.flat[0], on_page=True)
     return fig
+
+
+def _wide(names: Sequence[str]) -> int:
+    """Panels side by side: those with the same value of the first key, where there are several, else at most three."""
+    of_first = Counter(name.partition(BESIDE)[0] for name in names)
+    if BESIDE in names[0] and len({*of_first.values()}) == 1 and 1 < of_first.total() / len(of_first) <= ACROSS:
+        return of_first.total() // len(of_first)
+    return 2 if len(names) == 4 else min(ACROSS, len(names))
+
+
+def _log(grid: Any, name: str) -> None:
+    """Makes an axis of all panels logarithmic, with plain numbers."""
+    from matplotlib.ticker import FuncFormatter
+
+    grid[0, 0].set(**{f"{name}scale": "log"})
+    for axes in grid.flat:
+        (axes.yaxis if name == "y" else axes.xaxis).set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _say_axes(grid: Any, count: int, x: str, y: str) -> None:
+    """Names y on the left, and x with its numbers below the last panel of each column; of the rest nothing is left."""
+    wide = grid.shape[1]
+    for place, axes in enumerate(grid.flat):
+        if place >= count:
+            axes.remove()
+        elif place + wide >= count:
+            axes.set_xlabel(x)
+            axes.tick_params(labelbottom=True)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(y)
 
 
 def _points(

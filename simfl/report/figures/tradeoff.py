@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, bound, figure, percent
+from simfl.report.figures.by_world import few_worlds, grid, with_colours
 from simfl.report.figures.privacy import doubling
 from simfl.report.measures import StudyMeasure, few_seeds, interval, measures, seed_column
 from simfl.report.study import Group, Study, eligible, most_clients
@@ -25,9 +26,9 @@ MEASURED = ("measured_recovered", "measured_error")
 @figure("tradeoff", "What privacy costs", "Privacy", wide=True)
 def draw(study: Study) -> Drawn:
     """Each group's semi-strong guarantee after the last round (worst case: updates that stay the same) against its
-    final accuracy, its cardinality and its simulated time: up is better, and so is more accuracy, more cardinality and
-    less time. Whiskers are 95 % confidence intervals over the seeds; of fewer than five seeds, small dots are the seeds
-    themselves.
+    final accuracy, its cardinality and its simulated time, a row of panels for each world: up is better, and so is more
+    accuracy, more cardinality and less time. Whiskers are 95 % confidence intervals over the seeds; of fewer than five
+    seeds, small dots are the seeds themselves.
     """
     return _against_guarantee(study, AXES)
 
@@ -43,30 +44,43 @@ def draw_measured(study: Study) -> Drawn:
 
 
 def _against_guarantee(study: Study, names: tuple[str, ...]) -> Drawn:
-    """A panel for each of the numbers that the groups have."""
+    """A panel for each of the numbers that the groups have and, where groups meet several worlds, for each of these."""
     from pandas import DataFrame
 
     known = {measure.name: measure for measure in measures(study)}
-    rows = [_row(known, group, names) for group in study.groups]
-    table = DataFrame(rows)
+    rows = {group.label: _row(known, group, names) for group in study.groups}
+    table = DataFrame(rows.values())
+    worlds = few_worlds(study)
+    if len(worlds) > 1:
+        of = {group.label: name for name, groups in worlds.items() for group in groups}
+        table.insert(1, "world", table["group"].map(of))
     panels = [name for name in names if table[name].notna().any() and (table[name].any() or names == MEASURED)]
     if study.single or not table["privacy_semi_strong"].notna().any() or not panels:
         raise NothingToDraw("needs a comparison whose runs have privacy metrics")
-    fig, (row_of_axes,) = style.figure(1, len(panels), wide=True, height_in=3.1, sharey=True)
-    for axes, name in zip(row_of_axes, panels, strict=True):
-        for group, row in zip(study.groups, rows, strict=True):
-            _point(axes, group, row, name)
-        axes.set_xlabel(known[name].label + (" (s)" if name == "time_s" else ""))
-        axes.xaxis.get_major_locator().set_params(nbins=6)
-        if name == "test_accuracy":
-            percent(axes.xaxis)
-        bound(axes.xaxis, most=most_clients(study) if name == "mean_cardinality" else None)
-        if name in MEASURED:  # all clients, and the error of who guesses nothing
-            axes.set_xlim(0, max(most_clients(study) if name == MEASURED[0] else 1.0, axes.get_xlim()[1]))
-    row_of_axes[0].set_ylabel("Guarantee (clients)")
-    doubling(row_of_axes[0], most_clients(study))
-    style.legend(fig, row_of_axes[0])
+    fig, places = grid(len(worlds), len(panels))
+    for (world, groups), row_of_axes in zip(worlds.items(), places, strict=True):
+        for axes, name in zip(row_of_axes, panels, strict=True):
+            for group, shown in with_colours(study, groups):
+                _point(axes, shown, rows[group.label], name, on_page=len(worlds) == 1)
+        row_of_axes[0].set_ylabel("Guarantee (clients)")
+        style.title(row_of_axes[0], world)
+    for axes, name in zip(places[-1], panels, strict=True):  # which share their limits with those above them
+        _say_number(axes, study, known[name])
+    for first, *_ in places:
+        doubling(first, most_clients(study))
+    style.legend(fig, places[0][0], on_page=len(worlds) > 1)
     return fig, table
+
+
+def _say_number(axes: "Axes", study: Study, measure: StudyMeasure) -> None:
+    """The axis of one of the numbers."""
+    axes.set_xlabel(measure.label + (" (s)" if measure.name == "time_s" else ""))
+    axes.locator_params(axis="x", nbins=6)
+    if measure.name == "test_accuracy":
+        percent(axes.xaxis)
+    bound(axes.xaxis, most=most_clients(study) if measure.name == "mean_cardinality" else None)
+    if measure.name in MEASURED:  # all clients, and the error of who guesses nothing
+        axes.set_xlim(0, max(most_clients(study) if measure.name == MEASURED[0] else 1.0, axes.get_xlim()[1]))
 
 
 def _row(known: dict[str, StudyMeasure], group: Group, names: tuple[str, ...]) -> JsonObject:
@@ -79,7 +93,8 @@ def _row(known: dict[str, StudyMeasure], group: Group, names: tuple[str, ...]) -
     return row
 
 
-def _point(axes: "Axes", group: Group, row: JsonObject, name: str) -> None:
+def _point(axes: "Axes", group: Group, row: JsonObject, name: str, on_page: bool) -> None:
+    """``on_page``: whether the page's own names tell which group it is."""
     number, y = group.number, "privacy_semi_strong"
     color = style.look(number)["color"]
     whiskers = {"xerr": row[f"{name}_ci"], "yerr": row[f"{y}_ci"]}
@@ -87,13 +102,14 @@ def _point(axes: "Axes", group: Group, row: JsonObject, name: str) -> None:
     known = {key: value for key, value in whiskers.items() if np.isfinite(value) and not few}
     seeds = [seed_column(run.seed) for run in group.runs] if few else []
     places = [[row.get(f"{axis}_{seed}", np.nan) for seed in seeds] for axis in (name, y)]
-    axes.plot(*places, color=color, marker=".", linestyle="none", alpha=0.5, gid=f"thin-{style.tag(group)}")
+    axes.plot(*places, color=color, marker=".", linestyle="none", alpha=0.5,
+              gid=f"thin-{style.tag(group)}" if on_page else None)  # fmt: skip
     bar = axes.errorbar(
         row[name], row[y], color=color, linestyle="none", marker=style.MARKERS[(number or 0) % len(style.MARKERS)],
         markersize=6.5, markeredgecolor=style.PAPER, markeredgewidth=0.6, elinewidth=0.8, label=group.label, **known,
     )  # fmt: skip
     bar.lines[0].set_clip_on(False)  # a marker on the border is seen whole
-    for artist in bar.get_children():
+    for artist in bar.get_children() if on_page else ():
         artist.set_gid(style.tag(group))
 
 
@@ -110,7 +126,7 @@ FEWEST = 3
 def draw_pareto(study: Study) -> Drawn:
     """Each configuration's final accuracy, weak guarantee (worst case: updates that stay the same) and simulated time,
     means over its seeds, two at a time.
-    Filled: the Pareto front, the configurations that no other equals or beats in all three.
+    Filled: the Pareto front, the configurations that no other of the same world equals or beats in all three.
     """
     from pandas import DataFrame
 
@@ -122,12 +138,25 @@ def draw_pareto(study: Study) -> Drawn:
     names = [name for name in SHOWN if name in table and table[name].notna().all() and table[name].nunique() > 1]
     if len(groups) < FEWEST or len(names) < 2:
         raise NothingToDraw(f"needs {FEWEST} configurations that differ in two of accuracy, weak guarantee and time")
-    table["front"] = front(np.array([SHOWN[name] * table[name] for name in names]).T)
+    worlds = few_worlds(study)
+    of = {group.label: name for name, its in worlds.items() for group in its}
+    met = table["group"].map(of)
+    values = np.array([SHOWN[name] * table[name] for name in names]).T
+    table["front"] = False
+    for world in worlds:
+        table.loc[met == world, "front"] = front(values[(met == world).to_numpy()])
     pairs = [*combinations(names, 2)]
-    fig, (row_of_axes,) = style.figure(1, len(pairs), wide=True, height_in=3.1)
-    for axes, pair in zip(row_of_axes, pairs, strict=True):
-        _panel(axes, table, known, most_clients(study), *pair)
-    style.legend(fig, row_of_axes[0], on_page=True)
+    fig, places = grid(len(worlds), len(pairs), sharey=False)
+    for world, row_of_axes in zip(worlds, places, strict=True):
+        for axes, pair in zip(row_of_axes, pairs, strict=True):
+            _panel(axes, table[met == world], known, *pair)
+        style.title(row_of_axes[0], world)
+    for row_of_axes in places:  # rows share their limits, which are set when all points stand
+        for axes, (y, x) in zip(row_of_axes, pairs, strict=True):
+            _say_pair(axes, known, most_clients(study), y, x, last=row_of_axes is places[-1])
+    style.legend(fig, places[0][0], on_page=True)
+    if len(worlds) > 1:
+        table.insert(1, "world", met)
     return fig, table
 
 
@@ -141,14 +170,19 @@ def front(values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return ~np.array(beaten, dtype=bool)
 
 
-def _panel(axes: "Axes", table: "DataFrame", known: dict[str, StudyMeasure], clients: int, y: str, x: str) -> None:
+def _panel(axes: "Axes", table: "DataFrame", known: dict[str, StudyMeasure], y: str, x: str) -> None:
     for on_front, face in ((False, "none"), (True, style.SERIES[0])):
         part = table[table["front"] == on_front]
         label = "Pareto front" if on_front else "others"
         points = axes.scatter(part[x], part[y], s=32, facecolors=face, edgecolors=style.SERIES[0], label=label)
         points.set_clip_on(False)
-    axes.set_xlabel(known[x].label + (" (s)" if x == "time_s" else " (clients)" if x in PRIVACY else ""))
     axes.set_ylabel(known[y].label + (" (clients)" if y in PRIVACY else ""))
+
+
+def _say_pair(axes: "Axes", known: dict[str, StudyMeasure], clients: int, y: str, x: str, last: bool) -> None:
+    """The two axes of a panel, x below the last one of its column."""
+    if last:
+        axes.set_xlabel(known[x].label + (" (s)" if x == "time_s" else " (clients)" if x in PRIVACY else ""))
     for name, axis in ((x, axes.xaxis), (y, axes.yaxis)):
         if name == "test_accuracy":
             percent(axis)
