@@ -18,7 +18,7 @@ BESIDE = ", "
 def pivot(
     study: Study, rows: Sequence[str], columns: Sequence[str], cell: str, where: Mapping[str, str] | None = None
 ) -> "DataFrame":
-    """Means with the half widths of their 95 % intervals, as text; a row and a column for each combination of values.
+    """Means with the longer sides of their 95 % intervals, as text; a row and a column for each combination of values.
 
     Args:
         study: what ``simfl.report.read_study`` returned.

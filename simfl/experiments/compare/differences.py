@@ -1,7 +1,6 @@
 """Means of what was measured, and differences pair by pair, as rows of tables."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from statistics import stdev
 
 import numpy as np
 
@@ -44,9 +43,9 @@ def means(results_of: Mapping[str, Measured], far: Far) -> list[JsonObject]:
     for metric in metrics(results_of.values()):
         samples = _samples(results_of, metric)
         arrays = [np.array([*values.values()]) for values in samples.values()]
-        for (label, values), interval in zip(samples.items(), mean_intervals(arrays, metric in far), strict=True):
-            rows[label].append({"choice": label, "metric": metric, "runs": len(values), "mean": interval.estimate,
-                                "standard_deviation": stdev(values.values()) if len(values) > 1 else None,
+        for label, array, interval in zip(samples, arrays, mean_intervals(arrays, metric in far), strict=True):
+            rows[label].append({"choice": label, "metric": metric, "runs": len(array), "mean": interval.estimate,
+                                "standard_deviation": float(array.std(ddof=1)) if len(array) > 1 else None,
                                 "lower": interval.lower, "upper": interval.upper,
                                 "collapsed_seeds": " ".join(map(str, far.get(metric, {}).get(label, ())))})  # fmt: skip
     return [row for label in results_of for row in rows[label]]
@@ -87,9 +86,7 @@ def differences(
     return [row for label, _ in others for row in rows[label]]
 
 
-def difference_rows(
-    ours: Mapping[str, Values], theirs: Values, collapses: bool
-) -> Iterator[tuple[str, JsonObject]]:
+def difference_rows(ours: Mapping[str, Values], theirs: Values, collapses: bool) -> Iterator[tuple[str, JsonObject]]:
     """By label, what follows the metric in a row of :data:`DIFFERENCES`; nothing of labels that share no seed.
 
     Args:

@@ -199,6 +199,8 @@ def steps(values: Floats) -> Floats:
         while np.any(some := rest > tolerance):
             quotient = np.divide(step, rest, out=np.zeros(step.shape), where=some)
             step, rest = np.where(some, rest, step), np.where(some, np.abs(step - np.rint(quotient) * rest), rest)
+        if np.all((step > 0) & (step <= FINEST * (high - low))):  # it only falls
+            break
     return np.where(step > FINEST * (high - low), step, 0.0)
 
 

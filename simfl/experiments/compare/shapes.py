@@ -14,8 +14,9 @@ References:
     are drawn towards their common mean.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from math import floor
 
 import numpy as np
 
@@ -34,7 +35,7 @@ KNOWN_RANGE = 7
 PRIOR = 4
 """Values that the comparison's mean spread is worth beside a configuration's own."""
 
-DRAWS, FINE_DRAWS = 2_000, 20_000
+DRAWS, FINE_DRAWS = 2_000, 10_000
 """Random weights: of the ends of intervals, and of p values."""
 
 
@@ -99,17 +100,15 @@ def mean_intervals(samples: Sequence[Floats], collapses: bool) -> list[Interval]
         An interval each, without ends where there is none; of values that are all equal it has no width.
     """
     result = student(samples)
-    ends = _furthest(samples, collapses)
-    for place, (values, found) in enumerate(zip(samples, result, strict=True)):
-        if found.lower is None or found.upper is None:
-            continue
-        if collapses and len(values) < FEWEST_RUNS:
-            result[place] = Interval(found.estimate, count=found.count)
-        elif collapses or _spread(values):
-            lower, upper = _weighed(values, *ends[place], DRAWS)
-            tail = (1 - CONFIDENCE) / 2
-            result[place] = Interval(found.estimate, min(found.lower, float(np.quantile(lower, tail))),
-                                     max(found.upper, float(np.quantile(upper, 1 - tail))), found.count)  # fmt: skip
+    tail = (1 - CONFIDENCE) / 2
+    for places, lower, upper in _weighed(samples, collapses, DRAWS):
+        low, high = np.quantile(lower, tail, axis=0), np.quantile(upper, 1 - tail, axis=0)
+        for place, least, most in zip(places, low.tolist(), high.tolist(), strict=True):
+            found, values = result[place], samples[place]
+            if collapses and len(values) < FEWEST_RUNS:
+                result[place] = Interval(found.estimate, count=found.count)
+            elif found.lower is not None and found.upper is not None and (collapses or _spread(values)):
+                result[place] = Interval(found.estimate, min(found.lower, least), max(found.upper, most), found.count)
     return result
 
 
@@ -120,11 +119,45 @@ def mean_p_values(samples: Sequence[Floats]) -> Floats:
         samples: differences, (n,) each. 1 for fewer than :data:`FEWEST_RUNS`.
     """
     p = np.ones(len(samples))
-    for place, (values, ends) in enumerate(zip(samples, _furthest(samples, True), strict=True)):
-        if len(values) >= FEWEST_RUNS:
-            lower, upper = _weighed(values, *ends, FINE_DRAWS)
-            p[place] = min(1.0, 2 * (1 + min(np.sum(lower <= 0), np.sum(upper >= 0))) / (FINE_DRAWS + 1))
+    for places, lower, upper in _weighed(samples, True, FINE_DRAWS):
+        if len(samples[places[0]]) >= FEWEST_RUNS:
+            beyond = np.minimum((lower <= 0).sum(axis=0), (upper >= 0).sum(axis=0))
+            p[places] = np.minimum(1.0, 2 * (1 + beyond) / (FINE_DRAWS + 1))
     return p
+
+
+def unseen_collapses(runs: int) -> str:
+    """What nobody can know though none of so many runs has collapsed (exact binomial, one-sided)."""
+    share = 1 - (1 - CONFIDENCE) ** (1 / runs)
+    return f"Even if none of {runs} runs has collapsed, one in {floor(1 / share)} still may ({100 * CONFIDENCE:g} %)"
+
+
+def premises(runs: int) -> str:
+    """What the intervals of so many runs of each configuration take for granted, in words."""
+    return (
+        "Intervals of means take for granted that no run lies further out than the furthest one seen in the "
+        f"comparison, those of differences that they are about normal. {unseen_collapses(runs)}."
+    )
+
+
+def collapse_sentence(measure: str, written: Mapping[str, Mapping[int, str]], far: Mapping[str, Sequence[int]]) -> str:
+    """Which seeds have collapsed and, where configurations have few, all values of the measure.
+
+    Args:
+        measure: its name.
+        written: the values as text, by configuration and seed, ascending by value.
+        far: what :func:`collapsed` says.
+    """
+    named = "; ".join(
+        f"{label} {', '.join(f'{written[label][seed]} (seed {seed})' for seed in seeds)}"
+        for label, seeds in far.items()
+    )
+    text = f"{measure}: far from all others of its configuration: {named}"
+    few = [label for label, values in written.items() if len(values) < FEWEST_RUNS]
+    if not few:
+        return f"{text}; its intervals and tests take no shape for granted"
+    values = "; ".join(f"{label} {' '.join(written[label].values())}" for label in few)
+    return f"{text}; with fewer than {FEWEST_RUNS} seeds no interval and no star. All values: {values}"
 
 
 def _furthest(samples: Sequence[Floats], as_they_are: bool) -> list[tuple[float, float]]:
@@ -150,11 +183,16 @@ def _spread(values: Floats) -> float:
     return spread if spread > ROUNDING[0] * float(np.abs(values).max()) else 0.0
 
 
-def _weighed(values: Floats, lowest: float, highest: float, draws: int) -> tuple[Floats, Floats]:
-    """Means under random weights, with the lowest and with the highest value as one more."""
-    weights = _weights(len(values), draws)
-    means = weights[:, 1:] @ np.sort(values)
-    return means + weights[:, 0] * lowest, means + weights[:, 0] * highest
+def _weighed(samples: Sequence[Floats], as_they_are: bool, draws: int) -> Iterator[tuple[list[int], Floats, Floats]]:
+    """Means under random weights, with the lowest and with the highest value as one more, of all with as many values:
+    their places, and (draws, places) twice.
+    """
+    ends = np.array(_furthest(samples, as_they_are))
+    for n in sorted({len(values) for values in samples}):
+        places = [place for place, values in enumerate(samples) if len(values) == n]
+        weights = _weights(n, draws)
+        means = weights[:, 1:] @ np.sort(np.stack([samples[place] for place in places]), axis=-1).T
+        yield places, *(means + weights[:, :1] * ends[places, side] for side in (0, 1))
 
 
 @cache
