@@ -8,7 +8,7 @@ from simfl.core.columns import TARGET_COLUMNS
 from simfl.core.json_data import JsonObject
 from simfl.core.types import Floats
 from simfl.experiments.compare.intervals import mean, p_values, paired_difference, student, unpaired_ends
-from simfl.experiments.compare.shapes import collapsed, mean_intervals, mean_p_values
+from simfl.experiments.compare.shapes import collapsed, mean_intervals, mean_p_values, padded
 
 MEANS = ("choice", "metric", "runs", "mean", "standard_deviation", "lower", "upper", "collapsed_seeds")
 """Columns of comparison.csv."""
@@ -103,7 +103,7 @@ def difference_rows(ours: Mapping[str, Values], theirs: Values, collapses: bool)
     by_pair = [values - baseline for values, baseline in pairs.values()]
     paired = mean_intervals(by_pair, True) if collapses else student(by_pair)
     p, (lower, upper) = _tests([*pairs.values()])
-    p = np.maximum(p, mean_p_values(by_pair)) if collapses else p
+    p = np.maximum(p, mean_p_values(padded(by_pair))) if collapses and by_pair else p
     for place, (label, interval) in enumerate(zip(pairs, paired, strict=True)):
         known = interval.lower is not None
         half = (upper[place] - lower[place]) / 2

@@ -14,14 +14,15 @@ References:
     are drawn towards their common mean.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from math import floor
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simfl.core.types import Floats
-from simfl.experiments.compare.intervals import CONFIDENCE, ROUNDING, Interval, steps, student
+from simfl.experiments.compare.intervals import CONFIDENCE, ROUNDING, Interval, steps, student_ends
 
 FEWEST_RUNS = 10
 """Runs of a configuration below which a measure that has collapsed somewhere in the comparison has no interval."""
@@ -88,42 +89,74 @@ def _far(values: Sequence[float], step: float, few: float = 0.0) -> tuple[int, i
 
 
 def mean_intervals(samples: Sequence[Floats], collapses: bool) -> list[Interval]:
-    """Means and intervals of the configurations of a comparison.
+    """Means and intervals of the configurations of a comparison, of values (n,) each, of which n may differ.
+
+    They have no ends where there is no interval; see :func:`mean_ends`.
+    """
+    lower, upper = mean_ends(padded(samples), collapses) if samples else (np.empty(0), np.empty(0))
+    return [
+        Interval(float(values.mean()), *((None, None) if np.isnan(low) else (low, high)), len(values))
+        for values, low, high in zip(samples, lower.tolist(), upper.tolist(), strict=True)
+    ]
+
+
+def mean_ends(values: Floats, collapses: bool | NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """The ends of the intervals of the means of a measure in comparisons.
 
     Args:
-        samples: a measure's values, (n,) each; n may differ.
-        collapses: whether a value of the measure has collapsed somewhere in the comparison. Then the worst and best
-            value seen are taken as they are, and of fewer than :data:`FEWEST_RUNS` values there is no interval. Else
-            those of a configuration with another spread are scaled to the configuration's own, drawn towards the mean.
+        values: (..., configurations, n), NaN where a configuration has fewer.
+        collapses: (...), whether a value has collapsed in a comparison. Then the worst and best value seen are taken as
+            they are, and of fewer than :data:`FEWEST_RUNS` values there is no interval. Else those of a configuration
+            with another spread are scaled to the configuration's own, drawn towards the mean.
 
     Returns:
-        An interval each, without ends where there is none; of values that are all equal it has no width.
+        (..., configurations) each; NaN where there is no interval. Of values that are all equal it has no width.
     """
-    result = student(samples)
+    count = (~np.isnan(values)).sum(axis=-1)
+    far = np.broadcast_to(np.asarray(collapses)[..., None], count.shape)
+    spread = _spreads(values)
+    furthest = _furthest(values, far, spread)
+    ends = np.full((2, *count.shape), np.nan)
     tail = (1 - CONFIDENCE) / 2
-    for places, lower, upper in _weighed(samples, collapses, DRAWS):
-        low, high = np.quantile(lower, tail, axis=0), np.quantile(upper, 1 - tail, axis=0)
-        for place, least, most in zip(places, low.tolist(), high.tolist(), strict=True):
-            found, values = result[place], samples[place]
-            if collapses and len(values) < FEWEST_RUNS:
-                result[place] = Interval(found.estimate, count=found.count)
-            elif found.lower is not None and found.upper is not None and (collapses or _spread(values)):
-                result[place] = Interval(found.estimate, min(found.lower, least), max(found.upper, most), found.count)
-    return result
+    for n in sorted({*count[count > 1].tolist()}):
+        rows = (count == n) & ~(far & (n < FEWEST_RUNS))
+        if not rows.any():
+            continue
+        some = np.sort(values[rows], axis=-1)[:, :n]
+        low, high = student_ends(some)
+        lower, upper = _weighed(some, furthest[:, rows], DRAWS)
+        wide = far[rows] | (spread[rows] > 0)
+        ends[0, rows] = np.where(wide, np.minimum(low, np.quantile(lower, tail, axis=-1)), low)
+        ends[1, rows] = np.where(wide, np.maximum(high, np.quantile(upper, 1 - tail, axis=-1)), high)
+    return ends[0], ends[1]
 
 
-def mean_p_values(samples: Sequence[Floats]) -> Floats:
-    """How probable, at most, means so far from 0 are in a comparison in which a value has collapsed; two-sided, (k,).
+def mean_p_values(values: Floats) -> Floats:
+    """How probable, at most, means so far from 0 are in comparisons in which a value has collapsed; two-sided.
 
     Args:
-        samples: differences, (n,) each. 1 for fewer than :data:`FEWEST_RUNS`.
+        values: differences, (..., configurations, n), NaN where one has fewer.
+
+    Returns:
+        (..., configurations). 1 for fewer than :data:`FEWEST_RUNS` values.
     """
-    p = np.ones(len(samples))
-    for places, lower, upper in _weighed(samples, True, FINE_DRAWS):
-        if len(samples[places[0]]) >= FEWEST_RUNS:
-            beyond = np.minimum((lower <= 0).sum(axis=0), (upper >= 0).sum(axis=0))
-            p[places] = np.minimum(1.0, 2 * (1 + beyond) / (FINE_DRAWS + 1))
+    count = (~np.isnan(values)).sum(axis=-1)
+    furthest = _furthest(values, np.ones(count.shape, dtype=bool), _spreads(values))
+    p = np.ones(count.shape)
+    for n in sorted({*count[count >= FEWEST_RUNS].tolist()}):
+        rows = count == n
+        lower, upper = _weighed(np.sort(values[rows], axis=-1)[:, :n], furthest[:, rows], FINE_DRAWS)
+        beyond = np.minimum((lower <= 0).sum(axis=-1), (upper >= 0).sum(axis=-1))
+        p[rows] = np.minimum(1.0, 2 * (1 + beyond) / (FINE_DRAWS + 1))
     return p
+
+
+def padded(samples: Sequence[Floats]) -> Floats:
+    """Samples of different sizes as rows, with NaN behind."""
+    values = np.full((len(samples), max(map(len, samples))), np.nan)
+    for row, sample in zip(values, samples, strict=True):
+        row[: len(sample)] = sample
+    return values
 
 
 def unseen_collapses(runs: int) -> str:
@@ -160,39 +193,35 @@ def collapse_sentence(measure: str, written: Mapping[str, Mapping[int, str]], fa
     return f"{text}; with fewer than {FEWEST_RUNS} seeds no interval and no star. All values: {values}"
 
 
-def _furthest(samples: Sequence[Floats], as_they_are: bool) -> list[tuple[float, float]]:
-    """For each configuration the lowest and the highest value that any one lies away from its median."""
-    middles = [float(np.median(values)) for values in samples]
-    spreads = [1.0 if as_they_are else _spread(values) for values in samples]
-    known = [np.log(spread) for spread in spreads if spread]
-    common = float(np.mean(known)) if known else 0.0
-    scales = []
-    for values, spread in zip(samples, spreads, strict=True):
-        share = (len(values) - 1) / (len(values) - 1 + PRIOR) if spread else 0.0
-        scales.append(float(np.exp(share * np.log(spread or 1.0) + (1 - share) * common)))
-    each = [(values - middle) / scale for values, middle, scale in zip(samples, middles, scales, strict=True)]
-    lowest, highest = min(float(some.min()) for some in each), max(float(some.max()) for some in each)
-    return [(middle + scale * lowest, middle + scale * highest) for middle, scale in zip(middles, scales, strict=True)]
+def _furthest(values: Floats, as_they_are: NDArray[np.bool_], spread: Floats) -> Floats:
+    """The lowest and the highest value that any configuration's lies away from its median, (2, ..., configurations)."""
+    n = (~np.isnan(values)).sum(axis=-1)
+    known = spread > 0
+    logs = np.log(np.where(known, spread, 1.0))
+    common = logs.sum(axis=-1, keepdims=True) / np.maximum(known.sum(axis=-1, keepdims=True), 1)
+    share = np.where(known, (n - 1) / (n - 1 + PRIOR), 0.0)
+    scale = np.where(as_they_are, 1.0, np.exp(share * logs + (1 - share) * common))
+    middle = np.nanmedian(values, axis=-1)
+    lowest = ((np.nanmin(values, axis=-1) - middle) / scale).min(axis=-1, keepdims=True)
+    highest = ((np.nanmax(values, axis=-1) - middle) / scale).max(axis=-1, keepdims=True)
+    return np.stack([middle + scale * lowest, middle + scale * highest])
 
 
-def _spread(values: Floats) -> float:
-    """Their standard deviation; 0 where that is a rounding error, or there is one value only."""
-    if len(values) < 2:
-        return 0.0
-    spread = float(values.std(ddof=1))
-    return spread if spread > ROUNDING[0] * float(np.abs(values).max()) else 0.0
+def _spreads(values: Floats) -> Floats:
+    """Standard deviations, (..., n) to (...); 0 where one is a rounding error, or there is one value only."""
+    count = (~np.isnan(values)).sum(axis=-1)
+    squares = np.nansum((values - np.nanmean(values, axis=-1, keepdims=True)) ** 2, axis=-1)
+    spread = np.sqrt(squares / np.maximum(count - 1, 1))
+    return np.where(spread > ROUNDING[0] * np.nanmax(np.abs(values), axis=-1), spread, 0.0)
 
 
-def _weighed(samples: Sequence[Floats], as_they_are: bool, draws: int) -> Iterator[tuple[list[int], Floats, Floats]]:
-    """Means under random weights, with the lowest and with the highest value as one more, of all with as many values:
-    their places, and (draws, places) twice.
+def _weighed(values: Floats, furthest: Floats, draws: int) -> tuple[Floats, Floats]:
+    """Means of rows of ascending values under random weights, with the lowest and with the highest value as one more,
+    (rows, draws) each.
     """
-    ends = np.array(_furthest(samples, as_they_are))
-    for n in sorted({len(values) for values in samples}):
-        places = [place for place, values in enumerate(samples) if len(values) == n]
-        weights = _weights(n, draws)
-        means = weights[:, 1:] @ np.sort(np.stack([samples[place] for place in places]), axis=-1).T
-        yield places, *(means + weights[:, :1] * ends[places, side] for side in (0, 1))
+    weights = _weights(values.shape[-1], draws)
+    means = values @ weights[:, 1:].T
+    return means + furthest[0][:, None] * weights[:, 0], means + furthest[1][:, None] * weights[:, 0]
 
 
 @cache
