@@ -140,7 +140,7 @@ def test_rows_of_differences_have_the_intervals_and_p_values_that_were_judged():
         p = p_values(study[1:], np.broadcast_to(study[0], differences.shape))
         expected = mean_intervals([*differences], True) if collapses else student([*differences])
         assert [(row["lower"], row["upper"]) for row in rows] == [(each.lower, each.upper) for each in expected]
-        assert [row["p_value"] for row in rows] == [*np.maximum(p, mean_p_values([*differences]) if collapses else 0)]
+        assert [row["p_value"] for row in rows] == [*np.maximum(p, mean_p_values(differences) if collapses else 0)]
         assert (holm([row["p_value"] for row in rows], 0.05) >= 0) == (min(row["p_value"] for row in rows) <= 0.01)
 
 
