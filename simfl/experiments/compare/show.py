@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from textwrap import wrap
 from typing import Any
 
@@ -98,28 +99,20 @@ def show(
         _blocks(console, limit, document, part, worlds, _shown_columns(part, chosen if columns else every))
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
-    seen = chosen if at is None or columns else every
-    for sentence in certificate_notes(document, [column for column in seen if column.shown or columns]):
+    seen = [each for each in (chosen if at is None or columns else every) if each.shown or columns]
+    for sentence in (*certificate_notes(document, seen), *[premises(seeds)] * (seeds > 1)):
         _line(console, sentence, "dim")
     left_out = sum(column.shown and column not in chosen for column in every)
     if left_out and not columns and at is None:
         _line(console, f"--columns all shows {amount(left_out, 'more column')}", "dim")
-    if seeds > 1:
-        _line(console, premises(seeds), "dim")
-    for part in [document] * (at is None) + parts:
-        for sentence in _collapses(part, seen):
-            _line(console, f"warning: {sentence}", "yellow")
-    for sentence in _warnings(document):
+    for sentence in (*_collapses([document] * (at is None) + parts, seen), *_warnings(document)):
         _line(console, f"warning: {sentence}", "yellow")
 
 
-def _collapses(part: JsonObject, columns: Sequence[Column]) -> Iterator[str]:
+def _collapses(parts: Sequence[JsonObject], columns: Sequence[Column]) -> Iterator[str]:
     """In words, which values lie far from all others, and all values of their metric where seeds are few."""
-    rows: dict[str, list[JsonObject]] = {}
-    for row in part.get("far_values", ()):
-        rows.setdefault(row["metric"], []).append(row)
-    for column in columns:
-        if its := rows.get(column.name):
+    for part, column in product(parts, columns):
+        if its := [row for row in part.get("far_values", ()) if row["metric"] == column.name]:
             form = FORMS[column.unit][1]
             ordered = {row["choice"]: sorted(row["values"].items(), key=_value) for row in its}
             written = {label: {int(seed): form(value) for seed, value in pairs} for label, pairs in ordered.items()}
