@@ -261,8 +261,8 @@ def _last(
 
 def _beside(measure: StudyMeasure | None, group: Group, other: Group) -> str:
     """The group, and how much of the measure it may have more or less than the other: (accuracy +0.1 ± 0.9 points)."""
-    change = None if measure is None else compare_with_baseline(measure, group, other, 0.0)
-    return group.label + (f" ({change.words})" if change else "")
+    effect = None if measure is None else compare_with_baseline(measure, group, other, 0.0)
+    return group.label + (f" ({effect.words})" if effect else "")
 
 
 TIMELESS = "No simulated time passes but in skipped rounds: give network.latency_s or devices.computation."

@@ -14,7 +14,7 @@ from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.differences import difference_rows
 from simfl.experiments.compare.intervals import Interval, student_ends
 from simfl.experiments.compare.run_numbers import common_target
-from simfl.experiments.compare.shapes import FEWEST_RUNS, collapse_sentence, collapsed, mean_intervals, premises
+from simfl.experiments.compare.shapes import FEWEST_RUNS, collapse_sentence, find_collapses, mean_intervals, premises
 from simfl.report.study import Group, Run, Study
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def group_intervals(samples: Mapping[str, Mapping[int, float]]) -> dict[str, Int
     """Mean and interval of each group's values by seed, in the light of the others'; groups without any have none."""
     samples = {label: values for label, values in samples.items() if values}
     arrays = [np.array([*values.values()]) for values in samples.values()]
-    return dict(zip(samples, mean_intervals(arrays, bool(collapsed(samples))), strict=True))
+    return dict(zip(samples, mean_intervals(arrays, bool(find_collapses(samples))), strict=True))
 
 
 def over_rounds(group: Group, column: str) -> "DataFrame":
@@ -108,7 +108,7 @@ def _seed_table(group: Group, x: str, places: NDArray[np.generic], values: NDArr
     from pandas import DataFrame
 
     ends = dict(enumerate(values[:, -1].tolist())) if values.size else {}
-    lone = 1 < len(values) < FEWEST_RUNS and bool(collapsed({group.label: ends}))
+    lone = 1 < len(values) < FEWEST_RUNS and bool(find_collapses({group.label: ends}))
     low, high = student_ends(values.T) if len(values) > 1 and not lone else (np.nan, np.nan)
     table = DataFrame({x: places, "mean": values.mean(axis=0), "low": low, "high": high, "runs": len(values)})
     if few_seeds(group) or lone:
@@ -188,7 +188,7 @@ class StudyMeasure:
     @cached_property
     def collapses(self) -> dict[str, list[int]]:
         """By label, the seeds whose values lie far from all others of their group."""
-        return collapsed(self.samples)
+        return find_collapses(self.samples)
 
     @cached_property
     def _means(self) -> dict[str, Interval]:
@@ -198,7 +198,7 @@ class StudyMeasure:
         """Mean and confidence interval over a group's seeds; no ends where a run has collapsed and seeds are few."""
         return self._means.get(group.label) or interval(self.by_seed(group).values())
 
-    def dotted(self, group: Group) -> bool:
+    def shows_dots(self, group: Group) -> bool:
         """Whether figures draw the group's seeds by themselves: they are few, or there is no interval."""
         mean = self.over(group)
         return few_seeds(group) or (mean.count > 1 and mean.lower is None)

@@ -11,7 +11,7 @@ from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.differences import TOLD, difference_rows, overhead_rows
 from simfl.experiments.compare.intervals import Interval
 from simfl.experiments.compare.run_numbers import BUDGETS, Course, affordable, without_infinite
-from simfl.experiments.compare.shapes import collapsed
+from simfl.experiments.compare.shapes import find_collapses
 from simfl.report.measures import StudyMeasure, UnitScale, group_intervals, with_values
 from simfl.report.study import COLOURED, Group, Run, Study, eligible, number
 
@@ -236,7 +236,7 @@ def _cells(study: Study, budget: str, shown: _Shown) -> Iterator[Cell]:
     values, scale = shown.values[budget], shown.scale
     better = shown.column.better if shown.column.name != BUDGETS[budget] else 0
     means = {label: Interval(math.nan) for label in values} | group_intervals(values)
-    beside = dict(difference_rows(values, values[study.baseline], bool(collapsed(values))))
+    beside = dict(difference_rows(values, values[study.baseline], bool(find_collapses(values))))
     best = best_groups(study, better, scale.text, means)
     for group in study.groups:
         mine, notes = means[group.label], []

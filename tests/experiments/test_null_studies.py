@@ -10,7 +10,7 @@ from scipy import stats
 
 from simfl.experiments.compare.differences import difference_rows
 from simfl.experiments.compare.intervals import CONFIDENCE, holm, p_values, student, student_ends
-from simfl.experiments.compare.shapes import collapsed, mean_ends, mean_intervals, mean_p_values
+from simfl.experiments.compare.shapes import find_collapses, mean_ends, mean_intervals, mean_p_values
 from tests.support.sizes import repeats
 
 CONFIGURATIONS = 6
@@ -66,7 +66,9 @@ def covers(lower, upper):
 
 def far_in(values):
     """Of each study, whether a run has collapsed."""
-    return np.array([bool(collapsed({k: dict(enumerate(row)) for k, row in enumerate(study)})) for study in values])
+    return np.array(
+        [bool(find_collapses({k: dict(enumerate(row)) for k, row in enumerate(study)})) for study in values]
+    )
 
 
 def count(shape, seeds, ends=mean_ends):
@@ -146,14 +148,16 @@ def test_rows_of_differences_have_the_intervals_and_p_values_that_were_judged():
 
 def test_a_collapse_is_far_from_all_others():
     alike = {seed: 0.90 + 0.01 * seed for seed in range(5)}  # a range of 0.04
-    assert collapsed({"a": alike}) == {}
-    assert collapsed({"a": alike | {7: 0.77}}) == {"a": [7]}, "a gap of 0.13 is more than three ranges"
-    assert collapsed({"a": alike | {7: 0.79}}) == {}, "one of 0.11 is not"
-    assert collapsed({"a": alike | {7: 0.2, 9: 0.3}, "b": alike}) == {"a": [7, 9]}
-    assert collapsed({"a": alike | {7: 2.0}}) == {"a": [7]}, "what lies so far above is named, too"
-    assert collapsed({"a": {0: 0.9, 1: 0.9001, 2: 0.91}, "b": {0: 0.9, 1: 0.95, 2: 0.85}}) == {}, "others spread more"
-    assert collapsed({"a": {0: 10.0, 1: 10.0, 2: 11.0}}) == {}, "one step of a grid"
-    assert collapsed({"a": {0: 1.0, 1: 0.0}}) == collapsed({"a": {0: 1.0}}) == collapsed({}) == {}
+    assert find_collapses({"a": alike}) == {}
+    assert find_collapses({"a": alike | {7: 0.77}}) == {"a": [7]}, "a gap of 0.13 is more than three ranges"
+    assert find_collapses({"a": alike | {7: 0.79}}) == {}, "one of 0.11 is not"
+    assert find_collapses({"a": alike | {7: 0.2, 9: 0.3}, "b": alike}) == {"a": [7, 9]}
+    assert find_collapses({"a": alike | {7: 2.0}}) == {"a": [7]}, "what lies so far above is named, too"
+    assert find_collapses({"a": {0: 0.9, 1: 0.9001, 2: 0.91}, "b": {0: 0.9, 1: 0.95, 2: 0.85}}) == {}, (
+        "others spread more"
+    )
+    assert find_collapses({"a": {0: 10.0, 1: 10.0, 2: 11.0}}) == {}, "one step of a grid"
+    assert find_collapses({"a": {0: 1.0, 1: 0.0}}) == find_collapses({"a": {0: 1.0}}) == find_collapses({}) == {}
     rng = np.random.default_rng(0)
     for seeds, most in ((3, 0.02), (5, 0.02), (10, 0.01), (30, 0.01)):
         assert far_in(rng.normal(size=(300, CONFIGURATIONS, seeds))).mean() <= most, "normal values rarely are"

@@ -8,7 +8,7 @@ from simfl.core.columns import TARGET_COLUMNS
 from simfl.core.json_data import JsonObject
 from simfl.core.types import Floats
 from simfl.experiments.compare.intervals import mean, p_values, paired_difference, student, unpaired_ends
-from simfl.experiments.compare.shapes import collapsed, mean_intervals, mean_p_values, padded
+from simfl.experiments.compare.shapes import as_rows, find_collapses, mean_intervals, mean_p_values
 
 MEANS = ("choice", "metric", "runs", "mean", "standard_deviation", "lower", "upper", "collapsed_seeds")
 """Columns of comparison.csv."""
@@ -32,9 +32,9 @@ Far = Mapping[str, Mapping[str, list[int]]]
 
 
 def collapses(results_of: Mapping[str, Measured]) -> Far:
-    """What :func:`simfl.experiments.compare.shapes.collapsed` says of every metric."""
-    found = {metric: collapsed(_samples(results_of, metric)) for metric in metrics(results_of.values())}
-    return {metric: far for metric, far in found.items() if far}
+    """What :func:`simfl.experiments.compare.shapes.find_collapses` says of every metric."""
+    by_metric = {metric: find_collapses(_samples(results_of, metric)) for metric in metrics(results_of.values())}
+    return {metric: far for metric, far in by_metric.items() if far}
 
 
 def means(results_of: Mapping[str, Measured], far: Far) -> list[JsonObject]:
@@ -103,7 +103,7 @@ def difference_rows(ours: Mapping[str, Values], theirs: Values, collapses: bool)
     by_pair = [values - baseline for values, baseline in pairs.values()]
     paired = mean_intervals(by_pair, True) if collapses else student(by_pair)
     p, (lower, upper) = _tests([*pairs.values()])
-    p = np.maximum(p, mean_p_values(padded(by_pair))) if collapses and by_pair else p
+    p = np.maximum(p, mean_p_values(as_rows(by_pair))) if collapses and by_pair else p
     for place, (label, interval) in enumerate(zip(pairs, paired, strict=True)):
         known = interval.lower is not None
         half = (upper[place] - lower[place]) / 2

@@ -85,8 +85,8 @@ def student_ends(values: NDArray[np.floating]) -> tuple[Floats, Floats]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of equal values: their interval has no width
-        found = stats.ttest_1samp(values, 0.0, axis=-1).confidence_interval(CONFIDENCE)
-    return found.low, found.high
+        interval = stats.ttest_1samp(values, 0.0, axis=-1).confidence_interval(CONFIDENCE)
+    return interval.low, interval.high
 
 
 def unpaired_ends(values: Floats, baseline: Floats) -> tuple[Floats, Floats]:
@@ -95,9 +95,11 @@ def unpaired_ends(values: Floats, baseline: Floats) -> tuple[Floats, Floats]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        found = stats.ttest_ind(values, baseline, axis=-1, equal_var=False).confidence_interval(CONFIDENCE)
+        interval = stats.ttest_ind(values, baseline, axis=-1, equal_var=False).confidence_interval(CONFIDENCE)
     difference = values.mean(axis=-1) - baseline.mean(axis=-1)
-    return np.where(np.isnan(found.low), difference, found.low), np.where(np.isnan(found.high), difference, found.high)
+    return np.where(np.isnan(interval.low), difference, interval.low), np.where(
+        np.isnan(interval.high), difference, interval.high
+    )
 
 
 FEWEST_PAIRS = 3

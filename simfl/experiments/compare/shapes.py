@@ -40,7 +40,7 @@ DRAWS, FINE_DRAWS = 2_000, 10_000
 """Random weights: of the ends of intervals, and of p values."""
 
 
-def collapsed(samples: Mapping[str, Mapping[int, float]]) -> dict[str, list[int]]:
+def find_collapses(samples: Mapping[str, Mapping[int, float]]) -> dict[str, list[int]]:
     """The seeds whose values lie far from all others of their configuration; configurations without one are left out.
 
     These are fewer than half of the values, all on one side of the others, and the gap between is wider than
@@ -58,14 +58,14 @@ def collapsed(samples: Mapping[str, Mapping[int, float]]) -> dict[str, list[int]
     distances = np.sort(np.concatenate([_distances(values) for values in sorted_values.values()]))
     usual = 2 * float(distances[int(0.75 * (len(distances) - 1))])
     step = float(steps(np.concatenate([*sorted_values.values()])))
-    found = {}
+    far: dict[str, list[int]] = {}
     for label in gaps:
         few = usual if len(sorted_values[label]) < KNOWN_RANGE + 1 else 0.0
         below, above = _far(sorted_values[label], step, few) or (0, 0)
         pairs = ordered[label]
-        if far := [seed for seed, _ in pairs[:below] + pairs[len(pairs) - above :]]:
-            found[label] = sorted(far)
-    return found
+        if seeds := [seed for seed, _ in pairs[:below] + pairs[len(pairs) - above :]]:
+            far[label] = sorted(seeds)
+    return far
 
 
 def _distances(values: Sequence[float]) -> Floats:
@@ -93,11 +93,12 @@ def mean_intervals(samples: Sequence[Floats], collapses: bool) -> list[Interval]
 
     They have no ends where there is no interval; see :func:`mean_ends`.
     """
-    lower, upper = mean_ends(padded(samples), collapses) if samples else (np.empty(0), np.empty(0))
-    return [
-        Interval(float(values.mean()), *((None, None) if np.isnan(low) else (low, high)), len(values))
-        for values, low, high in zip(samples, lower.tolist(), upper.tolist(), strict=True)
-    ]
+    lower, upper = mean_ends(as_rows(samples), collapses) if samples else (np.empty(0), np.empty(0))
+    result = []
+    for values, low, high in zip(samples, lower.tolist(), upper.tolist(), strict=True):
+        ends = (None, None) if np.isnan(low) else (low, high)
+        result.append(Interval(float(values.mean()), ends[0], ends[1], len(values)))
+    return result
 
 
 def mean_ends(values: Floats, collapses: bool | NDArray[np.bool_]) -> tuple[Floats, Floats]:
@@ -124,7 +125,7 @@ def mean_ends(values: Floats, collapses: bool | NDArray[np.bool_]) -> tuple[Floa
             continue
         some = np.sort(values[rows], axis=-1)[:, :n]
         low, high = student_ends(some)
-        lower, upper = _weighed(some, furthest[:, rows], DRAWS)
+        lower, upper = _random_means(some, furthest[:, rows], DRAWS)
         wide = far[rows] | (spread[rows] > 0)
         ends[0, rows] = np.where(wide, np.minimum(low, np.quantile(lower, tail, axis=-1)), low)
         ends[1, rows] = np.where(wide, np.maximum(high, np.quantile(upper, 1 - tail, axis=-1)), high)
@@ -145,13 +146,13 @@ def mean_p_values(values: Floats) -> Floats:
     p = np.ones(count.shape)
     for n in sorted({*count[count >= FEWEST_RUNS].tolist()}):
         rows = count == n
-        lower, upper = _weighed(np.sort(values[rows], axis=-1)[:, :n], furthest[:, rows], FINE_DRAWS)
+        lower, upper = _random_means(np.sort(values[rows], axis=-1)[:, :n], furthest[:, rows], FINE_DRAWS)
         beyond = np.minimum((lower <= 0).sum(axis=-1), (upper >= 0).sum(axis=-1))
         p[rows] = np.minimum(1.0, 2 * (1 + beyond) / (FINE_DRAWS + 1))
     return p
 
 
-def padded(samples: Sequence[Floats]) -> Floats:
+def as_rows(samples: Sequence[Floats]) -> Floats:
     """Samples of different sizes as rows, with NaN behind."""
     values = np.full((len(samples), max(map(len, samples))), np.nan)
     for row, sample in zip(values, samples, strict=True):
@@ -179,7 +180,7 @@ def collapse_sentence(measure: str, written: Mapping[str, Mapping[int, str]], fa
     Args:
         measure: its name.
         written: the values as text, by configuration and seed, ascending by value.
-        far: what :func:`collapsed` says.
+        far: what :func:`find_collapses` says.
     """
     named = "; ".join(
         f"{label} {', '.join(f'{written[label][seed]} (seed {seed})' for seed in seeds)}"
@@ -215,7 +216,7 @@ def _spreads(values: Floats) -> Floats:
     return np.where(spread > ROUNDING[0] * np.nanmax(np.abs(values), axis=-1), spread, 0.0)
 
 
-def _weighed(values: Floats, furthest: Floats, draws: int) -> tuple[Floats, Floats]:
+def _random_means(values: Floats, furthest: Floats, draws: int) -> tuple[Floats, Floats]:
     """Means of rows of ascending values under random weights, with the lowest and with the highest value as one more,
     (rows, draws) each.
     """

@@ -81,7 +81,7 @@ def _table(study: Study, swept: str) -> "DataFrame":
             if measure.name in SHOWN:
                 interval = measure.over(group)
                 row |= {measure.name: interval.estimate, f"{measure.name}_ci": interval.half_width}
-                for seed, value in measure.by_seed(group).items() if measure.dotted(group) and few_lines else ():
+                for seed, value in measure.by_seed(group).items() if measure.shows_dots(group) and few_lines else ():
                     row[f"{measure.name}_{seed_column(seed)}"] = value
         rows.append(row)
     return DataFrame(rows)

@@ -71,11 +71,11 @@ def _against_guarantee(study: Study, names: tuple[str, ...]) -> Drawn:
 
 def _row(known: dict[str, StudyMeasure], group: Group, names: tuple[str, ...]) -> JsonObject:
     row: JsonObject = {"group": group.label}
-    dotted = any(known[name].dotted(group) for name in names if name in known)
+    dots = any(known[name].shows_dots(group) for name in names if name in known)
     for name in (*names, "privacy_semi_strong"):
         values = known[name].over(group) if name in known else interval(())
         row |= {name: values.estimate, f"{name}_ci": values.half_width}
-        if name in known and dotted:
+        if name in known and dots:
             row |= {f"{name}_{seed_column(seed)}": value for seed, value in known[name].by_seed(group).items()}
     return row
 
