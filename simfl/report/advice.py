@@ -12,13 +12,13 @@ from simfl.core.certificate_words import NOT_COMPARED, unlike_sentences
 from simfl.core.errors import amount
 from simfl.experiments.compare.intervals import CONFIDENCE, FEWEST_PAIRS
 from simfl.experiments.compare.run_numbers import divergence_text, skipped_text
+from simfl.experiments.compare.shapes import unseen_collapses
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 from simfl.report.guarantee_bounds import settling_doubts, strongest
 from simfl.report.measures import (
     MeasureChange,
     StudyMeasure,
     compare_with_baseline,
-    paired_p_value,
     with_values,
 )
 from simfl.report.non_inferiority import levels, most_loss, p_loss, seeds_needed
@@ -42,6 +42,7 @@ class Advice:
         pick: the group; None if the numbers do not decide.
         reason: why there is no pick.
         ties: other groups that do not differ significantly from the pick.
+        tie_words: for each, its name and how much it may differ, where that is known.
         changes: what it changes against the baseline; empty if it is the baseline.
         rule: the criteria, in words.
         running: groups whose accuracy is shown to lie below every other's by less than the margin.
@@ -51,6 +52,7 @@ class Advice:
     pick: Group | None
     reason: str
     ties: tuple[Group, ...] = ()
+    tie_words: tuple[str, ...] = ()
     changes: tuple[MeasureChange, ...] = ()
     rule: str = ""
     running: tuple[Group, ...] = ()
@@ -215,7 +217,8 @@ def _last(
     if len(left) > 1:
         others = ", ".join(group.label for group in left if group is not baseline)
         if baseline in left:
-            return Advice(None, f"nothing distinguishes {others} from {baseline.label}")
+            said = ", ".join(_beside(first, group, baseline) for group in left if group is not baseline)
+            return Advice(None, f"nothing distinguishes {said} from {baseline.label}")
         if first is None:
             return Advice(None, f"{others} cannot be distinguished")
         extreme = "highest" if first.better > 0 else "lowest"
@@ -227,16 +230,15 @@ def _last(
     shown = [known[name] for name in CLAIMED if name in known and (name != "time_s" or known[name] is quick)]
     changes = [compare_with_baseline(m, pick, baseline, level) for m in shown] if pick is not baseline else []
     ties = tuple(group for group in left if group is not pick)
-    unseen = _unseen(len(pick.runs)) if "test_accuracy" in known else ""
-    return Advice(pick, "", ties, tuple(c for c in changes if c), unseen=unseen)
+    unseen = unseen_collapses(len(pick.runs)) if "test_accuracy" in known else ""
+    words = tuple(_beside(first, group, pick) for group in ties)
+    return Advice(pick, "", ties, words, tuple(c for c in changes if c), unseen=unseen)
 
 
-def _unseen(runs: int) -> str:
-    """What nobody can know though none of so many runs has collapsed (exact binomial, one-sided)."""
-    share = 1 - (1 - CONFIDENCE) ** (1 / runs)
-    return (
-        f"Even if none of {runs} runs has collapsed, one in {math.floor(1 / share)} still may ({100 * CONFIDENCE:g} %)"
-    )
+def _beside(measure: StudyMeasure | None, group: Group, other: Group) -> str:
+    """The group, and how much of the measure it may have more or less than the other: (accuracy +0.1 ± 0.9 points)."""
+    effect = None if measure is None else compare_with_baseline(measure, group, other, 0.0)
+    return group.label + (f" ({effect.words})" if effect else "")
 
 
 TIMELESS = "No simulated time passes but in skipped rounds: give network.latency_s or devices.computation."
@@ -274,9 +276,7 @@ def _best(measure: StudyMeasure, groups: Sequence[Group], level: float) -> list[
     """
     first = _first(measure, groups)
     means = {group.label: _or_minus_infinity(measure.better * measure.over(group).estimate) for group in groups}
-    worse = [
-        means[group.label] for group in groups if any(paired_p_value(measure, group, best) <= level for best in first)
-    ]
+    worse = [means[group.label] for group in groups if any(measure.against(group, best)[1] <= level for best in first)]
     return [group for group in groups if not worse or means[group.label] > max(worse)]
 
 

@@ -15,7 +15,7 @@ from simfl.core.version import VERSION
 from simfl.report import style
 from simfl.report.advice import MARGIN, Advice, advise, cautions, family_level
 from simfl.report.figures import Kind, NothingToDraw, figures
-from simfl.report.measures import compare_with_baseline, with_values
+from simfl.report.measures import compare_with_baseline, spread_sentences, with_values
 from simfl.report.over_worlds import advise_worlds
 from simfl.report.page_tables import beside_table, csv_of, equal_table, group_table, round_table, run_table
 from simfl.report.saving import csv_text
@@ -113,6 +113,7 @@ def _tables_context(study: Study) -> JsonObject:
     named = dict.fromkeys(head.name for table in tables for head in table.columns)
     return {
         "groups": groups,
+        "spreads": spread_sentences(study),
         "bases": study.certificate_notes(study.columns[name] for name in named if name in study.columns),
         "censored": any(cell.censored for row in groups.rows for cell in row.cells),
         "equal": equal_budgets,
@@ -214,7 +215,8 @@ def _tiles(study: Study, advice: Advice | None) -> list[Tile]:
         elif measure.name == "mean_cardinality" and (expected := group.first.summary.get("expected_cardinality")):
             notes.append(f"theory: {scale.text(expected)}")
         elif value.count > 1 and not guarantee:
-            notes.append(f"± {scale.text(value.half_width)} over {value.count} seeds")
+            no = math.isnan(value.half_width)
+            notes.append(f"{'' if no else f'± {scale.text(value.half_width)} '}over {value.count} seeds")
         if value.count < len(group.runs):
             notes.append(f"{value.count} of {len(group.runs)} seeds")
         if guarantee and group is not baseline:  # only what holds for any number of rounds is better or worse

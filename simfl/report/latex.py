@@ -9,7 +9,7 @@ from simfl.core.columns import FORMS, TARGET_COLUMNS, Form, heading, mean_text
 from simfl.core.errors import SimflError, printable, suggestion
 from simfl.experiments.compare.intervals import CONFIDENCE
 from simfl.experiments.compare.table_choice import in_order
-from simfl.report.measures import PROMISED, StudyMeasure, paired_p_value, with_values
+from simfl.report.measures import PROMISED, StudyMeasure, with_values
 from simfl.report.page_tables import best_groups
 from simfl.report.study import Group, Study
 
@@ -28,7 +28,7 @@ SIGNS = str.maketrans({
 
 
 def latex(study: Study, columns: Sequence[str] = (), sort: str | None = None) -> str:
-    """A ``table`` with a row a configuration: means with the half width of their 95 % interval; in bold what is
+    """A ``table`` with a row a configuration: means with the longer side of their 95 % interval; in bold what is
     significantly the best of its column, and the best known guarantees.
 
     Args:
@@ -57,7 +57,7 @@ def table_of(
     if bold is not None:
         best = bold.map(lambda is_best: "textbf:--rwrap;" if is_best else "")
         styler = styler.apply(lambda _: best, axis=None)
-    seeds = f"mean over {study.seeds} seeds ± half of the 95 % interval" if study.seeds > 1 else "one seed"
+    seeds = f"mean over {study.seeds} seeds ± the longer side of the 95 % interval" if study.seeds > 1 else "one seed"
     notes = study.certificate_notes(measure.column for measure in measures)
     text = styler.to_latex(
         column_format="l" + "r" * (len(cells.columns) - 1), hrules=True, position="tb", position_float="centering",
@@ -108,11 +108,11 @@ def _is_clear(study: Study, measure: StudyMeasure, best: Group, winners: Sequenc
     if measure.name in PROMISED:
         return True
     level = (1 - CONFIDENCE) / max(1, len(others))
-    return len(winners) == 1 and all(paired_p_value(measure, best, other) <= level for other in others)
+    return len(winners) == 1 and all(measure.against(best, other)[1] <= level for other in others)
 
 
 def cell_text(study: Study, measure: StudyMeasure, group: Group, form: Form | None = None) -> str:
-    """A mean of the group's runs with the half width of its interval, as the terminal writes it or in another form."""
+    """A mean of the group's runs with the longer side of its interval, as the terminal writes it or in another form."""
     mean = measure.over(group)
     if not mean.count:
         return "never" if measure.name in TARGETS else "–"

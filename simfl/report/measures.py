@@ -1,18 +1,20 @@
 """The numbers by which runs are judged, and how they are written."""
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.columns import GUARANTEES, TARGET_COLUMNS, Column, order_columns, unknown
-from simfl.experiments.compare import intervals
-from simfl.experiments.compare.intervals import Interval, half_width, p_value
+from simfl.core.json_data import JsonObject
+from simfl.experiments.compare.differences import difference_rows
+from simfl.experiments.compare.intervals import Interval, student_ends
 from simfl.experiments.compare.run_numbers import baseline_target, target_text
+from simfl.experiments.compare.shapes import FEWEST_RUNS, collapse_sentence, find_collapses, mean_intervals, premises
 from simfl.report.study import Group, Run, Study
 
 if TYPE_CHECKING:
@@ -29,31 +31,25 @@ each seed is drawn by itself.
 
 
 def interval(values: Any) -> Interval:
-    """Mean and interval of independent values; None and NaN are left out."""
-    numbers = [float(value) for value in values if value is not None and not np.isnan(value)]
-    return intervals.mean(numbers) if numbers else Interval(float("nan"))
+    """Mean and interval of independent values, the only ones of their measure; None and NaN are left out."""
+    numbers = _present(dict(enumerate(values)))
+    return group_intervals({"": numbers}).get("", Interval(float("nan")))
 
 
-def paired_difference(first: dict[int, float], second: dict[int, float]) -> Interval:
-    """Mean and interval of first minus second over the seeds that both have (common random numbers)."""
-    seeds = sorted(first.keys() & second.keys())
-    if not seeds:
-        return Interval(float("nan"))
-    return intervals.paired_difference([first[seed] for seed in seeds], [second[seed] for seed in seeds])
+def _present(values: Mapping[int, float | None]) -> dict[int, float]:
+    return {seed: float(value) for seed, value in values.items() if value is not None and not np.isnan(value)}
 
 
-def _intervals(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means and half widths of the columns of (runs, n)."""
-    runs = len(values)
-    mean = values.mean(axis=0)
-    if runs < 2:
-        return mean, np.full_like(mean, np.nan)
-    return mean, half_width(values.std(axis=0, ddof=1) / np.sqrt(runs), runs - 1)
+def group_intervals(samples: Mapping[str, Mapping[int, float]]) -> dict[str, Interval]:
+    """Mean and interval of each group's values by seed, in the light of the others'; groups without any have none."""
+    samples = {label: values for label, values in samples.items() if values}
+    arrays = [np.array([*values.values()]) for values in samples.values()]
+    return dict(zip(samples, mean_intervals(arrays, bool(find_collapses(samples))), strict=True))
 
 
 def over_rounds(group: Group, column: str) -> "DataFrame":
-    """A column of ``rounds.csv`` against the round, from 0 as there; rows: round, mean, low, high, runs and, of few
-    seeds, ``seed_0`` and so on.
+    """A column of ``rounds.csv`` against the round, from 0 as there; rows: round, mean, low, high (Student's interval),
+    runs and, of few seeds or where one of less than ten has collapsed in the end, ``seed_0`` and so on.
 
     Of every round in which some run of the group has a value; the others' last values hold. Of what may be infinite
     (:class:`simfl.core.columns.Column`), not after a run's last value, and of a round's own epsilons not at all. Empty
@@ -111,9 +107,11 @@ def seed_column(seed: int | str) -> str:
 def _seed_table(group: Group, x: str, places: NDArray[np.generic], values: NDArray[np.float64]) -> "DataFrame":
     from pandas import DataFrame
 
-    mean, half = _intervals(values)
-    table = DataFrame({x: places, "mean": mean, "low": mean - half, "high": mean + half, "runs": len(values)})
-    if few_seeds(group):
+    ends = dict(enumerate(values[:, -1].tolist())) if values.size else {}
+    lone = 1 < len(values) < FEWEST_RUNS and bool(find_collapses({group.label: ends}))
+    low, high = student_ends(values.T) if len(values) > 1 and not lone else (np.nan, np.nan)
+    table = DataFrame({x: places, "mean": values.mean(axis=0), "low": low, "high": high, "runs": len(values)})
+    if few_seeds(group) or lone:
         for run, its in zip(group.runs, values, strict=True):
             table[seed_column(run.seed)] = its
     return table
@@ -153,10 +151,11 @@ class UnitScale:
 
 @dataclass(frozen=True)
 class StudyMeasure:
-    """A number ``of`` every run, None where a run has none."""
+    """A number ``of`` every run, None where a run has none; ``groups`` are all that are compared in it."""
 
     column: Column
     of: Callable[[Run], float | None]
+    groups: tuple[Group, ...] = field(default=(), compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -180,9 +179,45 @@ class StudyMeasure:
         values = {run.seed: value for run in group.runs if (value := self.of(run)) is not None}
         return {} if len(values) < len(group.runs) and self.column.may_be_infinite else values
 
+    @cached_property
+    def samples(self) -> dict[str, dict[int, float]]:
+        """The values of those groups that have any, by label and seed."""
+        samples = {group.label: _present(self.by_seed(group)) for group in self.groups}
+        return {label: values for label, values in samples.items() if values}
+
+    @cached_property
+    def collapses(self) -> dict[str, list[int]]:
+        """By label, the seeds whose values lie far from all others of their group."""
+        return find_collapses(self.samples)
+
+    @cached_property
+    def _means(self) -> dict[str, Interval]:
+        return group_intervals(self.samples)
+
     def over(self, group: Group) -> Interval:
-        """Mean and confidence interval over a group's seeds."""
-        return interval(self.by_seed(group).values())
+        """Mean and confidence interval over a group's seeds; no ends where a run has collapsed and seeds are few."""
+        return self._means.get(group.label) or interval(self.by_seed(group).values())
+
+    def shows_dots(self, group: Group) -> bool:
+        """Whether figures draw the group's seeds by themselves: they are few, or there is no interval."""
+        mean = self.over(group)
+        return few_seeds(group) or (mean.count > 1 and mean.lower is None)
+
+    def against(self, group: Group, baseline: Group) -> tuple[Interval, float]:
+        """The mean difference over the seeds that both have, and how probable such a large one is between equals."""
+        rows = self._beside.get(baseline.label)
+        if rows is None:
+            ours = {each.label: _present(self.by_seed(each)) for each in self.groups or (group,)}
+            rows = self._beside[baseline.label] = dict(
+                difference_rows(ours, _present(self.by_seed(baseline)), bool(self.collapses))
+            )
+        if (row := rows.get(group.label)) is None:
+            return Interval(float("nan")), 1.0
+        return Interval(row["difference"], row["lower"], row["upper"], row["pairs"]), row["p_value"]
+
+    @cached_property
+    def _beside(self) -> dict[str, dict[str, JsonObject]]:
+        return {}
 
     def scale(self, values: Iterable[float | int | None]) -> UnitScale:
         """How to write such values, in one unit for all of them."""
@@ -216,7 +251,9 @@ def measures(study: Study) -> tuple[StudyMeasure, ...]:
     """The measures of a study, the most telling first: every column that one of its runs has, plugins' too."""
     names = dict.fromkeys(name for run in study.runs for name in run.finals)
     known = study.columns
-    all_measures = [StudyMeasure(known.get(name) or unknown(name), partial(_final_value, name)) for name in names]
+    all_measures = [
+        StudyMeasure(known.get(name) or unknown(name), partial(_final_value, name), study.groups) for name in names
+    ]
     target, rule = study.target, study.target_rule
     if target is None:
         base = study.group(study.baseline)
@@ -227,7 +264,9 @@ def measures(study: Study) -> tuple[StudyMeasure, ...]:
             texts = {key: getattr(column, key).replace("the target", share).replace("target", share)
                     for key in ("heading", "sentence")}  # fmt: skip
             texts["sentence"] += f" {share} is {rule}." if rule else ""
-            all_measures.append(StudyMeasure(column._replace(**texts), partial(_at_target, column.name, target)))
+            all_measures.append(
+                StudyMeasure(column._replace(**texts), partial(_at_target, column.name, target), study.groups)
+            )
     order = {column.name: place for place, column in enumerate(order_columns(m.column for m in all_measures))}
     return tuple(sorted(all_measures, key=lambda measure: order[measure.name]))
 
@@ -249,6 +288,20 @@ def with_values(study: Study, hidden: bool = False) -> tuple[StudyMeasure, ...]:
     known = [measure for measure in known if measure.name != "waiting_s" or any(map(measure.of, study.runs))]
     instead = {"test_loss"} if all(measure.name != "test_accuracy" for measure in known) else set[str]()
     return tuple(measure for measure in known if measure.column.shown or hidden or measure.name in instead)
+
+
+def spread_sentences(study: Study) -> list[str]:
+    """What intervals take for granted, and which runs have collapsed; nothing of studies of one seed."""
+    if study.seeds < 2:
+        return []
+    sentences = [premises(study.seeds)]
+    for measure in with_values(study):
+        if far := measure.collapses:
+            scale = measure.scale(value for values in measure.samples.values() for value in values.values())
+            written = {label: {seed: scale.quantity(values[seed]) for seed in sorted(values, key=lambda s: values[s])}
+                       for label, values in measure.samples.items()}  # fmt: skip
+            sentences.append(f"{collapse_sentence(measure.label, written, far)}.")
+    return sentences
 
 
 PROMISED = {column.name for column in GUARANTEES}
@@ -278,7 +331,8 @@ def compare_with_baseline(measure: StudyMeasure, group: Group, baseline: Group, 
     if measure.name in PROMISED:  # known, not measured
         difference, significant = Interval(after - before, count=len(seeds)), after != before
     else:
-        difference, significant = paired_difference(ours, theirs), paired_p_value(measure, group, baseline) <= level
+        difference, p = measure.against(group, baseline)
+        significant = p <= level
     verdict = int(math.copysign(1, difference.estimate * measure.better)) if significant and measure.better else 0
     some = f" (in {len(ours)} of {len(group.runs)} seeds)" if len(ours) < len(group.runs) else ""
     return MeasureChange(measure, _words(measure, difference, before, after, significant) + some, verdict)
@@ -289,28 +343,31 @@ def common_seeds(measure: StudyMeasure, first: Group, second: Group) -> list[int
     return sorted(measure.by_seed(first).keys() & measure.by_seed(second).keys())
 
 
-def paired_p_value(measure: StudyMeasure, first: Group, second: Group) -> float:
-    """How probable a mean difference at least so large is between equals, over the seeds that both have."""
-    ours, theirs = measure.by_seed(first), measure.by_seed(second)
-    seeds = common_seeds(measure, first, second)
-    return p_value([ours[seed] for seed in seeds], [theirs[seed] for seed in seeds])
-
-
 def _words(measure: StudyMeasure, difference: Interval, before: float, after: float, significant: bool) -> str:
     name = measure.noun
+    if not significant:
+        return f"{name}{_limits(measure, difference)}"
     if measure.column.unit == "share":
         points = UnitScale(0.01, "", 1)
-        size = points.interval(replace(difference, estimate=abs(difference.estimate)))
-        if not significant:
-            sign = "+" if difference.estimate > 0 else ""
-            return f"{name} ({sign}{points.interval(difference)} points)" if difference.count > 1 else name
+        size = points.interval(difference).removeprefix("−")
         return f"{size} points {'more' if difference.estimate > 0 else 'less'} {name}"
     scale = measure.scale((before, after))
-    if not significant:
-        return name
     if measure.column.unit in ("seconds", "bytes") and before > 0:
         ratio = after / before
         if ratio >= 2:
             return f"{ratio:.1f} times the {name}"
         return f"{100 * abs(ratio - 1):.0f}\u202f% {'more' if ratio > 1 else 'less'} {name}"
     return f"a {name} of {scale.text(after)} instead of {scale.text(before)}"
+
+
+def _limits(measure: StudyMeasure, difference: Interval) -> str:
+    """What a difference that is not significant may be, in brackets; nothing of a single pair."""
+    if difference.count < 2:
+        return ""
+    if difference.lower is None:
+        return " (no interval: runs have collapsed)"
+    scale = measure.scale((difference.estimate, difference.half_width))
+    if measure.column.unit == "share":
+        scale = UnitScale(0.01, "points", 1)
+    sign = "+" if difference.estimate > 0 else ""
+    return f" ({sign}{scale.interval(difference)}{' ' * bool(scale.unit)}{scale.unit})"

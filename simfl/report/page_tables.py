@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 from simfl.core.certificate_words import about
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS, Column, order_columns, unknown
 from simfl.core.json_data import JsonObject
-from simfl.experiments.compare.differences import TOLD, overhead_rows
+from simfl.experiments.compare.differences import TOLD, difference_rows, overhead_rows
 from simfl.experiments.compare.intervals import Interval
 from simfl.experiments.compare.run_numbers import BUDGETS, Course, affordable, without_infinite
-from simfl.report.measures import StudyMeasure, UnitScale, interval, paired_difference, with_values
+from simfl.experiments.compare.shapes import find_collapses
+from simfl.report.measures import StudyMeasure, UnitScale, group_intervals, with_values
 from simfl.report.study import COLOURED, Group, Run, Study, eligible, number
 
 MOST_ROUNDS = 1000
@@ -64,7 +65,7 @@ class PageTable:
 
 
 def group_table(study: Study) -> PageTable:
-    """Means with half widths of their confidence intervals, one row a group."""
+    """Means with the longer sides of their confidence intervals, one row a group."""
     known = with_values(study)
     means = {m.name: {group.label: m.over(group) for group in study.groups} for m in known}
     scales = {m.name: m.scale(i.estimate for i in means[m.name].values()) for m in known}
@@ -242,13 +243,15 @@ def _cells(study: Study, budget: str, shown: _Shown) -> Iterator[Cell]:
     """A cell a group: its mean, and the difference to the baseline, paired by seed, with its interval."""
     values, scale = shown.values[budget], shown.scale
     better = shown.column.better if shown.column.name != BUDGETS[budget] else 0
-    means = {label: interval(runs.values()) for label, runs in values.items()}
+    means = {label: Interval(math.nan) for label in values} | group_intervals(values)
+    bases = {study.rival_baseline(group).label for group in study.groups}
+    beside = {base: dict(difference_rows(values, values[base], bool(find_collapses(values)))) for base in bases}
     best = best_groups(study, better, scale.text, means)
     for group in study.groups:
-        mine, runs, notes = means[group.label], values[group.label], []
+        mine, notes = means[group.label], []
         base = study.rival_baseline(group).label
-        if better and group.label != base and runs.keys() & values[base].keys():
-            difference = paired_difference(runs, values[base])
+        if better and group.label != base and (row := beside[base].get(group.label)):
+            difference = Interval(row["difference"], row["lower"], row["upper"], row["pairs"])
             sign, half = "+" if difference.estimate > 0 else "", scale.half(difference.estimate, difference.half_width)
             notes.append(f"{sign}{scale.text(difference.estimate)} {half}".rstrip())
         some = 0 < mine.count < len(group.runs)

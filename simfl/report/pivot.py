@@ -20,7 +20,7 @@ def pivot(
     study: Study, rows: Sequence[str], columns: Sequence[str], cell: str, where: Mapping[str, str] | None = None,
     percent: bool = False,
 ) -> "DataFrame":  # fmt: skip
-    """Means with the half widths of their 95 % intervals, as text; a row and a column for each combination of values.
+    """Means with the longer sides of their 95 % intervals, as text; a row and a column for each combination of values.
 
     Args:
         study: what ``simfl.report.read_study`` returned.

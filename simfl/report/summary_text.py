@@ -163,9 +163,10 @@ def _costs(study: Study, known: Known, open_: Group | None, group: Group) -> str
         return ""
     level = family_level(study)
     changes = [c for name in COSTS if name in known and (c := compare_with_baseline(known[name], group, open_, level))]
-    worse, better = ([c.words for c in changes if c.verdict == sign] for sign in (-1, 1))
+    worse, better, unsettled = ([c.words for c in changes if c.verdict == sign] for sign in (-1, 1, 0))
     said = f"Costs {enumerate_words(worse)}" if worse else "Costs nothing significant"
-    return said + (f", and brings {enumerate_words(better)}." if better else ".")
+    said += f", and brings {enumerate_words(better)}." if better else "."
+    return said + (f" Not significant: {enumerate_words(unsettled)}." if unsettled else "")
 
 
 def enumerate_words(words: Iterable[str]) -> str:

@@ -64,7 +64,7 @@ def test_pooled_effects_are_means_over_worlds_and_interactions_are_found():
     values = {(world, choice): rng.normal(size=8) + 2 * (choice == "other") * shift[world]
               for world in shift for choice in ("base", "other")}  # fmt: skip
     results = {place: {seed: {"x": value} for seed, value in enumerate(row)} for place, row in values.items()}
-    (row,) = pooled_rows(results, "base", [("other", "x")])
+    (row,) = pooled_rows(results, "base", [("other", "x")], {})
     by_world = np.array([values[world, "other"] - values[world, "base"] for world in shift])
     expected = stats.ttest_1samp(by_world.mean(axis=0), 0)
     interval = expected.confidence_interval(0.95)
@@ -78,7 +78,7 @@ def test_pooled_effects_are_means_over_worlds_and_interactions_are_found():
     for world in shift:
         for seed in range(8):
             alike[world, "other"][seed]["x"] = alike[world, "base"][seed]["x"] + values["a", "other"][seed]
-    (row,) = pooled_rows(alike, "base", [("other", "x")])
+    (row,) = pooled_rows(alike, "base", [("other", "x")], {})
     assert row["interaction_p_value"] == 1
 
 

@@ -16,12 +16,13 @@ from simfl.api.functions import compare
 from simfl.cli import simfl
 from simfl.core.columns import Column
 from simfl.core.errors import IntegrityError, SimflError
+from simfl.experiments.compare.differences import difference_rows
 from simfl.report import draw, read_study, style
 from simfl.report.axes import labels, varying, words
 from simfl.report.figures import FIGURES, NothingToDraw
 from simfl.report.figures.latency import _direct, _layout, _network
 from simfl.report.figures.participation import blocks
-from simfl.report.measures import POINTS, interval, over_rounds, over_time, paired_difference
+from simfl.report.measures import POINTS, interval, over_rounds, over_time
 from simfl.report.plugin_figures import _figures
 from simfl.report.saving import FORMATS, csv_text, picture
 from simfl.report.study import Run
@@ -136,8 +137,9 @@ def test_intervals_are_students():
 
 
 def test_paired_differences_use_the_common_seeds_only():
-    found = paired_difference({0: 1.0, 1: 5.0, 2: 9.0, 7: 100.0}, {2: 8.0, 1: 4.0, 0: 0.0, 9: -50.0})
-    assert (found.estimate, found.half_width, found.count) == (1.0, 0.0, 3)
+    ours = {"a": {0: 1.0, 1: 5.0, 2: 9.0, 7: 100.0}, "b": {5: 1.0}}
+    ((label, row),) = difference_rows(ours, {2: 8.0, 1: 4.0, 0: 0.0, 9: -50.0}, False)
+    assert (label, row["difference"], row["lower"], row["upper"], row["pairs"]) == ("a", 1.0, 1.0, 1.0, 3)
 
 
 def test_paired_differences_agree_with_compare(comparison):

@@ -22,7 +22,9 @@ from simfl.experiments.compare.differences import (
     DIFFERENCES,
     MEANS,
     Measured,
+    collapses,
     differences,
+    far_values,
     means,
     metrics,
     overhead_rows,
@@ -306,14 +308,16 @@ def _tables(
     """Means, and paired differences within each world, by configuration; none of certificates that are unlike."""
     base = {each.world: each.label for each in compared if each.choice == baseline}
     others = [(each.label, base[each.world]) for each in compared if base.get(each.world, each.label) != each.label]
+    far = collapses(results_of)
     return {
-        "means": [row for label, results in results_of.items() for row in means(label, results)],
-        "paired": [
-            row
-            for label, beside in others
-            for row in differences(label, results_of[label], beside, results_of[beside])
-            if comparable(*(said[each].get(row["metric"], ()) for each in (label, beside)))
-        ],
+        "means": means(results_of, far),
+        "paired": differences(
+            results_of,
+            others,
+            lambda label, beside, metric: comparable(*(said[each].get(metric, ()) for each in (label, beside))),
+            far,
+        ),
+        "far_values": far_values(results_of, far),
     }
 
 
@@ -336,7 +340,8 @@ def _effects_over_worlds(
             for world in worlds
         )
     ]
-    return pooled_rows({place: each.results for place, each in by_place.items()}, baseline, pairs)
+    far = collapses({each.label: each.results for each in compared})
+    return pooled_rows({place: each.results for place, each in by_place.items()}, baseline, pairs, far)
 
 
 def _equal_budgets(

@@ -1,13 +1,16 @@
 """Means of what was measured, and differences pair by pair, as rows of tables."""
 
-from collections.abc import Iterable, Mapping
-from statistics import stdev
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from simfl.core.columns import TARGET_COLUMNS
 from simfl.core.json_data import JsonObject
-from simfl.experiments.compare.intervals import mean, p_value, paired_difference, unpaired_difference
+from simfl.core.types import Floats
+from simfl.experiments.compare.intervals import mean, p_values, paired_difference, student, unpaired_ends
+from simfl.experiments.compare.shapes import as_rows, find_collapses, mean_intervals, mean_p_values
 
-MEANS = ("choice", "metric", "runs", "mean", "standard_deviation", "lower", "upper")
+MEANS = ("choice", "metric", "runs", "mean", "standard_deviation", "lower", "upper", "collapsed_seeds")
 """Columns of comparison.csv."""
 
 DIFFERENCES = (
@@ -20,35 +23,114 @@ DIFFERENCES = (
 Measured = Mapping[int, Mapping[str, float]]
 """A configuration's numbers by seed and by name."""
 
-
-def means(label: str, results: Measured) -> list[JsonObject]:
-    """A configuration's rows of :data:`MEANS`."""
-    rows = []
-    for metric in metrics([results]):
-        values = of_metric(results, metric)
-        interval = mean(list(values.values()))
-        rows.append({"choice": label, "metric": metric, "runs": len(values), "mean": interval.estimate,
-                     "standard_deviation": stdev(values.values()) if len(values) > 1 else None,
-                     "lower": interval.lower, "upper": interval.upper})  # fmt: skip
-    return rows
+Values = Mapping[int, float]
+"""A configuration's values of one measure by seed."""
 
 
-def differences(label: str, results: Measured, baseline: str, base: Measured) -> list[JsonObject]:
-    """A configuration's rows of :data:`DIFFERENCES`, for every number that both have for some seed."""
-    rows = []
-    for metric in metrics([results]):
-        ours, theirs = of_metric(results, metric), of_metric(base, metric)
-        seeds = sorted(ours.keys() & theirs.keys())
-        if not seeds:
-            continue
-        samples = [ours[seed] for seed in seeds], [theirs[seed] for seed in seeds]
-        paired, welch = paired_difference(*samples), unpaired_difference(*samples)
-        ratio = welch.half_width / paired.half_width if paired.half_width > 0 else None
-        rows.append({"choice": label, "baseline": baseline, "metric": metric, "pairs": len(seeds),
-                     "difference": paired.estimate, "lower": paired.lower, "upper": paired.upper,
-                     "unpaired_lower": welch.lower, "unpaired_upper": welch.upper, "width_ratio": ratio,
-                     "p_value": p_value(*samples)})  # fmt: skip
-    return rows
+Far = Mapping[str, Mapping[str, list[int]]]
+"""By metric and label, the seeds whose runs have collapsed; of metrics and labels where some have."""
+
+
+def collapses(results_of: Mapping[str, Measured]) -> Far:
+    """What :func:`simfl.experiments.compare.shapes.find_collapses` says of every metric."""
+    by_metric = {metric: find_collapses(_samples(results_of, metric)) for metric in metrics(results_of.values())}
+    return {metric: far for metric, far in by_metric.items() if far}
+
+
+def means(results_of: Mapping[str, Measured], far: Far) -> list[JsonObject]:
+    """Rows of :data:`MEANS` of a comparison's configurations, by label."""
+    rows: dict[str, list[JsonObject]] = {label: [] for label in results_of}
+    for metric in metrics(results_of.values()):
+        samples = _samples(results_of, metric)
+        arrays = [np.array([*values.values()]) for values in samples.values()]
+        for label, array, interval in zip(samples, arrays, mean_intervals(arrays, metric in far), strict=True):
+            rows[label].append({"choice": label, "metric": metric, "runs": len(array), "mean": interval.estimate,
+                                "standard_deviation": float(array.std(ddof=1)) if len(array) > 1 else None,
+                                "lower": interval.lower, "upper": interval.upper,
+                                "collapsed_seeds": " ".join(map(str, far.get(metric, {}).get(label, ())))})  # fmt: skip
+    return [row for label in results_of for row in rows[label]]
+
+
+def far_values(results_of: Mapping[str, Measured], far: Far) -> list[JsonObject]:
+    """Every value of each metric in which a run has collapsed: metric, choice, its collapsed seeds, values by seed."""
+    return [
+        {"metric": metric, "choice": label, "collapsed_seeds": seeds.get(label, []),
+         "values": {str(seed): value for seed, value in values.items()}}
+        for metric, seeds in far.items() for label, values in _samples(results_of, metric).items()
+    ]  # fmt: skip
+
+
+def differences(
+    results_of: Mapping[str, Measured],
+    others: Sequence[tuple[str, str]],
+    wanted: Callable[[str, str, str], bool],
+    far: Far,
+) -> list[JsonObject]:
+    """Rows of :data:`DIFFERENCES`, for every number that both have for some seed.
+
+    Args:
+        results_of: by label.
+        others: labels, and those that they are compared with.
+        wanted: whether two labels are compared in a metric.
+        far: the collapses in any of the results.
+    """
+    rows: dict[str, list[JsonObject]] = {label: [] for label, _ in others}
+    for metric in metrics(results_of.values()):
+        samples = _samples(results_of, metric)
+        beside = {label: base for label, base in others
+                  if label in samples and base in samples and wanted(label, base, metric)}  # fmt: skip
+        for base in dict.fromkeys(beside.values()):
+            ours = {label: samples[label] for label, its in beside.items() if its == base}
+            for label, row in difference_rows(ours, samples[base], metric in far):
+                rows[label].append({"choice": label, "baseline": base, "metric": metric, **row})
+    return [row for label, _ in others for row in rows[label]]
+
+
+def difference_rows(ours: Mapping[str, Values], theirs: Values, collapses: bool) -> Iterator[tuple[str, JsonObject]]:
+    """By label, what follows the metric in a row of :data:`DIFFERENCES`; nothing of labels that share no seed.
+
+    Args:
+        ours: values of what is compared with the same baseline.
+        theirs: the baseline's.
+        collapses: whether a value has collapsed anywhere in the comparison: below ten pairs there are no intervals then
+            and no p value below 1; of more pairs both are those of the wider of Student's interval and the one of
+            :func:`~simfl.experiments.compare.shapes.mean_intervals`.
+    """
+    pairs: dict[str, tuple[Floats, Floats]] = {}
+    for label, values in ours.items():
+        if seeds := sorted(values.keys() & theirs.keys()):
+            pairs[label] = np.array([values[s] for s in seeds]), np.array([theirs[s] for s in seeds])
+    by_pair = [values - baseline for values, baseline in pairs.values()]
+    paired = mean_intervals(by_pair, True) if collapses else student(by_pair)
+    p, (lower, upper) = _tests([*pairs.values()])
+    p = np.maximum(p, mean_p_values(as_rows(by_pair))) if collapses and by_pair else p
+    for place, (label, interval) in enumerate(zip(pairs, paired, strict=True)):
+        known = interval.lower is not None
+        half = (upper[place] - lower[place]) / 2
+        yield label, {
+            "pairs": interval.count, "difference": interval.estimate, "lower": interval.lower, "upper": interval.upper,
+            "unpaired_lower": float(lower[place]) if known else None,
+            "unpaired_upper": float(upper[place]) if known else None,
+            "width_ratio": half / interval.half_width if known and interval.half_width > 0 else None,
+            "p_value": float(p[place]),
+        }  # fmt: skip
+
+
+def _tests(pairs: Sequence[tuple[Floats, Floats]]) -> tuple[Floats, tuple[Floats, Floats]]:
+    """P values, and the ends of the unpaired intervals, of pairs of samples, those of like numbers at once."""
+    p, lower, upper = np.ones(len(pairs)), np.full(len(pairs), np.nan), np.full(len(pairs), np.nan)
+    for n in {len(values) for values, _ in pairs} - {1}:
+        places = [place for place, (values, _) in enumerate(pairs) if len(values) == n]
+        values, baseline = (np.stack([pairs[place][side] for place in places]) for side in (0, 1))
+        p[places] = p_values(values, baseline)
+        lower[places], upper[places] = unpaired_ends(values, baseline)
+    return p, (lower, upper)
+
+
+def _samples(results_of: Mapping[str, Measured], metric: str) -> dict[str, dict[int, float]]:
+    """The values of those configurations that have any."""
+    samples = {label: of_metric(results, metric) for label, results in results_of.items()}
+    return {label: values for label, values in samples.items() if values}
 
 
 def metrics(measured: Iterable[Measured]) -> list[str]:

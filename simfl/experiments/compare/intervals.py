@@ -10,13 +10,15 @@ pairs it may differ by about the same amount in all of them by chance, which no 
 three or four pairs never give a small p value.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import nan, sqrt
-from typing import Any
+from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
+
+from simfl.core.types import Floats
 
 CONFIDENCE = 0.95
 
@@ -27,7 +29,7 @@ class Interval:
 
     Attributes:
         estimate: a mean or a difference of means; NaN without values.
-        lower, upper: None where there are fewer than two values.
+        lower, upper: None where there is no interval: of fewer than two values, or where runs have collapsed.
         count: values, or pairs, that it is of.
     """
 
@@ -38,8 +40,10 @@ class Interval:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval; NaN where there are fewer than two values."""
-        return nan if self.lower is None or self.upper is None else (self.upper - self.lower) / 2
+        """The longer side of the interval; NaN where there is none."""
+        if self.lower is None or self.upper is None:
+            return nan
+        return max(self.upper - self.estimate, self.estimate - self.lower)
 
     def text(self, places: int = 1) -> str:
         """The estimate and half of its interval; of fewer than three values it is too wide to be of use, and left out.
@@ -47,18 +51,16 @@ class Interval:
         Args:
             places: digits after the point, of both.
 
-        >>> mean([1.0, 2.0]).text(), mean([-1.0, -2.0, -3.0]).text(), unpaired_difference([3.0], [1.0, 2.0]).text()
-        ('1.5', '−2.0 ± 2.5', '1.5')
+        >>> mean([1.0, 2.0]).text(), mean([-1.0, -2.0, -3.0]).text(), mean([3.0]).text()
+        ('1.5', '−2.0 ± 2.5', '3.0')
         """
         half = "" if self.lower is None or self.count < 3 else f" ± {self.half_width:.{places}f}"
         return f"{self.estimate:.{places}f}".replace("-", "−") + half
 
 
 def mean(values: Sequence[float] | NDArray[np.floating]) -> Interval:
-    """The mean of independent values, at least one."""
-    n = len(values)
-    error = float(np.std(values, ddof=1)) / sqrt(n) if n > 1 else 0.0
-    return _interval(float(np.mean(values)), error, n - 1, n)
+    """The mean of independent values, at least one, with Student's interval."""
+    return student([np.asarray(values, dtype=np.float64)])[0]
 
 
 def paired_difference(values: Sequence[float], baseline: Sequence[float]) -> Interval:
@@ -66,34 +68,38 @@ def paired_difference(values: Sequence[float], baseline: Sequence[float]) -> Int
     return mean(np.subtract(values, baseline))
 
 
-def unpaired_difference(values: Sequence[float], baseline: Sequence[float]) -> Interval:
-    """The same difference as if both samples had been drawn independently, of unequal variances.
-
-    References:
-        B. L. Welch, The generalization of "Student's" problem, Biometrika 34 (1947), with Satterthwaite's degrees
-        of freedom.
-    """
-    n, m = len(values), len(baseline)
-    difference = float(np.mean(values) - np.mean(baseline))
-    if n < 2 or m < 2:
-        return _interval(difference, 0.0, 0, n + m)
-    a, b = float(np.var(values, ddof=1)) / n, float(np.var(baseline, ddof=1)) / m
-    freedom = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / (m - 1)) if a + b > 0 else 1.0
-    return _interval(difference, sqrt(a + b), freedom, n + m)
+def student(samples: Sequence[NDArray[np.floating]]) -> list[Interval]:
+    """Means with Student's intervals, of samples (n,) of one value or more each."""
+    result = [Interval(float(np.mean(values)), count=len(values)) for values in samples]
+    for n in {len(values) for values in samples} - {1}:
+        places = [place for place, values in enumerate(samples) if len(values) == n]
+        lower, upper = student_ends(np.stack([samples[place] for place in places]))
+        for place, low, high in zip(places, lower.tolist(), upper.tolist(), strict=True):
+            result[place] = Interval(result[place].estimate, low, high, n)
+    return result
 
 
-def half_width(error: Any, freedom: float) -> Any:
-    """Half of the interval around estimates of these standard errors (a number or an array), freedom > 0."""
-    from scipy.special import stdtrit  # the inverse of Student's distribution; scipy.stats takes a second to import
+def student_ends(values: NDArray[np.floating]) -> tuple[Floats, Floats]:
+    """Lower and upper ends of Student's intervals of the means of (..., n), n > 1."""
+    from scipy import stats  # takes a second to import
 
-    return float(stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of equal values: their interval has no width
+        interval = stats.ttest_1samp(values, 0.0, axis=-1).confidence_interval(CONFIDENCE)
+    return interval.low, interval.high
 
 
-def _interval(estimate: float, error: float, freedom: float, count: int) -> Interval:
-    if freedom <= 0:
-        return Interval(estimate, count=count)
-    half = float(half_width(error, freedom))
-    return Interval(estimate, estimate - half, estimate + half, count)
+def unpaired_ends(values: Floats, baseline: Floats) -> tuple[Floats, Floats]:
+    """Ends of the intervals of the same differences as if samples (..., n) had been drawn independently (Welch)."""
+    from scipy import stats
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        interval = stats.ttest_ind(values, baseline, axis=-1, equal_var=False).confidence_interval(CONFIDENCE)
+    difference = values.mean(axis=-1) - baseline.mean(axis=-1)
+    return np.where(np.isnan(interval.low), difference, interval.low), np.where(
+        np.isnan(interval.high), difference, interval.high
+    )
 
 
 FEWEST_PAIRS = 3
@@ -114,8 +120,6 @@ ROUNDING = 1e-9, 1e-12
 
 WIDEST = 1 << 20
 """Steps in all differences together beyond which the sign-flip test is left out: the grid is as good as none."""
-
-Floats = NDArray[np.float64]
 
 
 def p_value(values: Sequence[float], baseline: Sequence[float]) -> float:
@@ -140,22 +144,25 @@ def p_values(values: object, baseline: object) -> Floats:
     n = values.shape[-1]
     if n < FEWEST_PAIRS:
         return np.ones(values.shape[:-1])
-    from scipy.special import stdtr
+    from scipy import stats
 
     differences = values - baseline
     differences[np.abs(differences) <= ROUNDING[1] * np.maximum(np.abs(values), np.abs(baseline))] = 0.0
-    step = steps(np.concatenate([values, baseline], axis=-1))
-    probability: Floats = 2 * stdtr(n - 1, -_least_statistic(differences, step))
+    shape, differences = differences.shape[:-1], differences.reshape(-1, n)
+    step = steps(np.concatenate([values, baseline], axis=-1)).reshape(-1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of equal differences, which are dealt with below
+        probability = np.asarray(stats.ttest_1samp(differences, 0.0, axis=-1).pvalue)
+    rounded = (step > 0) | (differences == differences[:, :1]).all(axis=-1)
+    least_t = _least_statistic(differences[rounded], step[rounded])
+    probability[rounded] = 2 * stats.t.sf(least_t, n - 1)
     if n < NORMAL_FROM:
         probability = np.maximum(probability, least(n))
-    if n < SIGN_FLIPS_FROM:
-        return probability
-    flat, grid = probability.reshape(-1), step.reshape(-1)
-    for place in np.flatnonzero(grid > 0).tolist():
-        whole = np.rint(differences.reshape(-1, n)[place] / grid[place]).astype(np.int64)
+    for place in np.flatnonzero(step > 0).tolist() if n >= SIGN_FLIPS_FROM else ():
+        whole = np.rint(differences[place] / step[place]).astype(np.int64)
         if np.abs(whole).sum() <= WIDEST:
-            flat[place] = min(1.0, 2 * min(flat[place], _sign_flips(whole)))
-    return flat.reshape(probability.shape)
+            probability[place] = min(1.0, 2 * min(probability[place], _sign_flips(whole)))
+    return probability.reshape(shape)
 
 
 def margin_p_values(values: object, baseline: object, margin: float | Floats) -> Floats:
@@ -194,6 +201,8 @@ def steps(values: Floats) -> Floats:
         while np.any(some := rest > tolerance):
             quotient = np.divide(step, rest, out=np.zeros(step.shape), where=some)
             step, rest = np.where(some, rest, step), np.where(some, np.abs(step - np.rint(quotient) * rest), rest)
+        if np.all((step > 0) & (step <= FINEST * (high - low))):  # it only falls
+            break
     return np.where(step > FINEST * (high - low), step, 0.0)
 
 
@@ -208,12 +217,11 @@ def holm(p: Sequence[float], level: float) -> float:
     References:
         S. Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6 (1979).
     """
-    greatest = -1.0
-    for place, value in enumerate(sorted(p)):
-        if value > level / (len(p) - place):
-            break
-        greatest = value
-    return greatest
+    from statsmodels.stats.multitest import multipletests
+
+    if len(p) == 0 or min(p) > level / len(p):  # Holm's first step; spares the import where nothing is significant
+        return -1.0
+    return float(np.max(p, where=multipletests(p, level, "holm")[0], initial=-1.0))
 
 
 def _least_statistic(differences: Floats, step: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from textwrap import wrap
 from typing import Any
 
@@ -24,6 +25,7 @@ from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.intervals import FEWEST_PAIRS, NORMAL_FROM, holm, least
 from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text, skipped_text
+from simfl.experiments.compare.shapes import collapse_sentence, premises
 from simfl.experiments.compare.table_choice import choose_columns, in_order, select_configurations
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 
@@ -99,21 +101,38 @@ def show(
         _blocks(console, limit, document, part, worlds, _shown_columns(part, chosen if columns else every), order)
     if at is not None and not parts:
         _line(console, f"nothing can be compared at equal {at}: a run has spent none", "yellow")
-    _notes(console, document, every, chosen, at, bool(columns))
+    _notes(console, document, every, chosen, at, bool(columns), parts)
 
 
 def _notes(
-    console: Any, document: JsonObject, every: Sequence[Column], chosen: Sequence[Column], at: str | None, named: bool
-) -> None:
+    console: Any, document: JsonObject, every: Sequence[Column], chosen: Sequence[Column], at: str | None, named: bool,
+    parts: Sequence[JsonObject],
+) -> None:  # fmt: skip
     """What stands below the tables; ``named``: whether somebody has named their columns."""
-    seen = chosen if at is None or named else every
-    for sentence in certificate_notes(document, [column for column in seen if column.shown or named]):
+    seen = [each for each in (chosen if at is None or named else every) if each.shown or named]
+    seeds = len(document["seeds"])
+    for sentence in (*certificate_notes(document, seen), *[premises(seeds)] * (seeds > 1)):
         _line(console, sentence, "dim")
     left_out = sum(column.shown and column not in chosen for column in every)
     if left_out and not named and at is None:
         _line(console, f"--columns all shows {amount(left_out, 'more column')}", "dim")
-    for sentence in _warnings(document):
+    for sentence in (*_collapses([document] * (at is None) + list(parts), seen), *_warnings(document)):
         _line(console, f"warning: {sentence}", "yellow")
+
+
+def _collapses(parts: Sequence[JsonObject], columns: Sequence[Column]) -> Iterator[str]:
+    """In words, which values lie far from all others, and all values of their metric where seeds are few."""
+    for part, column in product(parts, columns):
+        if its := [row for row in part.get("far_values", ()) if row["metric"] == column.name]:
+            form = FORMS[column.unit][1]
+            ordered = {row["choice"]: sorted(row["values"].items(), key=_value) for row in its}
+            written = {label: {int(seed): form(value) for seed, value in pairs} for label, pairs in ordered.items()}
+            far = {row["choice"]: row["collapsed_seeds"] for row in its if row["collapsed_seeds"]}
+            yield collapse_sentence(heading(column), written, far)
+
+
+def _value(item: tuple[str, float]) -> tuple[float, int]:
+    return item[1], int(item[0])
 
 
 def _worlds(document: JsonObject) -> dict[str, dict[str, str]]:
@@ -153,7 +172,7 @@ def _over_worlds(console: Any, limit: int | None, document: JsonObject, columns:
     rows: Rows = {(row["choice"], row["metric"]): row for row in document.get("pooled", ())}
     columns = [each for each in columns if (each.better or each.observer) and any(each.name == m for _, m in rows)]
     shown = {each.name for each in columns}
-    effects = [row for (_, metric), row in rows.items() if metric in shown and row["lower"] is not None]
+    effects = [row for (_, metric), row in rows.items() if metric in shown and row["pairs"] > 1]
     if not effects:
         return
     level = 1 - document["confidence"]
@@ -176,10 +195,12 @@ def _over_worlds(console: Any, limit: int | None, document: JsonObject, columns:
 
 
 def _pooled_cell(row: JsonObject | None, form: Form, levels: tuple[float, float], depends: float, seeds: int) -> str:
-    if row is None or row["lower"] is None:
+    if row is None or row["pairs"] < 2:
         return "–"
+    if row["lower"] is None:
+        return f"{'+' if row['difference'] > 0 else ''}{form(row['difference'])}"
     stars = "*" * sum(row["p_value"] <= level for level in levels)
-    half = form((row["upper"] - row["lower"]) / 2)
+    half = form(_half(row, "difference") or 0.0)
     sign = "+" if row["difference"] > 0 else ""
     some = f" ({row['pairs']}/{seeds})" if row["pairs"] < seeds else ""
     world = " w" if row["interaction_p_value"] <= depends else ""
@@ -241,9 +262,7 @@ def _differences(
     rows = [label for label in names if label != base_label]
     columns = [column for column in columns if any(paired.get((label, column.name)) for label in rows)]
     columns = [column for column in columns if column.better or column.observer]
-    comparable = [
-        row for row in paired.values() if row["lower"] is not None and row["metric"] in {c.name for c in columns}
-    ]
+    comparable = [row for row in paired.values() if row["pairs"] > 1 and row["metric"] in {c.name for c in columns}]
     seeds, confidence = len(document["seeds"]), document["confidence"]
     levels = 1 - confidence, holm([row.get("p_value", 1.0) for row in comparable], 1 - confidence)
     console.print()
@@ -294,7 +313,7 @@ def _overhead_table(console: Any, limit: int | None, document: JsonObject, known
 def _beside(row: JsonObject | None, form: Form, unit: str) -> str:
     if row is None:
         return "–"
-    half = None if row["lower"] is None else (row["upper"] - row["lower"]) / 2
+    half = _half(row, "difference")
     spread = f" ±{form(half)}" if half and half > ROUNDING * abs(row["difference"]) else ""
     times = f" (x {row['ratio']:.3g})" if unit in ("bytes", "seconds") and row["ratio"] is not None else ""
     return ("+" if row["difference"] > 0 else "") + form(row["difference"]) + spread + times
@@ -306,11 +325,17 @@ def _line(console: Any, text: str, style: str) -> None:
 
 
 def mean_cell(column: Column, row: JsonObject | None, seeds: int) -> str:
-    """A mean of a ``comparison.json`` over so many seeds, with the half-width of its interval."""
+    """A mean of a ``comparison.json`` over so many seeds, with the longer side of its interval."""
     if row is None:
         return "never" if column in TARGET_COLUMNS else "–"
-    half = None if row["lower"] is None else (row["upper"] - row["lower"]) / 2
-    return mean_text(FORMS[column.unit][1], row["mean"], half, row["runs"], seeds)
+    return mean_text(FORMS[column.unit][1], row["mean"], _half(row, "mean"), row["runs"], seeds)
+
+
+def _half(row: JsonObject, middle: str) -> float | None:
+    """The longer side of a row's interval; None where it has none."""
+    if row["lower"] is None:
+        return None
+    return float(max(row["upper"] - row[middle], row[middle] - row["lower"]))
 
 
 def _cells(column: Column, labels: Sequence[str], paired: Rows, seeds: int, levels: tuple[float, float]) -> _Shown:
@@ -327,7 +352,7 @@ def _difference(row: JsonObject | None, form: Form, seeds: int, levels: tuple[fl
     pairs = f" ({row['pairs']}/{seeds})" if row["pairs"] < seeds else ""
     if row["lower"] is None:
         return sign + form(row["difference"]) + pairs
-    half, unpaired_half = (row["upper"] - row["lower"]) / 2, (row["unpaired_upper"] - row["unpaired_lower"]) / 2
+    half, unpaired_half = _half(row, "difference") or 0.0, (row["unpaired_upper"] - row["unpaired_lower"]) / 2
     stars = "*" * sum(row.get("p_value", 1.0) <= level for level in levels)
     return f"{sign}{form(row['difference'])} ±{form(half)} [{form(unpaired_half)}]{stars}{pairs}"
 

@@ -6,8 +6,7 @@ from statistics import fmean
 
 from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import JsonObject
-from simfl.experiments.compare.differences import Measured, of_metric
-from simfl.experiments.compare.intervals import mean, p_value
+from simfl.experiments.compare.differences import Far, Measured, Values, difference_rows, of_metric
 from simfl.experiments.sweep.grid import WORLD, Axis
 
 CHOICES = {"selection", "training", "compression", "secagg", "privacy"}
@@ -68,7 +67,7 @@ def world_name(values: Mapping[str, str]) -> str:
 
 
 def pooled_rows(
-    results: Mapping[tuple[str, str], Measured], baseline: str, compared: Collection[tuple[str, str]]
+    results: Mapping[tuple[str, str], Measured], baseline: str, compared: Collection[tuple[str, str]], far: Far
 ) -> list[JsonObject]:
     """Rows of :data:`POOLED`: what each choice changes, as the mean over worlds, and whether that depends on the world.
 
@@ -80,21 +79,27 @@ def pooled_rows(
         results: numbers of every run, by world and choice.
         baseline: the choice that others are subtracted from.
         compared: choices and metrics of which there are differences in every world.
+        far: metrics in which runs have collapsed.
     """
     worlds = list(dict.fromkeys(world for world, _ in results))
-    rows = []
+    changes: dict[str, dict[str, list[Values]]] = {}
     for choice, metric in compared:
         values = [(of_metric(results[world, choice], metric), of_metric(results[world, baseline], metric))
                   for world in worlds]  # fmt: skip
-        seeds = sorted(set.intersection(*(set(each) for pair in values for each in pair)))
-        if not seeds:
-            continue
-        differences = [[ours[seed] - theirs[seed] for seed in seeds] for ours, theirs in values]
-        effect = [fmean(seed) for seed in zip(*differences, strict=True)]
-        interval, pairs = mean(effect), list(combinations(differences, 2))
-        interaction = min(1.0, len(pairs) * min(p_value(*pair) for pair in pairs))
-        rows.append({"choice": choice, "baseline": baseline, "metric": metric, "worlds": len(worlds),
-                     "pairs": len(seeds), "difference": interval.estimate, "lower": interval.lower,
-                     "upper": interval.upper, "p_value": p_value(effect, [0.0] * len(effect)),
-                     "interaction_p_value": interaction})  # fmt: skip
-    return rows
+        if seeds := sorted(set.intersection(*(set(each) for pair in values for each in pair))):
+            changes.setdefault(metric, {})[choice] = [
+                {seed: ours[seed] - theirs[seed] for seed in seeds} for ours, theirs in values
+            ]
+    rows: dict[tuple[str, str], JsonObject] = {}
+    for metric, by_choice in changes.items():
+        effects = {choice: {seed: fmean(each[seed] for each in by_world) for seed in by_world[0]}
+                   for choice, by_world in by_choice.items()}  # fmt: skip
+        none = dict.fromkeys((seed for its in effects.values() for seed in its), 0.0)
+        for choice, row in difference_rows(effects, none, metric in far):
+            pairs = [row for first, second in combinations(by_choice[choice], 2)
+                     for _, row in difference_rows({choice: first}, second, metric in far)]  # fmt: skip
+            interaction = min(1.0, len(pairs) * min(pair["p_value"] for pair in pairs))
+            rows[choice, metric] = {"choice": choice, "baseline": baseline, "metric": metric, "worlds": len(worlds),
+                                    **{name: row[name] for name in POOLED if name in row},
+                                    "interaction_p_value": interaction}  # fmt: skip
+    return [rows[each] for each in compared if each in rows]

@@ -32,7 +32,8 @@ def draw_by(
     study: Study, y: str, x: str, color: Sequence[str] = (), panels: Sequence[str] = (),
     where: Mapping[str, str] | None = None,
 ) -> Drawn:  # fmt: skip
-    """Means over the seeds with the 95 % intervals of y; of fewer than five seeds, small dots are the seeds themselves.
+    """Means over the seeds with the 95 % intervals of y; of fewer than five seeds, and
+    of fewer than ten where a run has collapsed, small dots are the seeds themselves.
 
     Args:
         study: what ``simfl.report.read_study`` returned.
@@ -63,7 +64,7 @@ def draw_by(
         for name, measure in zip(("y", "x"), measures, strict=False):
             mean = measure.over(group)
             row |= {name: mean.estimate, f"{name}_half": mean.half_width, "seeds": mean.count}
-            if mean.count < BAND_SEEDS:
+            if mean.count < BAND_SEEDS or mean.lower is None:
                 row |= {f"{name}_seed_{seed}": value for seed, value in measure.by_seed(group).items()}
         rows.append(row)
     table = DataFrame(rows)
@@ -144,7 +145,7 @@ def _points(
 ) -> None:  # fmt: skip
     look = style.look(place) | {"marker": style.MARKERS[place % len(style.MARKERS)], "label": color or "_"}
     order = np.argsort(at, kind="stable")
-    few = bool((rows["seeds"] < BAND_SEEDS).any())
+    few = bool(((rows["seeds"] < BAND_SEEDS) | rows["y_half"].isna()).any())
     for column in rows.columns[rows.columns.str.startswith("y_seed_")] if few else ():
         axes.plot(at[order], rows[column].to_numpy()[order] / divisor, color=look["color"], marker=".", alpha=0.5,
                   linestyle="none")  # fmt: skip

@@ -2,10 +2,12 @@
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, figure
-from simfl.report.measures import BAND_SEEDS, StudyMeasure, paired_difference, seed_column, with_values
+from simfl.report.measures import BAND_SEEDS, StudyMeasure, seed_column, with_values
 from simfl.report.study import Group, Study
 
 if TYPE_CHECKING:
@@ -20,8 +22,8 @@ COLUMNS = ["measure", "group", "baseline", "difference", "half", "seeds"]
 def draw(study: Study) -> Drawn:
     """Mean difference to the baseline, seed by seed: all groups meet the same availability, latencies and data, so that
     a difference is the group's own. Whiskers are 95 % confidence intervals, each for itself: of twenty between equals,
-    expect one that misses the line; of fewer than five pairs, small dots are the seeds themselves. Groups that share
-    fewer than two seeds with the baseline are left out.
+    expect one that misses the line; of fewer than five pairs, and of fewer than ten where a run has collapsed, small
+    dots are the seeds themselves. Groups that share fewer than two seeds with the baseline are left out.
     """
     from pandas import DataFrame
 
@@ -40,7 +42,8 @@ def draw(study: Study) -> Drawn:
         scale = measure.scale(differences.difference.abs())
         for place, (group, row) in enumerate(zip(others, differences.itertuples(), strict=True)):
             if row.seeds >= 2:
-                single = _by_seed(measure, group, baseline).values() if row.seeds < BAND_SEEDS else ()
+                dots = row.seeds < BAND_SEEDS or np.isnan(row.half)
+                single = _by_seed(measure, group, baseline).values() if dots else ()
                 _seeds(axes, group, place, [value / scale.divisor for value in single])
                 _point(axes, group, place, row.difference / scale.divisor, None if single else row.half / scale.divisor)
         axes.axvline(0, color=style.MUTED, linewidth=0.8)
@@ -79,9 +82,9 @@ def _by_seed(measure: StudyMeasure, group: Group, baseline: Group) -> dict[int, 
 
 
 def _row(measure: StudyMeasure, group: Group, baseline: Group) -> JsonObject:
-    difference = paired_difference(measure.by_seed(group), measure.by_seed(baseline))
+    difference, _ = measure.against(group, baseline)
     names = measure.name, group.label, baseline.label
     row = dict(zip(COLUMNS, (*names, difference.estimate, difference.half_width, difference.count), strict=True))
-    if difference.count < BAND_SEEDS:
+    if difference.count < BAND_SEEDS or difference.lower is None:
         row |= {seed_column(seed): value for seed, value in _by_seed(measure, group, baseline).items()}
     return row

@@ -10,7 +10,7 @@ from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.axes import labels
 from simfl.report.figures.base import BANDS, THIN, Drawn, NothingToDraw, bound, figure
-from simfl.report.measures import StudyMeasure, UnitScale, few_seeds, seed_column, with_values
+from simfl.report.measures import StudyMeasure, UnitScale, seed_column, with_values
 from simfl.report.study import Study, most_clients, number
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ MOST_LINES = 14
 @figure("effect", "Effect of the swept parameter", "Learning", wide=True)
 def draw(study: Study) -> Drawn:
     """Each measure against the number that was swept, one line for each choice of everything else. Whiskers are 95 %
-    confidence intervals over the seeds; of fewer than five seeds, thin lines are the seeds themselves.
+    confidence intervals over the seeds; of fewer than five seeds, and of fewer than ten where a run has collapsed, thin
+    lines are the seeds themselves.
     """
     if not study.numeric_axes:
         raise NothingToDraw("needs a sweep over a number")
@@ -80,7 +81,7 @@ def _table(study: Study, swept: str) -> "DataFrame":
             if measure.name in SHOWN:
                 interval = measure.over(group)
                 row |= {measure.name: interval.estimate, f"{measure.name}_ci": interval.half_width}
-                for seed, value in measure.by_seed(group).items() if few_seeds(group) and few_lines else ():
+                for seed, value in measure.by_seed(group).items() if measure.shows_dots(group) and few_lines else ():
                     row[f"{measure.name}_{seed_column(seed)}"] = value
         rows.append(row)
     return DataFrame(rows)

@@ -28,7 +28,7 @@ def draw(study: Study) -> Drawn:
     """Each group's semi-strong guarantee after the last round (worst case: updates that stay the same) against its
     final accuracy, its cardinality and its simulated time, a row of panels for each world: up is better, and so is more
     accuracy, more cardinality and less time. Whiskers are 95 % confidence intervals over the seeds; of fewer than five
-    seeds, small dots are the seeds themselves.
+    seeds, and of fewer than ten where a run has collapsed, small dots are the seeds themselves.
     """
     return _against_guarantee(study, AXES)
 
@@ -85,10 +85,11 @@ def _say_number(axes: "Axes", study: Study, measure: StudyMeasure) -> None:
 
 def _row(known: dict[str, StudyMeasure], group: Group, names: tuple[str, ...]) -> JsonObject:
     row: JsonObject = {"group": group.label}
+    dots = any(known[name].shows_dots(group) for name in names if name in known)
     for name in (*names, "privacy_semi_strong"):
         values = known[name].over(group) if name in known else interval(())
         row |= {name: values.estimate, f"{name}_ci": values.half_width}
-        if name in known and few_seeds(group):
+        if name in known and dots:
             row |= {f"{name}_{seed_column(seed)}": value for seed, value in known[name].by_seed(group).items()}
     return row
 
@@ -98,9 +99,8 @@ def _point(axes: "Axes", group: Group, row: JsonObject, name: str, on_page: bool
     number, y = group.number, "privacy_semi_strong"
     color = style.look(number)["color"]
     whiskers = {"xerr": row[f"{name}_ci"], "yerr": row[f"{y}_ci"]}
-    few = few_seeds(group)
-    known = {key: value for key, value in whiskers.items() if np.isfinite(value) and not few}
-    seeds = [seed_column(run.seed) for run in group.runs] if few else []
+    known = {key: value for key, value in whiskers.items() if np.isfinite(value) and not few_seeds(group)}
+    seeds = [seed_column(run.seed) for run in group.runs]
     places = [[row.get(f"{axis}_{seed}", np.nan) for seed in seeds] for axis in (name, y)]
     axes.plot(*places, color=color, marker=".", linestyle="none", alpha=0.5,
               gid=f"thin-{style.tag(group)}" if on_page else None)  # fmt: skip
