@@ -16,7 +16,7 @@ References:
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from math import floor
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ FEWEST_RUNS = 10
 
 FAR = 3.0
 """Ranges of the other values that a collapsed one lies away from them."""
+
+OTHERS = 3
+"""Values of which the range says something: two may be alike by chance."""
 
 KNOWN_RANGE = 7
 """Values whose own range is taken as it is; the range of fewer is at least that of the comparison's deviations."""
@@ -45,23 +48,25 @@ def find_collapses(samples: Mapping[str, Mapping[int, float]]) -> dict[str, list
 
     These are fewer than half of the values, all on one side of the others, and the gap between is wider than
     :data:`FAR` times each of: the range of the others; where these are fewer than :data:`KNOWN_RANGE`, twice the third
-    quartile of the distances of all values of the comparison from their configuration's median; and the step of the
-    values' common grid. What lies so far above is named like what lies below.
+    quartile of the distances of all values of the comparison from their configuration's median; where
+    they are fewer than :data:`OTHERS`, the range of all other values of the comparison; and the step of the values'
+    common grid. What lies so far above is named like what lies below.
 
     Args:
         samples: a measure's values, by configuration and seed.
     """
     ordered = {label: sorted(values.items(), key=lambda pair: (pair[1], pair[0])) for label, values in samples.items()}
     sorted_values = {label: [value for _, value in pairs] for label, pairs in ordered.items()}
-    if not (gaps := [label for label, values in sorted_values.items() if _far(values, 0.0)]):
+    everything = sorted(value for values in sorted_values.values() for value in values)
+    if not (gaps := [label for label, values in sorted_values.items() if _far(values, everything, 0.0)]):
         return {}
     distances = np.sort(np.concatenate([_distances(values) for values in sorted_values.values()]))
     usual = 2 * float(distances[int(0.75 * (len(distances) - 1))])
-    step = float(steps(np.concatenate([*sorted_values.values()])))
+    step = float(steps(np.array(everything)))
     far: dict[str, list[int]] = {}
     for label in gaps:
         few = usual if len(sorted_values[label]) < KNOWN_RANGE + 1 else 0.0
-        below, above = _far(sorted_values[label], step, few) or (0, 0)
+        below, above = _far(sorted_values[label], everything, step, few) or (0, 0)
         pairs = ordered[label]
         if seeds := [seed for seed, _ in pairs[:below] + pairs[len(pairs) - above :]]:
             far[label] = sorted(seeds)
@@ -73,16 +78,19 @@ def _distances(values: Sequence[float]) -> Floats:
     return np.sort(np.abs(np.asarray(values) - np.median(values)))[len(values) % 2 :]
 
 
-def _far(values: Sequence[float], step: float, few: float = 0.0) -> tuple[int, int] | None:
+def _far(values: Sequence[float], everything: Sequence[float], step: float, few: float = 0.0) -> tuple[int, int] | None:
     """How many of the ascending values lie far below the others, and how many far above; None if none does."""
     n, below, above = len(values), 0, 0
     for some in range(1, (n + 1) // 2):
         for low in (True, False):
             others = values[some:] if low else values[: n - some]
+            pool = everything[some:] if low else everything[: len(everything) - some]
+            if len(pool) < OTHERS:
+                continue
             gap = others[0] - values[some - 1] if low else values[n - some] - others[-1]
             width = others[-1] - others[0]
             if len(others) < KNOWN_RANGE:
-                width = max(width, few)
+                width = max(width, few, pool[-1] - pool[0] if len(others) < OTHERS else 0.0)
             if gap > FAR * max(width, step):
                 below, above = (some, above) if low else (below, some)
     return (below, above) if below or above else None
@@ -163,7 +171,9 @@ def as_rows(samples: Sequence[Floats]) -> Floats:
 def unseen_collapses(runs: int) -> str:
     """What nobody can know though none of so many runs has collapsed (exact binomial, one-sided)."""
     share = 1 - (1 - CONFIDENCE) ** (1 / runs)
-    return f"Even if none of {runs} runs has collapsed, one in {floor(1 / share)} still may ({100 * CONFIDENCE:g} %)"
+    most = ceil(100 * share)
+    sure = f"{100 * CONFIDENCE:g} % confidence"
+    return f"Even if none of {runs} runs has collapsed, up to {most} % of such runs may ({sure})"
 
 
 def premises(runs: int) -> str:
