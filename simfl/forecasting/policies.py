@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,19 @@ WRONG = ("forecasts of half-batches and of units above 2 are wrong by a quarter 
 UNSAID = "looks at losses or durations, which a log does not say"
 
 LOGS = 300
-"""Invented for each mode."""
+"""Invented for each mode, of the log's last rounds."""
+LATEST = 200
+
+SINGLES = {"uniform": "random:k={k}", "least_total": "weighted:k={k}", "fair": "batch_partition:k={k},T=1,mode=fair"}
+BATCHES = {mode: f"batch_partition:k={{k}},T={{T}},mode={mode}" for mode in ("uniform", "fair", "least_total")}
+HALVES = {mode: f"half_partition:k={{k}},T={{T}},mode={mode}" for mode in ("uniform", "fair")}
+SINGLE = {"uniform": 0.6, "least_total": 0.35, "fair": 0.05}
+UNITS = {"uniform": 0.45, "fair": 0.45, "least_total": 0.1}
+PAIRS = {"uniform": 0.5, "fair": 0.5}
+"""Probabilities of modes before a log is seen."""
+UNLIKELY = 0.05
+SELECTION = {"uniform": "uniform selection", "least_total": "those who took part least",
+             "fair": "the one who took part least, and others uniformly"}  # fmt: skip
 
 MEAN = 0.3, 0.97
 """Range of the mean availability of a log's units."""
@@ -86,6 +98,14 @@ class PolicyChoice:
         return cached_policy_of(self.text, len(self.order))
 
 
+class Law(NamedTuple):
+    """A policy with how it picks among available units (``uniform``, ``fair`` or ``least_total``), and its probability."""
+
+    choice: PolicyChoice
+    mode: str
+    chance: float
+
+
 @dataclass(frozen=True)
 class SeenPolicy:
     """What a log shows of its policy.
@@ -94,6 +114,8 @@ class SeenPolicy:
         choice: the policy.
         units: the unit of each client, (N,): clients that always take part together.
         relation: of taking part to being available.
+        laws: the policy in each mode that the log allows, the likeliest first.
+        circle: pairs of neighbouring units are selected.
         sums: units that are selected in a round.
         failed, worked: units that were selected and not in the sum, and all that were selected, over all rounds.
         sentence: what was recognised, and why.
@@ -106,6 +128,8 @@ class SeenPolicy:
     failed: int
     worked: int
     sentence: str
+    laws: tuple[Law, ...]
+    circle: bool = False
 
 
 def policy_of(text: str, clients: int) -> Policy:
@@ -179,10 +203,7 @@ def recognise(past: Past, named: str | None = None) -> SeenPolicy:
     sizes = rows.sum(axis=1)
     k = int(sizes.max())
     if named is not None and named != "as_before":
-        choice = candidate(named, k, n, past.rows.sum(axis=0))
-        if choice.policy().reads_history:
-            raise SimflError(f"--policy {named}: decides by reserved units, which a log does not say; use --against")
-        return _failures(rows, choice, singles, f"The policy is {choice.text}, as was said.")
+        return _as_named(past, named, k)
     if named is None and (halves := _halves(rows)) is not None:
         return halves
     if named is None and (batches := _batches(rows)) is not None:
@@ -190,14 +211,50 @@ def recognise(past: Past, named: str | None = None) -> SeenPolicy:
     if named is None and _everybody_fits(rows, sizes):
         choice = PolicyChoice("all", singles, n)
         why = "Sums vary in size as those of a policy do that takes everybody who is available."
-        return SeenPolicy(choice, singles, "all", n, 0, 0, why)
+        return SeenPolicy(choice, singles, "all", n, 0, 0, why, (Law(choice, "all", 1.0),))
     if named is None and (k == n or _binomial_fits(sizes, k)):
-        choice = PolicyChoice(f"random:k={k}", singles, k)
-        why = f"No client is bound to another one, and sums have up to {k} clients: taken to be uniform selection."
-        return _failures(rows, choice, singles, why)
+        laws = _laws(modes(rows, k, SINGLE), SINGLES, singles, k)
+        why = f"No client is bound to another one, and sums have up to {k} clients: taken to be {_ranked(laws)}."
+        return _failures(rows, laws, singles, why)
     why = "The policy is as_before, as was said" if named else "Sums differ in size by more than chance and failures"
     text = f"{why}; sizes and shares of the past are drawn again."
-    return SeenPolicy(PolicyChoice("as_before", singles, k), singles, "some", k, 0, 0, text)
+    choice = PolicyChoice("as_before", singles, k)
+    return SeenPolicy(choice, singles, "some", k, 0, 0, text, (Law(choice, "uniform", 1.0),))
+
+
+def _as_named(past: Past, named: str, k: int) -> SeenPolicy:
+    """The policy that is named, with the units that the log shows, or else runs of neighbouring clients.
+
+    Raises:
+        SimflError: there is none, or the log's sums are not of whole units of it.
+    """
+    rows = past.rows[past.rows.any(axis=1)]
+    n = rows.shape[1]
+    choice = candidate(named, k, n, rows.sum(axis=0))
+    policy = choice.policy()
+    if policy.reads_history:
+        raise SimflError(f"--policy {named}: decides by reserved units, which a log does not say; use --against")
+    why, size = f"The policy is {choice.text}, as was said.", policy.unit_size
+    halves, batches = _halves(rows), _batches(rows)
+    for shown in (halves, batches):
+        if shown is not None and shown.choice.policy().unit_size == size and shown.circle == policy_pairs(policy, n):
+            return _failures(rows, _as_said(replace(choice, order=shown.choice.order)), shown.units, why)
+    unit = size // 2 if policy_pairs(policy, n) else size
+    blocks = rows[:, : n - n % unit].reshape(len(rows), -1, unit)
+    if n % unit or (blocks.any(axis=2) != blocks.all(axis=2)).any():
+        raise SimflError(f"--policy {named}: the log's sums are not of whole units of {unit} neighbouring clients")
+    return _failures(rows, _as_said(choice), np.arange(n) // unit, why)
+
+
+def _as_said(choice: PolicyChoice) -> tuple[Law, ...]:
+    policy = choice.policy()
+    mode = policy.mode or ("uniform" if policy.uniform else "least_total")
+    return (Law(choice, "uniform" if mode == "auto" else mode, 1.0),)
+
+
+def policy_pairs(policy: Policy, clients: int) -> bool:
+    """Whether pairs of neighbouring half-batches are selected: units found badly chosen are fewer than disjoint ones."""
+    return policy.disjoint_units(clients) < clients // policy.unit_size
 
 
 def find_refusal(past: Past, named: str | None = None) -> str:
@@ -216,14 +273,32 @@ def _is_tested(choice: PolicyChoice) -> bool:
     return max(choice.policy().unit_sizes) <= TESTED.get(choice.text.partition(":")[0], 0)
 
 
-def _failures(rows: Bools, choice: PolicyChoice, units: Integers, text: str) -> SeenPolicy:
+def _laws(chances: dict[str, float], texts: dict[str, str], order: Integers, k: int, unit: int = 1) -> tuple[Law, ...]:
+    """The modes that are not unlikely, the likeliest first."""
+    ranked = sorted(chances.items(), key=lambda item: -item[1])
+    kept = [(mode, chance) for mode, chance in ranked if chance >= UNLIKELY]
+    total = sum(chance for _, chance in kept)
+    return tuple(Law(PolicyChoice(texts[mode].format(k=k, T=unit), order, k), mode, chance / total)
+                 for mode, chance in kept)  # fmt: skip
+
+
+def _ranked(laws: tuple[Law, ...]) -> str:
+    """``uniform selection (probability 0.93), ...``"""
+    return " or ".join(f"{SELECTION[law.mode]} (probability {law.chance:.2f})" for law in laws)
+
+
+def _failures(rows: Bools, laws: tuple[Law, ...], units: Integers, text: str) -> SeenPolicy:
     """With sums that are smaller than the policy's counted as failures."""
+    choice = laws[0].choice
     members = max(1, len(units) // (int(units.max()) + 1))
     sums = max(1, choice.k // members)
     present = rows.sum(axis=1) // members
     relation: Relation = "some" if choice.policy().fixed_size else "all"
     missing = 0 if relation == "all" else int(np.maximum(sums - present, 0).sum())
-    return SeenPolicy(choice, units, relation, sums, missing, sums * len(rows), text)
+    circle = policy_pairs(choice.policy(), len(units))
+    if relation == "all":
+        laws = (Law(choice, "all", 1.0),)
+    return SeenPolicy(choice, units, relation, sums, missing, sums * len(rows), text, laws, circle)
 
 
 def _batches(rows: Bools) -> SeenPolicy | None:
@@ -232,18 +307,16 @@ def _batches(rows: Bools) -> SeenPolicy | None:
     _, label, size = np.unique(rows, axis=1, return_inverse=True, return_counts=True)
     label = label.ravel()
     seen = rows.any(axis=0)
-    sizes = np.unique(size[label[seen]])
-    unit = int(sizes[0]) if len(sizes) else 1
-    if len(rows) < ENOUGH or len(sizes) != 1 or unit < 2 or n % unit or unit == n or (~seen).sum() % unit:
+    unit = int(np.gcd.reduce(size[label[seen]]))
+    if len(rows) < ENOUGH or unit < 2 or n % unit or unit == n or (~seen).sum() % unit:
         return None
     order = np.lexsort((np.arange(n), label, ~seen))
     units = np.empty(n, dtype=np.int64)
     units[order] = np.arange(n) // unit
     k = int(rows.sum(axis=1).max())
-    mode = _mode(rows[:, order[::unit]], k // unit)
-    text = f"Clients always take part in the same batches of {unit}: batch partitioning, {mode}."
-    choice = PolicyChoice(f"batch_partition:k={k},T={unit},mode={mode}", order, k)
-    return _failures(rows, choice, units, text)
+    laws = _laws(modes(rows[:, order[::unit]], k // unit, UNITS), BATCHES, order, k, unit)
+    text = f"Clients always take part in the same batches of {unit}: batch partitioning, {_ranked(laws)}."
+    return _failures(rows, laws, units, text)
 
 
 def _halves(rows: Bools) -> SeenPolicy | None:
@@ -257,14 +330,9 @@ def _halves(rows: Bools) -> SeenPolicy | None:
     if (whole != blocks.any(axis=2)).any() or whole.all() or not _even_runs(whole):
         return None
     k = int(rows.sum(axis=1).max())
-    mode = _mode(rows[:, ::half], k // half)
-    choice = PolicyChoice(f"half_partition:k={k},T={2 * half},mode={mode}", np.arange(n), k)
-    why = f"Half-batches of {half} neighbours take part in pairs: half partitioning, {mode}."
-    return _failures(rows, choice, np.arange(n) // half, why)
-
-
-def _mode(units: Bools, sums: int) -> str:
-    return "fair" if prefers_least_used(units, sums) else "uniform"
+    laws = _laws(modes(rows[:, ::half], k // half, PAIRS, circle=True), HALVES, np.arange(n), k, 2 * half)
+    why = f"Half-batches of {half} neighbours take part in pairs: half partitioning, {_ranked(laws)}."
+    return _failures(rows, laws, np.arange(n) // half, why)
 
 
 def _even_runs(whole: Any) -> bool:
@@ -281,13 +349,16 @@ def _even_runs(whole: Any) -> bool:
 
 def _everybody_fits(rows: Bools, sizes: NDArray[np.integer]) -> bool:
     """Whether sizes vary as those of sets that everybody joins by chance of their own do, and no less."""
-    rates = rows.mean(axis=0)
-    expected = float((rates * (1 - rates)).sum())
-    k = int(sizes.max())
+    rates, k = rows.mean(axis=0), int(sizes.max())
+    expected, observed = float((rates * (1 - rates)).sum()), float(sizes.var())
+    if k == rows.shape[1]:
+        return True
+    if np.mean(sizes == k) >= 0.25 or observed < expected / 2:  # a policy's size comes often, or sizes are too alike
+        return False
+    if observed > 2 * expected:  # many are missing together; a policy of several sizes has each of them often
+        return float(np.bincount(sizes).max() / len(sizes)) < max(0.3, 1.6 / np.sqrt(observed))
     fewer = k * float(sizes.mean() / k) * (1 - float(sizes.mean() / k))
-    observed = float(sizes.var())
-    within = expected / 2 < observed < 2 * expected
-    return within and abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
+    return abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
 
 
 def _binomial_fits(sizes: NDArray[np.integer], k: int) -> bool:
@@ -296,60 +367,90 @@ def _binomial_fits(sizes: NDArray[np.integer], k: int) -> bool:
     return float(sizes.var()) <= 2 * k * rate * (1 - rate) + 0.5
 
 
-def prefers_least_used(units: Bools, sums: int) -> bool:
-    """Whether a policy of units prefers the least-used client: logs of ``mode=fair`` are the likelier ones.
+def modes(units: Bools, sums: int, prior: dict[str, float], circle: bool = False) -> dict[str, float]:
+    """How a policy of units picks among the available ones: the probability of each mode of a prior.
 
-    Logs of as many rounds and units are simulated under both modes, with availabilities drawn from a wide prior, and
-    compared with the log in two numbers: how many units have been used less than the least-used one of a sum, in the
-    mean, and how widely units differ in use. Both are taken to be normal (a synthetic likelihood: Wood, Nature 466,
-    2010).
+    Logs of as many rounds and units are simulated under each mode, with availabilities drawn from a wide prior, and
+    compared with the log in three numbers: how many units have been used less than the least-used one of a sum, and
+    than the most-used one, in the mean, and how widely units differ in use. They are taken to be normal (a synthetic
+    likelihood: Wood, Nature 466, 2010).
 
     Args:
         units: which take part in each sum, (J, U).
-        sums: units selected in a round.
+        sums: units selected in a round; where it is one, ``least_total`` is ``fair``.
+        circle: in pairs of neighbours.
     """
-    rows = units[units.any(axis=1)]
+    rows = units[units.any(axis=1)][-LATEST:]
     failing = 1 - float(rows.sum(axis=1).mean()) / sums
     seen = _numbers(rows[None])[0]
     rng = np.random.Generator(np.random.Philox(key=rows.shape))
-    likelihoods = []
-    for fair in (True, False):
-        values = _numbers(_invent(len(rows), rows.shape[1], sums, failing, fair, rng))
-        spread = np.cov(values.T) + 1e-9 * np.eye(2)
+    logs = {}
+    for mode, chance in prior.items():
+        if mode == "least_total" and sums == 1 and "fair" in prior:
+            continue
+        values = _numbers(_invent(len(rows), rows.shape[1], sums, failing, mode, circle, rng))
+        spread = np.cov(values.T) + 1e-6 * np.eye(3)
         off = seen - values.mean(axis=0)
-        likelihoods.append(-float(off @ np.linalg.solve(spread, off)) - float(np.linalg.slogdet(spread)[1]))
-    return likelihoods[0] > likelihoods[1]
+        fit = -float(off @ np.linalg.solve(spread, off)) - float(np.linalg.slogdet(spread)[1])
+        logs[mode] = fit / 2 + float(np.log(chance))
+    most = max(logs.values())
+    total = sum(np.exp(log - most) for log in logs.values())
+    return {mode: float(np.exp(log - most) / total) for mode, log in logs.items()}
 
 
-def _invent(rounds: int, units: int, sums: int, failing: float, fair: bool, rng: np.random.Generator) -> Bools:
+def _invent(
+    rounds: int, units: int, sums: int, failing: float, mode: str, circle: bool, rng: np.random.Generator
+) -> Bools:
     """Logs of rounds with enough available units, (LOGS, rounds, units)."""
     mean, strength = rng.uniform(*MEAN, (LOGS, 1)), rng.choice(STRENGTHS, (LOGS, 1))
     rates = rng.beta(mean * strength, (1 - mean) * strength, (LOGS, units))
     rows = np.zeros((LOGS, rounds, units), dtype=bool)
     used = np.zeros((LOGS, units), dtype=np.int64)
     usual = np.argsort(np.argsort(-rates, axis=1), axis=1) < sums  # who fills rounds up that no log would have
+    every = np.arange(LOGS)
     for t in range(rounds):
         there = rng.random(rates.shape) < rates
         there |= usual & (there.sum(axis=1, keepdims=True) < sums)
-        score = np.where(there, rng.random(rates.shape), -1.0)
-        if fair:
-            least = np.where(there, used + rng.random(rates.shape), np.inf).argmin(axis=1)
-            score[np.arange(LOGS), least] = 2.0
-        chosen = np.argsort(-score, axis=1)[:, :sums]
-        row = np.zeros_like(there)
-        np.put_along_axis(row, chosen, True, axis=1)
-        row &= there & (rng.random(rates.shape) >= failing)
+        if circle:
+            chosen = _invent_pairs(there, used, sums // 2, mode, rng)
+        else:
+            tie = rng.random(rates.shape)
+            score = np.where(there, tie if mode != "least_total" else rounds + tie - used, -1.0)
+            if mode == "fair":
+                score[every, np.where(there, used + rng.random(rates.shape), np.inf).argmin(axis=1)] = 2.0
+            chosen = np.argsort(np.argsort(-score, axis=1), axis=1) < sums
+        row = chosen & there & (rng.random(rates.shape) >= failing)
         rows[:, t] = row
         used += row
     return rows
 
 
+def _invent_pairs(there: Bools, used: Integers, need: int, mode: str, rng: np.random.Generator) -> Bools:
+    """Pairs of neighbours on the circle, drawn one after the other, bool (LOGS, units)."""
+    chosen, every = np.zeros_like(there), np.arange(len(there))
+    for pair in range(need):
+        free = there & ~chosen
+        start = free & np.roll(free, -1, axis=1)
+        score = np.where(start, rng.random(there.shape), -1.0)
+        if mode == "fair" and pair == 0:
+            cover = start | np.roll(start, 1, axis=1)
+            least = np.where(cover, used + rng.random(there.shape), np.inf).argmin(axis=1)
+            for place in (least, (least - 1) % there.shape[1]):
+                score[every, place] += 2.0 * start[every, place]
+        first = score.argmax(axis=1)
+        some = start[every, first]
+        chosen[every, first] |= some
+        chosen[every, (first + 1) % there.shape[1]] |= some
+    return chosen
+
+
 def _numbers(rows: Bools) -> Floats:
-    """What logs, (logs, J, U), are compared in, (logs, 2)."""
+    """What logs, (logs, J, U), are compared in, (logs, 3)."""
     counts = np.cumsum(rows, axis=1, dtype=np.int64) - rows
-    least = np.where(rows, counts, len(rows[0]) + 1).min(axis=2, keepdims=True)
-    lesser = (counts < least).sum(axis=2) + (counts == least).sum(axis=2) / 2
     some = rows.any(axis=2)
-    used = rows.sum(axis=1)
-    place = (lesser * some).sum(axis=1) / np.maximum(some.sum(axis=1), 1)
-    return np.stack([place, np.log(used.var(axis=1) + 0.1)], axis=1)
+    mean = []
+    for extreme in (np.where(rows, counts, len(rows[0]) + 1).min(axis=2, keepdims=True),
+                    np.where(rows, counts, -1).max(axis=2, keepdims=True)):  # fmt: skip
+        lesser = (counts < extreme).sum(axis=2) + (counts == extreme).sum(axis=2) / 2
+        mean.append((lesser * some).sum(axis=1) / np.maximum(some.sum(axis=1), 1))
+    return np.stack([*mean, np.log(rows.sum(axis=1).var(axis=1) + 0.1)], axis=1)

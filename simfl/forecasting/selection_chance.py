@@ -1,0 +1,120 @@
+"""How likely a policy's selections are if certain units are available: what a log says of those that it does not show.
+
+A unit is what is available or not as a whole: a client, a batch, a half-batch. m units (pairs of neighbouring
+half-batches) are selected where so many are available, else nobody. Those that are selected and fail are not in the sum.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simfl.core.types import Bools, Floats, Integers
+
+NEVER = -1e9
+"""The logarithm of the probability of what cannot be."""
+OUTAGE = 1e-6
+"""Probability of a round without a sum for other reasons."""
+
+
+@dataclass(frozen=True)
+class Selections:
+    """The selections of some rounds.
+
+    Attributes:
+        rows: units in each sum, bool (J, M).
+        used: sums that each unit was in before, (J, M).
+        need: units, or pairs of them, that are selected, (J,); 0 = all that are available.
+        mode: of the policy: ``uniform``, ``fair`` or ``least_total``; ``all`` = everybody who is available.
+        circle: pairs of neighbours on the circle of all units are selected.
+        failing: probability that a selected unit is not in the sum.
+    """
+
+    rows: Bools
+    used: Integers
+    need: Integers
+    mode: str
+    circle: bool
+    failing: float
+
+    def at(self, places: slice) -> "Selections":
+        """Those of some of the rounds."""
+        return Selections(self.rows[places], self.used[places], self.need[places], self.mode, self.circle, self.failing)
+
+    def start(self) -> Bools:
+        """Units whose availability makes all selections possible, bool (J, M)."""
+        summed = self.rows.any(axis=1)
+        if self.circle:
+            whole = self.rows.sum(axis=1) >= 2 * self.need
+            return np.where(whole[:, None] | ~summed[:, None], self.rows, True)
+        order = np.argsort(np.where(self.rows, -1, self.used), axis=1, kind="stable")
+        place = np.argsort(order, axis=1)
+        return self.rows | ((place < self.need[:, None]) & summed[:, None])
+
+    def log_chance(self, there: Bools) -> Floats:
+        """Log-probability of each row, up to a constant, if these units are available, (J,)."""
+        parts = self._circle(there) if self.circle else self._blocks(there)
+        possible, summed = parts[0], self.rows.any(axis=1)
+        empty = np.where(possible, self.need * np.log(max(self.failing, OUTAGE ** (1 / max(1, self.need.max())))), 0.0)
+        return np.where(summed, np.where(possible, parts[1], NEVER), empty)
+
+    def _blocks(self, there: Bools) -> tuple[Bools, Floats]:
+        """Whether enough are available, and the log-probability of each row if they are."""
+        m, n, r = self.need, there.sum(axis=1), self.rows.sum(axis=1)
+        if self.mode == "uniform":
+            return n >= m, log_choices(n - r, m - r) - log_choices(n, m)
+        used = np.where(there, self.used, np.iinfo(np.int64).max)
+        if self.mode == "fair":
+            tied = used == used.min(axis=1, keepdims=True)
+            tied &= there
+            ties, own = tied.sum(axis=1), (tied & self.rows).sum(axis=1)
+            all_of = np.exp(log_choices(n - r, m - r) - log_choices(n - 1, m - 1))
+            lost = np.exp(log_choices(n - r - 1, m - r - 1) - log_choices(n - 1, m - 1))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return n >= m, np.fmax(np.log((own * all_of + (ties - own) * lost) / ties), NEVER)
+        cost = np.sort(used, axis=1)[np.arange(len(m)), np.clip(m - 1, 0, None)][:, None]
+        tied, below = (used == cost) & there, (used < cost).sum(axis=1)
+        ties, own = tied.sum(axis=1), (tied & self.rows).sum(axis=1)
+        chance = log_choices(ties - own, m - below - own) - log_choices(ties, m - below)
+        return n >= m, np.where((self.rows & (self.used > cost)).any(axis=1), -np.inf, chance)
+
+    def _circle(self, there: Bools) -> tuple[Bools, Floats]:
+        """The same of pairs of neighbours; that the least-used unit is among them is weighed by the mean over units."""
+        m, r = self.need, self.rows.sum(axis=1) // 2
+        every, rest = pairings(there, int(m.max(initial=0))), pairings(there & ~self.rows, int((m - r).max(initial=0)))
+        j = np.arange(len(m))
+        all_ways, ways = every[j, m], rest[j, np.clip(m - r, 0, None)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            chance = np.log(ways) - np.log(all_ways)
+            if self.mode == "fair":
+                cover = there & (np.roll(there, 1, axis=1) | np.roll(there, -1, axis=1))
+                used = np.where(cover, self.used, np.iinfo(np.int64).max)
+                tied = cover & (used == used.min(axis=1, keepdims=True))
+                ties, own, covered = tied.sum(axis=1), (tied & self.rows).sum(axis=1), cover.sum(axis=1)
+                others = 2 * (m - r) / np.maximum(covered - 2 * r, 1)
+                chance += np.log((own + (ties - own) * np.minimum(others, 1)) / ties * covered / (2 * m))
+        return all_ways > 0, np.fmax(chance, NEVER)
+
+
+def pairings(there: Bools, most: int) -> Floats:
+    """Ways to choose 0, 1, ... ``most`` disjoint pairs of available neighbours on a circle of units, (J, most + 1)."""
+    rounds, units = there.shape
+    both = np.concatenate([there, there])  # without the pair that closes the circle, and with it
+    both[rounds:, [0, -1]] = False
+    before = now = np.eye(1, most + 1).repeat(2 * rounds, axis=0)
+    for i in range(1, units):
+        joined = now.copy()
+        joined[:, 1:] += before[:, :-1] * (both[:, i] & both[:, i - 1])[:, None]
+        before, now = now, joined
+    ways = now[:rounds].copy()
+    if units > 2:
+        ways[:, 1:] += now[rounds:, :-1] * (there[:, 0] & there[:, -1])[:, None]
+    return ways
+
+
+def log_choices(n: NDArray[np.integer], k: NDArray[np.integer]) -> Floats:
+    """The logarithm of n choose k, very low where k is no number from 0 to n."""
+    table = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, max(1, int(n.max(initial=1))) + 1)))])
+    valid = (k >= 0) & (k <= n)
+    n, k = np.where(valid, n, 0), np.where(valid, k, 0)
+    return np.where(valid, table[n] - table[k] - table[n - k], NEVER)
