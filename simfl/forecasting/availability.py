@@ -5,7 +5,7 @@ its own level + that of the part of the day + memory (was it available before?) 
 that all units share, which makes some be missing together. Means and spreads of all of these over the units are unknown,
 too. A log shows who was selected, not who was available: availabilities that it does not show are drawn with the
 parameters, from what the policy makes of them (:mod:`simfl.forecasting.selection_chance`). Gibbs sampling after Albert
-and Chib, JASA 88 (1993); spreads are half-Cauchy (Makalic and Schmidt, IEEE SPL 23, 2016).
+and Chib, JASA 88 (1993).
 """
 
 from dataclasses import dataclass, replace
@@ -28,6 +28,8 @@ DRAWS, BURN, THIN = 200, 150, 2
 """Sets of parameters that are kept, sweeps before the first, and sweeps for each."""
 CELLS = 60_000
 """Rounds times units of a log's last part, from which availability is inferred."""
+LEAST, MOST = 0.02**2, 2.0**2
+"""Variances of units' weights; in between, all magnitudes are equally likely before the log is seen."""
 STEPS = 0.05, 0.2, 0.6
 """By which the level of all is moved."""
 
@@ -150,7 +152,7 @@ class _Chain:
         there: who is available, bool (J, M), those that the log shows included.
         common: columns that all units share, (J, C): ones, hours, factors; a unit's last column is its memory.
         weights: of each unit's columns, (M, C + 1), about ``means`` with ``spreads`` (variances), (C + 1,).
-        kinds: which columns have one spread, (C + 1,); prior: mean and variance of the means; scales: of the spreads.
+        kinds: which columns have one spread, (C + 1,); prior: mean and variance of the means, (2, C + 1).
     """
 
     seen: Selections
@@ -161,7 +163,6 @@ class _Chain:
     spreads: Floats
     kinds: Integers
     prior: Floats
-    scales: Floats
     hours: int
     factors: int
     parts: str
@@ -174,18 +175,18 @@ class _Chain:
         common = np.hstack([np.ones((len(rows), 1)), np.eye(BINS)[seen.bins] if hours else np.zeros((len(rows), 0)),
                             rng.standard_normal((len(rows), factors))])  # fmt: skip
         kinds = np.repeat(np.arange(3 + factors), [1, hours, *[1] * factors, 1])
-        scales = np.array([0.6, 0.3, *[0.5] * factors, 0.3])
         free = np.array([1.5**2, 0.5**2, *[0.3**2] * factors, 1.0])
         prior = np.stack([np.where(kinds == 0, 0.3, 0.0), free[kinds]])
+        spreads = np.array([0.4, 0.1, *[0.1] * factors, 0.1])[kinds] ** 2
         if "m" not in parts:
-            prior[1, -1] = scales[-1] = 1e-6
+            prior[1, -1] = spreads[-1] = 1e-9
         if "c" not in parts:
-            scales[0] = 1e-6
+            spreads[0] = 1e-9
         there = rows.copy() if seen.selections.mode == "all" else seen.selections.start()
         weights = np.zeros((rows.shape[1], len(kinds)))
         weights[:, 1 + hours : -1] = 0.1 * rng.standard_normal((len(weights), factors))
-        return cls(seen.selections, there, common, weights, prior[0].copy(), scales[kinds] ** 2, kinds, prior, scales,
-                   hours, factors, parts)  # fmt: skip
+        return cls(seen.selections, there, common, weights, prior[0].copy(), spreads, kinds, prior, hours,
+                   factors, parts)  # fmt: skip
 
     def parameters(self) -> tuple[Floats, Floats, Floats, Floats, Bools]:
         """Those of :class:`AvailabilityFit`."""
@@ -203,7 +204,7 @@ class _Chain:
         z = eta - sign * ndtri(np.clip(rng.random(eta.shape), 1e-12, None) * ndtr(np.clip(sign * eta, -7, None)))
         self._draw_weights(z, before, rng)
         self._draw_factors(z, before, rng)
-        self._draw_spreads(rng)
+        self._draw_spreads(z, before, rng)
         if self.seen.mode != "all":
             noise = z - self.common @ self.weights[:, :-1].T - before * self.weights[:, -1]
             self._move_level(noise, rng)
@@ -256,20 +257,26 @@ class _Chain:
         half = np.linalg.solve(root, (rest @ loads).T) + rng.standard_normal((self.factors, len(z)))
         self.common[:, first:] = np.linalg.solve(root.T, half).T
 
-    def _draw_spreads(self, rng: np.random.Generator) -> None:
-        """Means and spreads of the units' weights."""
+    def _draw_spreads(self, z: Floats, before: Floats, rng: np.random.Generator) -> None:
+        """Means and spreads of the units' weights: once given the weights, once with all deviations from the mean."""
         count, (centre, width) = len(self.weights), self.prior
         precision = count / self.spreads + 1 / width
         mean = (self.weights.sum(axis=0) / self.spreads + centre / width) / precision
         self.means = mean + rng.standard_normal(len(mean)) / np.sqrt(precision)
-        square = ((self.weights - self.means) ** 2).sum(axis=0)
-        first = np.unique(self.kinds, return_index=True)[1]
-        for place in first:
-            own = self.kinds == self.kinds[place]
-            scale = self.scales[self.kinds[place]]
-            helper = (1 / scale**2 + 1 / self.spreads[place]) / rng.gamma(1.0)
-            self.spreads[own] = (1 / helper + square[own].sum() / 2) / rng.gamma((count * own.sum() + 1) / 2)
-        np.clip(self.spreads, 1e-6, 25, out=self.spreads)
+        rest = z - self.common @ self.weights[:, :-1].T - before * self.weights[:, -1]
+        for place in np.unique(self.kinds, return_index=True)[1]:
+            own, spread = self.kinds == self.kinds[place], float(self.spreads[place])
+            if spread < LEAST:
+                continue
+            off = np.where(own, self.weights - self.means, 0.0)
+            drawn = float((off**2).sum() / 2 / rng.gamma(count * own.sum() / 2))
+            spread = drawn if LEAST <= drawn <= MOST else spread
+            factor = float(np.exp(0.7 * rng.standard_normal()))
+            by = (self.common @ off[:, :-1].T + before * off[:, -1]) * (factor - 1)
+            if LEAST <= factor**2 * spread <= MOST and np.log(rng.random()) < (rest * by - by**2 / 2).sum():
+                self.weights = self.weights + (factor - 1) * off
+                rest, spread = rest - by, factor**2 * spread
+            self.spreads[own] = spread
 
     def _move_level(self, noise: Floats, rng: np.random.Generator) -> None:
         """Moves the level of all, and with the same noise all availabilities that the log does not show."""

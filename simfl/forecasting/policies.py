@@ -353,12 +353,12 @@ def _everybody_fits(rows: Bools, sizes: NDArray[np.integer]) -> bool:
     expected, observed = float((rates * (1 - rates)).sum()), float(sizes.var())
     if k == rows.shape[1]:
         return True
-    if np.mean(sizes == k) >= 0.25 or observed < expected / 2:  # a policy's size comes often, or sizes are too alike
+    usual = float(np.bincount(sizes).max() / len(sizes))  # a policy's sizes come often, those of chance do not
+    if np.mean(sizes == k) >= 0.25 or observed < 0.4 * expected or usual > max(0.35, 1.6 / np.sqrt(observed)):
         return False
-    if observed > 2 * expected:  # many are missing together; a policy of several sizes has each of them often
-        return float(np.bincount(sizes).max() / len(sizes)) < max(0.3, 1.6 / np.sqrt(observed))
-    fewer = k * float(sizes.mean() / k) * (1 - float(sizes.mean() / k))
-    return abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
+    lost = 1 - float(sizes.mean()) / k
+    fewer = k * lost * (1 - lost)
+    return lost > 0.25 or abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
 
 
 def _binomial_fits(sizes: NDArray[np.integer], k: int) -> bool:

@@ -5,6 +5,7 @@ half-batches) are selected where so many are available, else nobody. Those that 
 """
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,9 +82,10 @@ class Selections:
     def _circle(self, there: Bools) -> tuple[Bools, Floats]:
         """The same of pairs of neighbours; that the least-used unit is among them is weighed by the mean over units."""
         m, r = self.need, self.rows.sum(axis=1) // 2
-        every, rest = pairings(there, int(m.max(initial=0))), pairings(there & ~self.rows, int((m - r).max(initial=0)))
-        j = np.arange(len(m))
-        all_ways, ways = every[j, m], rest[j, np.clip(m - r, 0, None)]
+        j, lost = np.arange(len(m)), np.where(r > 0, m - r, 0)
+        all_ways, ways = pairings(there, int(m.max(initial=0)))[m, j], np.ones(len(m))
+        if lost.any():
+            ways = pairings(there & ~self.rows, int(lost.max()))[lost, j]
         with np.errstate(divide="ignore", invalid="ignore"):
             chance = np.log(ways) - np.log(all_ways)
             if self.mode == "fair":
@@ -97,24 +99,31 @@ class Selections:
 
 
 def pairings(there: Bools, most: int) -> Floats:
-    """Ways to choose 0, 1, ... ``most`` disjoint pairs of available neighbours on a circle of units, (J, most + 1)."""
+    """Ways to choose 0, 1, ... ``most`` disjoint pairs of available neighbours on a circle of units, (most + 1, J)."""
     rounds, units = there.shape
     both = np.concatenate([there, there])  # without the pair that closes the circle, and with it
     both[rounds:, [0, -1]] = False
-    before = now = np.eye(1, most + 1).repeat(2 * rounds, axis=0)
-    for i in range(1, units):
-        joined = now.copy()
-        joined[:, 1:] += before[:, :-1] * (both[:, i] & both[:, i - 1])[:, None]
-        before, now = now, joined
-    ways = now[:rounds].copy()
+    joined = np.ascontiguousarray((both[:, 1:] & both[:, :-1]).T.astype(float))
+    before = now = np.zeros((most + 1, 2 * rounds))
+    now[0] = 1
+    for pair in joined:
+        after = now.copy()
+        after[1:] += before[:-1] * pair
+        before, now = now, after
+    ways = now[:, :rounds].copy()
     if units > 2:
-        ways[:, 1:] += now[rounds:, :-1] * (there[:, 0] & there[:, -1])[:, None]
+        ways[1:] += now[:-1, rounds:] * (there[:, 0] & there[:, -1])
     return ways
 
 
 def log_choices(n: NDArray[np.integer], k: NDArray[np.integer]) -> Floats:
     """The logarithm of n choose k, very low where k is no number from 0 to n."""
-    table = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, max(1, int(n.max(initial=1))) + 1)))])
     valid = (k >= 0) & (k <= n)
     n, k = np.where(valid, n, 0), np.where(valid, k, 0)
+    table = _log_factorials(int(n.max(initial=0)).bit_length())
     return np.where(valid, table[n] - table[k] - table[n - k], NEVER)
+
+
+@cache
+def _log_factorials(bits: int) -> Floats:
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, 2**bits)))])
