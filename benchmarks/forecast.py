@@ -36,7 +36,7 @@ QUANTITIES = ("cardinality", "skipped", "exposed_half", "exposed_end", "a_client
 whole horizon, when a client is, the rank, and the fairness gap."""
 WORLDS = ("constant", "per_client", "sticky", "time_of_day", "groups")
 FAMILIES = {"all": 1, "random": 1, "weighted": 1, "batch_partition T=2": 2, "batch_partition T=4": 4,
-            "batch_partition T=8": 8, "partition": 4, "half_partition": 4}  # fmt: skip
+            "batch_partition T=8": 8, "partition": 8, "half_partition": 4}  # fmt: skip
 """Kinds of policies, and clients in a unit at most."""
 HOUR_S = 3600.0
 
@@ -49,7 +49,7 @@ class World:
         self.rng = rng = np.random.default_rng([20261, list(FAMILIES).index(family), number, int(large)])
         name, unit = family.split()[0], FAMILIES[family]
         if name == "partition":
-            unit = int(rng.choice([3, 4, 6]))
+            unit = int(rng.choice([3, 4, 6, 8]))
         if name == "half_partition":
             unit = int(rng.choice([2, 4]))
         few, most = (60, 200) if large else (12, 40)
@@ -165,6 +165,52 @@ def lines(results: list[dict[str, object]]) -> list[str]:
     return said
 
 
+def rows(family: str, results: list[dict[str, object]]) -> list[tuple[object, ...]]:
+    """Those of simfl/forecasting/coverage.csv."""
+    clients = [row["clients"] for row in results]
+    return [(family.split()[0], FAMILIES[family], name, len(results),
+             *(f"{share:.4f}" for share in held(np.array([row["places"][name] for row in results]))[1:]),
+             min(clients), max(clients)) for name in QUANTITIES]  # fmt: skip
+
+
+def reliability(results: list[dict[str, object]]) -> list[tuple[float, float, int]]:
+    """For ten ranges of the probability of exposure: its mean, how often it came true, and of how many clients."""
+    chance = np.concatenate([row["chance"] for row in results])
+    came = np.concatenate([row["came"] for row in results]).astype(float)
+    part = np.minimum((chance * 10).astype(int), 9)
+    return [(float(chance[part == i].mean()), float(came[part == i].mean()), int((part == i).sum()))
+            for i in range(10) if (part == i).any()]  # fmt: skip
+
+
+def table(out: Path) -> None:
+    """Writes what was measured: the package's table, and the reliability diagram."""
+    from simfl.core.storage.disk import write_atomically
+    from simfl.forecasting.measured_coverage import TABLE
+    from simfl.report import style
+    from simfl.report.saving import picture
+
+    lines, every = [("policy", "unit", "quantity", "cases", "held", "low", "high", "fewest", "most")], []
+    for family in FAMILIES:
+        file = out / f"{family.replace(' ', '-')}.jsonl"
+        stored = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        if results := [row for row in stored if "places" in row]:
+            lines += rows(family, results)
+            every += results
+    parts = reliability(every)
+    _, share, count = parts[-1]
+    low, high = binomtest(round(share * count), count).proportion_ci()
+    clients = [row["clients"] for row in every]
+    lines.append(("every", 1, "certain", count, f"{share:.4f}", f"{low:.4f}", f"{high:.4f}", min(clients), max(clients)))
+    with open(TABLE, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+    with style.settings():
+        fig, ((axes,),) = style.figure()
+        axes.plot([0, 1], [0, 1], color=style.MUTED, linewidth=0.8, linestyle=":")
+        axes.plot([row[0] for row in parts], [row[1] for row in parts], marker="o", **style.look(0))
+        axes.set(xlabel="Probability of exposure, foretold", ylabel="Share that was exposed", xlim=(0, 1), ylim=(0, 1))
+        write_atomically(out / "reliability.svg", picture(fig, "svg"))
+
+
 def main() -> None:
     """Plays the worlds that are missing, and sums all up."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -174,8 +220,11 @@ def main() -> None:
     parser.add_argument("--large", action="store_true", help="60 to 200 clients")
     parser.add_argument("--futures", type=int, default=100)
     parser.add_argument("--model", help="of availability, in every world")
+    parser.add_argument("--table", action="store_true", help="write the tables of the worlds that are there")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.table:
+        return table(arguments.out)
     for family in FAMILIES if arguments.policy == "every" else [arguments.policy]:
         name = "-".join([family.replace(" ", "-"), *["large"] * arguments.large, *[arguments.model] * bool(arguments.model)])
         file = arguments.out / f"{name}.jsonl"

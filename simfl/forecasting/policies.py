@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from simfl.core.errors import SimflError, amount
 from simfl.core.registration.protocol import required_fields
 from simfl.core.types import Bools, Floats, Integers
+from simfl.forecasting.measured_coverage import Coverage, coverage
 from simfl.forecasting.past import Past
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.asking import Around
@@ -20,11 +21,8 @@ Relation = Literal["all", "some"]
 
 ENOUGH = 8
 """Rounds with a sum below which no structure of units is believed."""
-TESTED = {"all": 1, "random": 1, "batch_partition": 2}
-"""Policies whose forecasts were compared with what then happened, and the largest units of these deployments."""
-WRONG = ("forecasts of half-batches and of units above 2 are wrong by a quarter to two fifths, those of others were "
-         "never compared with what then happens; none is given but for all, random and batch_partition with T=2; "
-         "simfl audit says what the log's own sums tell")  # fmt: skip
+WRONG = ("forecasts of it were never compared with what then happens, and none is given; simfl audit says what the "
+         "log's own sums tell")  # fmt: skip
 UNSAID = "looks at losses or durations, which a log does not say"
 
 LOGS = 300
@@ -261,16 +259,17 @@ def find_refusal(past: Past, named: str | None = None) -> str:
     """Which policy, shown by the log or named, no forecast is given for; empty where one is."""
     rows = past.rows[past.rows.any(axis=1)]
     shown = _halves(rows) or _batches(rows)
-    if shown is not None and not _is_tested(shown.choice):
+    if shown is not None and not coverage_of(shown.choice):
         return f"the log shows {shown.choice.text}"
     if named is None or named == "as_before":
         return ""
     choice = candidate(named, int(rows.sum(axis=1).max()), rows.shape[1], past.rows.sum(axis=0))
-    return "" if _is_tested(choice) else f"--policy {named}"
+    return "" if coverage_of(choice) else f"--policy {named}"
 
 
-def _is_tested(choice: PolicyChoice) -> bool:
-    return max(choice.policy().unit_sizes) <= TESTED.get(choice.text.partition(":")[0], 0)
+def coverage_of(choice: PolicyChoice) -> dict[str, Coverage]:
+    """How often forecasts of a policy held what then happened, by quantity."""
+    return {} if choice.text == "as_before" else coverage(choice.text, max(choice.policy().unit_sizes), choice.k)
 
 
 def _laws(chances: dict[str, float], texts: dict[str, str], order: Integers, k: int, unit: int = 1) -> tuple[Law, ...]:
@@ -354,11 +353,14 @@ def _everybody_fits(rows: Bools, sizes: NDArray[np.integer]) -> bool:
     if k == rows.shape[1]:
         return True
     usual = float(np.bincount(sizes).max() / len(sizes))  # a policy's sizes come often, those of chance do not
-    if np.mean(sizes == k) >= 0.25 or observed < 0.4 * expected or usual > max(0.35, 1.6 / np.sqrt(observed)):
+    off = sizes - sizes.mean()
+    alike = float((off[1:] * off[:-1]).sum()) > 2 * float((off**2).sum()) / np.sqrt(len(off))  # failures are not
+    often = np.mean(sizes == k) >= (0.5 if alike else 0.25)
+    if often or observed < 0.4 * expected or usual > max(0.35, 1.6 / np.sqrt(observed)):
         return False
     lost = 1 - float(sizes.mean()) / k
     fewer = k * lost * (1 - lost)
-    return lost > 0.25 or abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
+    return alike or lost > 0.25 or abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
 
 
 def _binomial_fits(sizes: NDArray[np.integer], k: int) -> bool:
