@@ -148,10 +148,13 @@ def command(
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     report = replace(report, ledger=_ledger(known, noise, every, colluders, report)) if ledger else report
     report = replace(report, read=_reading_lines(log, participation, log_options))
+    report = replace(report, coming="" if names or as_json else _coming(log, participation, log_options))
     _write(report, figure, html, Path(participation).name or participation)
     print_json(report.to_json()) if as_json else click.echo(text(report))
 
 
+SMALL, LEAST = 20_000, 8
+"""Cells and rounds of a log that is forecast from, too: seconds."""
 CHEAP = 10**6
 """Cells of a log of which a second reading is audited, too."""
 
@@ -178,6 +181,24 @@ def _reading_lines(log: "Log", participation: str, log_options: "LogOptions") ->
     weak = interval(other.metrics.weak_lower, other.metrics.weak_upper)
     numbers = f"strong {value(other.metrics.strong)}, semi-strong {value(other.metrics.semi_strong)}, weak {weak}"
     return reading_line(log), f"{line}; weighted by it ({option}) it is {numbers}, {exposed_clients(other)} exposed."
+
+
+def _coming(log: "Log", participation: str, log_options: "LogOptions") -> str:
+    """The forecast's first line, where the log has times, is small, and shows a policy whose forecasts were measured."""
+    from simfl.forecasting.forecast_result import forecast
+    from simfl.forecasting.forecast_text import verdict
+    from simfl.forecasting.past import read_past
+
+    if log.matrix.shape[0] * log.matrix.shape[1] > SMALL or log.matrix.shape[0] < LEAST:
+        return ""
+    try:
+        past = read_past(participation, log_options)
+        if past.times_s is None:
+            return ""
+        of = forecast(past, horizon=min(len(past.rows), 100), futures=50)
+    except SimflError:  # of such logs none is given, and simfl forecast says why
+        return ""
+    return f"simfl forecast, 50 futures of {amount(of.plan.horizon, 'round')}: {verdict(of, 0)}"
 
 
 def _write(report: "Report", figure: Path | None, html: Path | None, title: str) -> None:

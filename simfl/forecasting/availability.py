@@ -24,7 +24,7 @@ BINS = 8
 """Parts of a day at which availability may differ."""
 FACTORS = 3
 """Shared by the units of a round, at most."""
-DRAWS, BURN, THIN = 200, 150, 2
+DRAWS, BURN, THIN = 120, 120, 2
 """Sets of parameters that are kept, sweeps before the first, and sweeps for each."""
 CELLS = 60_000
 """Rounds times units of a log's last part, from which availability is inferred."""

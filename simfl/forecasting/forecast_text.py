@@ -58,7 +58,7 @@ def summary(of: "Forecast") -> list[str]:
         of.seen.sentence,
         of.model.sentence,
         "",
-        *(_verdict(of, policy) for policy in range(len(of.policies))),
+        *(verdict(of, policy) for policy in range(len(of.policies))),
     ]
     return lines
 
@@ -90,7 +90,8 @@ def columns(heading: list[str], rows: list[tuple[str, ...]]) -> list[str]:
             for line in (heading, *rows)]  # fmt: skip
 
 
-def _verdict(of: "Forecast", policy: int) -> str:
+def verdict(of: "Forecast", policy: int) -> str:
+    """Who is exposed already, who will be, and when, in a sentence."""
     since = of.outcomes[policy].exposed
     already = int((since[0] < 0).sum())
     exposed = of.exposed_counts(policy)[:, -1]
