@@ -236,16 +236,18 @@ class _Chain:
         self.there[places] = there
 
     def _draw_weights(self, z: Floats, before: Floats, rng: np.random.Generator) -> None:
+        """The weights of each unit given their means, then all units' weights and their means together by one step."""
         common, c = self.common, self.common.shape[1]
-        precision = np.zeros((z.shape[1], c + 1, c + 1))
-        precision[:, :c, :c] = common.T @ common
-        precision[:, :c, c] = precision[:, c, :c] = before.T @ common
-        precision[:, c, c] = (before**2).sum(axis=0)
-        precision[:, np.arange(c + 1), np.arange(c + 1)] += 1 / self.spreads
-        right = np.hstack([z.T @ common, (z * before).sum(axis=0)[:, None]]) + self.means / self.spreads
-        root = np.linalg.cholesky(precision)
-        half = np.linalg.solve(root, right[:, :, None]) + rng.standard_normal((*right.shape, 1))
-        self.weights = np.linalg.solve(np.swapaxes(root, 1, 2), half)[:, :, 0]
+        shown = np.zeros((z.shape[1], c + 1, c + 1))
+        shown[:, :c, :c] = common.T @ common
+        shown[:, :c, c] = shown[:, c, :c] = before.T @ common
+        shown[:, c, c] = (before**2).sum(axis=0)
+        right = np.hstack([z.T @ common, (z * before).sum(axis=0)[:, None]])
+        self.weights = _normal(shown + np.diag(1 / self.spreads), right + self.means / self.spreads, rng)
+        rest = (right - np.einsum("mij,mj->mi", shown, self.weights)).sum(axis=0)
+        centre, width = self.prior
+        by = _normal(shown.sum(axis=0) + np.diag(1 / width), rest - (self.means - centre) / width, rng)
+        self.weights, self.means = self.weights + by, self.means + by
 
     def _draw_factors(self, z: Floats, before: Floats, rng: np.random.Generator) -> None:
         if not self.factors:
@@ -253,9 +255,8 @@ class _Chain:
         first = 1 + self.hours
         loads = self.weights[:, first:-1]
         rest = z - self.common[:, :first] @ self.weights[:, :first].T - before * self.weights[:, -1]
-        root = np.linalg.cholesky(np.eye(self.factors) + loads.T @ loads)
-        half = np.linalg.solve(root, (rest @ loads).T) + rng.standard_normal((self.factors, len(z)))
-        self.common[:, first:] = np.linalg.solve(root.T, half).T
+        precision = np.broadcast_to(np.eye(self.factors) + loads.T @ loads, (len(z), self.factors, self.factors))
+        self.common[:, first:] = _normal(precision, rest @ loads, rng)
 
     def _draw_spreads(self, z: Floats, before: Floats, rng: np.random.Generator) -> None:
         """Means and spreads of the units' weights: once given the weights, once with all deviations from the mean."""
@@ -299,6 +300,14 @@ class _Chain:
         gain -= ((self.means[0] + by - centre) ** 2 - (self.means[0] - centre) ** 2) / (2 * width)
         if np.log(rng.random()) < gain:
             self.there, self.weights[:, 0], self.means[0] = moved, self.weights[:, 0] + by, self.means[0] + by
+
+
+def _normal(precision: Floats, right: Floats, rng: np.random.Generator) -> Floats:
+    """Draws of normal vectors, (..., n), with these precisions and means precision^-1 right."""
+    root = np.linalg.cholesky(precision)
+    half = np.linalg.solve(root, right[..., None]) + rng.standard_normal((*right.shape, 1))
+    drawn: Floats = np.linalg.solve(np.swapaxes(root, -1, -2), half)[..., 0]
+    return drawn
 
 
 @dataclass(frozen=True)
