@@ -55,11 +55,14 @@ class World:
         few, most = (60, 200) if large else (12, 40)
         sizes = [n for n in range(few, most + 1) if n % unit == 0 and n // unit >= 3]
         self.clients = n = int(rng.choice(sizes))
-        self.k = int(rng.integers(3, n // 4 + 1)) if unit == 1 else unit * int(rng.integers(1, max(2, n // unit // 3 + 1)))
+        self.k = (
+            int(rng.integers(3, n // 4 + 1)) if unit == 1 else unit * int(rng.integers(1, max(2, n // unit // 3 + 1)))
+        )
         self.k = unit if name == "partition" else self.k
         mode = f",mode={rng.choice(['uniform', 'fair'])}"
         self.text = {"all": "all", "random": f"random:k={self.k}", "weighted": f"weighted:k={self.k}",
-                     "partition": f"partition:k={self.k}{mode}"}.get(name, f"{name}:k={self.k},T={unit}{mode}")  # fmt: skip
+                     "partition": f"partition:k={self.k}{mode}"}.get(
+                         name, f"{name}:k={self.k},T={unit}{mode}")  # fmt: skip
         self.availability = str(rng.choice(WORLDS))
         self.rounds = int(rng.choice([24, 30, 40, 60]))
         least = {1: 0.25, 2: 0.5, 3: 0.55, 4: 0.6, 6: 0.7, 8: 0.75}[unit]
@@ -161,7 +164,9 @@ def lines(results: list[dict[str, object]]) -> list[str]:
     for name in WORLDS:
         places = np.array([list(row["places"].values()) for row in results if row["availability"] == name])
         if len(places):
-            said.append(f"{name:>14}: {(np.abs(places - 0.5) <= 0.475).mean():.1%} of all quantities in {len(places)} worlds")
+            said.append(
+                f"{name:>14}: {(np.abs(places - 0.5) <= 0.475).mean():.1%} of all quantities in {len(places)} worlds"
+            )
     return said
 
 
@@ -200,7 +205,9 @@ def table(out: Path) -> None:
     _, share, count = parts[-1]
     low, high = binomtest(round(share * count), count).proportion_ci()
     clients = [row["clients"] for row in every]
-    lines.append(("every", 1, "certain", count, f"{share:.4f}", f"{low:.4f}", f"{high:.4f}", min(clients), max(clients)))
+    lines.append(
+        ("every", 1, "certain", count, f"{share:.4f}", f"{low:.4f}", f"{high:.4f}", min(clients), max(clients))
+    )
     with open(TABLE, "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)
     with style.settings():
@@ -226,14 +233,18 @@ def main() -> None:
     if arguments.table:
         return table(arguments.out)
     for family in FAMILIES if arguments.policy == "every" else [arguments.policy]:
-        name = "-".join([family.replace(" ", "-"), *["large"] * arguments.large, *[arguments.model] * bool(arguments.model)])
+        name = "-".join(
+            [family.replace(" ", "-"), *["large"] * arguments.large, *[arguments.model] * bool(arguments.model)]
+        )
         file = arguments.out / f"{name}.jsonl"
         results = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         done = {row["world"] for row in results}
         for number in range(arguments.worlds):
             if number in done:
                 continue
-            result = judge(World(family, number, arguments.large), arguments.futures, arguments.model) or {"world": number}
+            result = judge(World(family, number, arguments.large), arguments.futures, arguments.model) or {
+                "world": number
+            }
             results.append(result)
             with open(file, "a") as stored:
                 stored.write(json.dumps(result) + "\n")

@@ -184,7 +184,7 @@ def _reading_lines(log: "Log", participation: str, log_options: "LogOptions") ->
 
 
 def _coming(log: "Log", participation: str, log_options: "LogOptions") -> str:
-    """The forecast's first line, where the log has times, is small, and shows a policy whose forecasts were measured."""
+    """The forecast's first line, where the log has times, is small, and shows a policy that is forecast."""
     from simfl.forecasting.forecast_result import forecast
     from simfl.forecasting.forecast_text import verdict
     from simfl.forecasting.past import read_past

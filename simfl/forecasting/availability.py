@@ -1,11 +1,11 @@
 """Who will be available: one model of many parts, and draws of its parameters from what a log leaves possible.
 
-A unit (a client, or clients that always take part together) i is available in round t with probability Phi(eta), eta =
-its own level + that of the part of the day + memory (was it available before?) + its loadings times factors of the round
-that all units share, which makes some be missing together. Means and spreads of all of these over the units are unknown,
-too. A log shows who was selected, not who was available: availabilities that it does not show are drawn with the
-parameters, from what the policy makes of them (:mod:`simfl.forecasting.selection_chance`). Gibbs sampling after Albert
-and Chib, JASA 88 (1993).
+A unit i (a client, or clients that always take part together) is available in round t with probability Phi(eta): eta
+is its own level, plus that of the part of the day, plus memory (was it available before?), plus its loadings times
+factors of the round that all units share, which make some be missing together. Means and spreads of all of these over
+the units are unknown, too. A log shows who was selected, not who was available: availabilities that it does not show
+are drawn with the parameters, from what the policy makes of them (:mod:`simfl.forecasting.selection_chance`). Gibbs
+sampling after Albert and Chib, JASA 88 (1993).
 """
 
 from dataclasses import dataclass, replace
@@ -78,10 +78,6 @@ class AvailabilityFit:
         return AvailabilityDraw(self.levels[s], self.memory[s], self.hours[s], self.loads[s], self.last[s],
                                 int(self.law[s]))  # fmt: skip
 
-    def mean_rates(self) -> Floats:
-        """Expected availability of each unit in the long run, over hours, (M,)."""
-        return np.mean([self.draw(np.random.Generator(np.random.Philox(key=s))).usual() for s in range(DRAWS)], axis=0)
-
 
 class AvailabilityDraw(NamedTuple):
     """One set of parameters, as of :class:`AvailabilityFit`."""
@@ -92,13 +88,6 @@ class AvailabilityDraw(NamedTuple):
     loads: Floats
     last: Bools
     law: int
-
-    def usual(self) -> Floats:
-        """Availability in the long run, with the mean of hours and factors, (M,)."""
-        spread = np.sqrt(1 + (self.loads**2).sum(axis=1))
-        hours = self.hours if self.hours.shape[1] else np.zeros((len(self.levels), 1))
-        on, off = (ndtr((self.levels[:, None] + hours + s * self.memory[:, None]) / spread[:, None]) for s in (0.5, -0.5))
-        return (off / np.maximum(1 - on + off, 1e-12)).mean(axis=1)
 
     def chances(self, bins: Integers, rng: np.random.Generator) -> tuple[Floats, Floats]:
         """Probability of being available in coming rounds, (H, M) each, after a round in which a unit was, or was not.
@@ -299,15 +288,15 @@ class _Chain:
         gain = float(change.sum() + (log_ndtr(new[rows]) - log_ndtr(eta[rows])).sum())
         gain -= ((self.means[0] + by - centre) ** 2 - (self.means[0] - centre) ** 2) / (2 * width)
         if np.log(rng.random()) < gain:
-            self.there, self.weights[:, 0], self.means[0] = moved, self.weights[:, 0] + by, self.means[0] + by
+            self.there, self.means[0] = moved, self.means[0] + by
+            self.weights[:, 0] += by
 
 
 def _normal(precision: Floats, right: Floats, rng: np.random.Generator) -> Floats:
     """Draws of normal vectors, (..., n), with these precisions and means precision^-1 right."""
     root = np.linalg.cholesky(precision)
     half = np.linalg.solve(root, right[..., None]) + rng.standard_normal((*right.shape, 1))
-    drawn: Floats = np.linalg.solve(np.swapaxes(root, -1, -2), half)[..., 0]
-    return drawn
+    return np.asarray(np.linalg.solve(np.swapaxes(root, -1, -2), half)[..., 0], dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,12 @@ WORDS = {
 
 FIRST = 5
 """Policies in the first table."""
-MEASURED = {"exposed": "exposed_end", "cardinality": "cardinality", "skipped": "skipped", "fairness_gap": "fairness_gap"}
+MEASURED = {
+    "exposed": "exposed_end",
+    "cardinality": "cardinality",
+    "skipped": "skipped",
+    "fairness_gap": "fairness_gap",
+}
 """What was measured of the quantities of the first table."""
 SO_FAR = {"exposed": "exposed clients", "cardinality": "clients a round, mean", "skipped": "rounds without a sum",
           "fairness_gap": "fairness gap"}  # fmt: skip
@@ -44,9 +49,10 @@ DRIFT = 0.01
 def text(of: "Forecast") -> str:
     """The forecast for a person at a terminal."""
     heading, rows, basis = first_table(of)
-    understood, verdicts = summary(of)[:3], summary(of)[4:]
-    return "\n".join([*understood, "", *columns(heading, rows), basis, "", *verdicts, "", *_clients(of), *_differences(of), "",
-                      *(f"* {line}" for line in of.limits)])  # fmt: skip
+    said = summary(of)
+    limits = [f"* {line}" for line in of.limits]
+    parts = [said[:3], [*columns(heading, rows), basis], said[4:], _clients(of), _differences(of), limits]
+    return "\n\n".join("\n".join(part) for part in parts if part)
 
 
 def summary(of: "Forecast") -> list[str]:
@@ -73,12 +79,14 @@ def first_table(of: "Forecast") -> tuple[list[str], list[tuple[str, ...]], str]:
         if policy in of.policies[:FIRST]:
             cells = [f"{row.median:.3g} ({row.low_95:.3g}..{row.high_95:.3g})" for row in part.itertuples()]
             measured = tested.get(MEASURED[name]) if policy == of.policies[0] else None
-            rows.append((SO_FAR[name], policy, f"{part['now'].iloc[0]:.3g}", *cells, measured.words if measured else ""))
+            rows.append(
+                (SO_FAR[name], policy, f"{part['now'].iloc[0]:.3g}", *cells, measured.words if measured else "")
+            )
     if not tested:
-        return heading, [row[:-1] for row in rows], "Forecasts of this policy were never compared with what then happens."
+        return heading, [row[:-1] for row in rows], "Forecasts of this policy were never compared with what happens."
     some = next(iter(tested.values()))
-    basis = (f"Medians with 95 % intervals; how many of them held what then happened, in simulated deployments of {some.policy}"
-             f" with {some.fewest} to {some.most} clients: {COMMAND}.")  # fmt: skip
+    basis = ("Medians with 95 % intervals; how many of them held what then happened, in simulated deployments of "
+             f"{some.policy} with {some.fewest} to {some.most} clients: {COMMAND}.")  # fmt: skip
     return [*heading, "intervals held"], rows, basis
 
 
@@ -127,8 +135,8 @@ def _clients(of: "Forecast") -> list[str]:
     now = now.sort_values(["probability", "median"], ascending=[False, True], kind="stable")
     if not len(now):
         return [f"Everybody is exposed already: {RECONSTRUCTABLE}."]
-    rows, alike = [], now.groupby([f"{row.probability:.2f} {row.median} {row.low_95} {row.high_95}" for row in now.itertuples()],
-                                  sort=False)  # fmt: skip
+    rows: list[tuple[str, ...]] = []
+    alike = now.groupby([repr(row[3:9]) for row in now.round({"probability": 2}).itertuples()], sort=False)
     for _, part in list(alike)[:LISTED]:
         row, names = next(part.itertuples()), [plain(name, 10**6) for name in part.client[:LISTED]]
         more = f" and {len(part) - LISTED} more" if len(part) > LISTED else ""
@@ -138,7 +146,7 @@ def _clients(of: "Forecast") -> list[str]:
         rows.append((f"{row.probability:.2f}", *when, f"{amount(len(part), 'client')}: {', '.join(names)}{more}"))
     heading = f"Exposed ({RECONSTRUCTABLE}) within the horizon, and from which round on (>: beyond the horizon)"
     more = "; the first of them" if len(alike) > LISTED else ""
-    return [f"{heading}{more}:", *columns(["probability", "median", "80 %", "95 %", "clients"], rows), calibrated(), ""]
+    return [f"{heading}{more}:", *columns(["probability", "median", "80 %", "95 %", "clients"], rows), calibrated()]
 
 
 def _label(of: "Forecast", t: float | None) -> str:
@@ -151,8 +159,9 @@ def _differences(of: "Forecast") -> list[str]:
     table = of.differences()
     if not len(table):
         return []
-    rows = [(row.policy, WORDS[row.quantity], f"{row.as_now:.4g}", f"{row.with_policy:.4g}",
-             f"{row.difference:+.3g} ({row.low_95:+.3g}..{row.high_95:+.3g})") for row in table.itertuples()]  # fmt: skip
+    rows = [(str(row.policy), WORDS[row.quantity], f"{row.as_now:.4g}", f"{row.with_policy:.4g}",
+             f"{row.difference:+.3g} ({row.low_95:+.3g}..{row.high_95:+.3g})")
+            for row in table.itertuples()]  # fmt: skip
     return [f"What other policies change {WORST}, by paired futures:",
             *columns(["policy", "", "as now", "with it", "difference (95 %)"], rows)]  # fmt: skip
 

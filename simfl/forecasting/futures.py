@@ -107,8 +107,9 @@ def plan(
     sizes = past.rows.sum(axis=1)
     steps = np.zeros(0) if past.times_s is None else np.diff(past.times_s)
     whole = FuturePlan(
-        (seen.choice, *candidates), tuple(law.choice for law in seen.laws), seen.units, chosen.fitted, seen.failed, seen.worked,
-        past_span(past, streams("forecast/prime")), participation, len(past.rows), horizon, change_over, seed,
+        (seen.choice, *candidates), tuple(law.choice for law in seen.laws), seen.units, chosen.fitted,
+        seen.failed, seen.worked, past_span(past, streams("forecast/prime")), participation, len(past.rows),
+        horizon, change_over, seed,
         past.weights, sizes,
         (participation + 0.5) / (len(past.rows) + 1), steps,
         0.0 if past.times_s is None else float(past.times_s[-1]),
@@ -213,8 +214,8 @@ def _ends_s(plan: FuturePlan, rng: np.random.Generator) -> Floats:
 
 
 def _available(units: Integers, last: Bools, on: Floats, off: Floats, chance: Floats) -> Bools:
-    """Who is available, bool (H, N), so that units are with probabilities ``on`` and ``off`` after a round in which they
-    were, or were not, (H, M): clients of a unit are alike, and independent of each other.
+    """Who is available, bool (H, N), so that units are with probabilities ``on`` and ``off`` after a round in which
+    they were, or were not, (H, M): clients of a unit are alike, and independent of each other.
 
     Args:
         last: units that were available in the log's last round, bool (M,).

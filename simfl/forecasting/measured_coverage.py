@@ -11,17 +11,11 @@ TABLE = Path(__file__).parent / "coverage.csv"
 COMMAND = "python benchmarks/forecast.py --table"
 
 
-
 class Coverage(NamedTuple):
-    """One row; of quantity ``certain``: clients whose exposure had a probability of 0.9 or more, and how many were.
-
-    Attributes:
-        policy: its name in ``selection``; unit: clients in its largest units.
-        quantity: that was forecast.
-        cases: deployments.
-        held: share of them whose 95 % interval held what then happened.
-        low, high: exact 95 % interval of that share (Clopper and Pearson).
-        fewest, most: clients of the deployments.
+    """A row: of deployments (``cases``) with a policy and units of up to so many clients, the share whose 95 %
+    interval ``held`` what then happened, its exact 95 % interval from ``low`` to ``high`` (Clopper and Pearson), and
+    the ``fewest`` and ``most`` clients. Of quantity ``certain``: of clients whose exposure had a probability of 0.9 or
+    more, the share that were exposed.
     """
 
     policy: str
@@ -43,17 +37,16 @@ class Coverage(NamedTuple):
 @cache
 def table() -> tuple[Coverage, ...]:
     """All rows."""
+    kinds = str, int, str, int, float, float, float, int, int
     with open(TABLE, encoding="utf-8", newline="") as file:
-        rows = [Coverage(row["policy"], int(row["unit"]), row["quantity"], int(row["cases"]), float(row["held"]),
-                         float(row["low"]), float(row["high"]), int(row["fewest"]), int(row["most"]))
-                for row in csv.DictReader(file)]  # fmt: skip
-    return tuple(rows)
+        _, *rows = csv.reader(file)
+    return tuple(Coverage(*(kind(cell) for kind, cell in zip(kinds, row, strict=True))) for row in rows)
 
 
 def calibrated() -> str:
-    """How often near-certain exposures came true, in a sentence; empty where that was not measured."""
-    return " ".join(f"Of clients whose exposure had a probability of 0.9 or more, {row.words} were exposed, in simulated "
-                    f"deployments ({COMMAND})." for row in table() if row.quantity == "certain")  # fmt: skip
+    """How often near-certain exposures came true, in a sentence."""
+    (words,) = (row.words for row in table() if row.quantity == "certain")
+    return f"Of clients whose exposure had a probability of 0.9 or more, {words} were exposed in simulated deployments."
 
 
 def coverage(text: str, unit: int, k: int | None = None) -> dict[str, Coverage]:

@@ -97,7 +97,7 @@ class PolicyChoice:
 
 
 class Law(NamedTuple):
-    """A policy with how it picks among available units (``uniform``, ``fair`` or ``least_total``), and its probability."""
+    """A policy, how it picks among available units (``uniform``, ``fair`` or ``least_total``), and its probability."""
 
     choice: PolicyChoice
     mode: str
@@ -251,7 +251,7 @@ def _as_said(choice: PolicyChoice) -> tuple[Law, ...]:
 
 
 def policy_pairs(policy: Policy, clients: int) -> bool:
-    """Whether pairs of neighbouring half-batches are selected: units found badly chosen are fewer than disjoint ones."""
+    """Whether pairs of neighbouring half-batches are selected: badly chosen, fewer fit than there are disjoint ones."""
     return policy.disjoint_units(clients) < clients // policy.unit_size
 
 
@@ -360,7 +360,9 @@ def _everybody_fits(rows: Bools, sizes: NDArray[np.integer]) -> bool:
         return False
     lost = 1 - float(sizes.mean()) / k
     fewer = k * lost * (1 - lost)
-    return alike or lost > 0.25 or abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
+    return (
+        alike or lost > 0.25 or abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
+    )
 
 
 def _binomial_fits(sizes: NDArray[np.integer], k: int) -> bool:

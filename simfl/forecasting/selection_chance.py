@@ -1,7 +1,7 @@
 """How likely a policy's selections are if certain units are available: what a log says of those that it does not show.
 
 A unit is what is available or not as a whole: a client, a batch, a half-batch. m units (pairs of neighbouring
-half-batches) are selected where so many are available, else nobody. Those that are selected and fail are not in the sum.
+half-batches) are selected where so many are available, else nobody. Those that are selected and fail are in no sum.
 """
 
 from dataclasses import dataclass
@@ -44,20 +44,20 @@ class Selections:
 
     def start(self) -> Bools:
         """Units whose availability makes all selections possible, bool (J, M)."""
-        summed = self.rows.any(axis=1)
+        summed: Bools = self.rows.any(axis=1)
         if self.circle:
-            whole = self.rows.sum(axis=1) >= 2 * self.need
+            whole: Bools = self.rows.sum(axis=1) >= 2 * self.need
             return np.where(whole[:, None] | ~summed[:, None], self.rows, True)
         order = np.argsort(np.where(self.rows, -1, self.used), axis=1, kind="stable")
-        place = np.argsort(order, axis=1)
-        return self.rows | ((place < self.need[:, None]) & summed[:, None])
+        first: Bools = np.argsort(order, axis=1) < self.need[:, None]
+        return self.rows | (first & summed[:, None])
 
     def log_chance(self, there: Bools) -> Floats:
         """Log-probability of each row, up to a constant, if these units are available, (J,)."""
-        parts = self._circle(there) if self.circle else self._blocks(there)
-        possible, summed = parts[0], self.rows.any(axis=1)
+        possible, chance = self._circle(there) if self.circle else self._blocks(there)
+        summed = self.rows.any(axis=1)
         empty = np.where(possible, self.need * np.log(max(self.failing, OUTAGE ** (1 / max(1, self.need.max())))), 0.0)
-        return np.where(summed, np.where(possible, parts[1], NEVER), empty)
+        return np.where(summed, np.where(possible, chance, NEVER), empty)
 
     def _blocks(self, there: Bools) -> tuple[Bools, Floats]:
         """Whether enough are available, and the log-probability of each row if they are."""

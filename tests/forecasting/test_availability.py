@@ -87,7 +87,9 @@ def test_the_rate_of_alike_clients_has_its_exact_posterior():
     rows = RNG(1).random((10, 4)) < 0.4
     ones = int(rows.sum())
     mean, deviation = exact(lambda p: p**ones * (1 - p) ** (40 - ones))
-    rates = ndtr(fit(Observed(selections(rows, 0, "all"), {"all": 1.0}, np.zeros(0, int)), "constant", RNG(0)).levels[:, 0])
+    rates = ndtr(
+        fit(Observed(selections(rows, 0, "all"), {"all": 1.0}, np.zeros(0, int)), "constant", RNG(0)).levels[:, 0]
+    )
     assert rates.mean() == pytest.approx(mean, abs=0.02) and rates.std() == pytest.approx(deviation, rel=0.3)
 
 
@@ -114,7 +116,9 @@ def test_the_rate_behind_selections_has_its_exact_posterior(mode):
         return total
 
     mean, deviation = exact(chance)
-    fitted = [fit(Observed(selections(rows, 1, mode), {mode: 1.0}, np.zeros(0, int)), "constant", RNG(s)) for s in range(4)]
+    fitted = [
+        fit(Observed(selections(rows, 1, mode), {mode: 1.0}, np.zeros(0, int)), "constant", RNG(s)) for s in range(4)
+    ]
     rates = np.concatenate([ndtr(each.levels[:, 0]) for each in fitted])
     assert rates.mean() == pytest.approx(mean, abs=0.03) and rates.std() == pytest.approx(deviation, rel=0.3)
 

@@ -4,7 +4,6 @@ Columns of printed values are not compared, where the results do not have them. 
 text are compared in test_evidence.py and test_scripts.py.
 """
 
-import json
 import re
 from pathlib import Path
 
