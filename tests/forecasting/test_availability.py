@@ -51,8 +51,9 @@ def test_chances_of_rows_are_those_of_the_enumerated_policy(mode, failing):
             every = [there for there in every if (there | ~row).all()]  # who is in a sum was there
             right = []
             for there in every:
-                lost = sum(p * failing ** len(s - set(np.flatnonzero(row))) for s, p in law(there, used, need, mode).items()
-                           if set(np.flatnonzero(row)) <= s)  # fmt: skip
+                summed = set(np.flatnonzero(row).tolist())
+                chances = law(there, used, need, mode).items()
+                lost = sum(p * failing ** len(s - summed) for s, p in chances if summed <= s)
                 right.append(lost * (1 - failing) ** size if size or there.sum() >= need else 1.0)
             seen = selections([row] * len(every), need, mode, failing=failing, used=np.tile(used, (len(every), 1)))
             ours = np.exp(np.maximum(seen.log_chance(np.array(every)), -700))
@@ -95,8 +96,8 @@ def test_the_rate_of_alike_clients_has_its_exact_posterior():
 
 @pytest.mark.parametrize("mode", ["uniform", "fair", "least_total"])
 def test_the_rate_behind_selections_has_its_exact_posterior(mode):
-    """One of three alike units is selected in each of 14 rounds; four of them had nobody: all availabilities that nobody
-    has seen, summed over."""
+    """One of three alike units is selected in each of 14 rounds, some of which had nobody: summed over all
+    availabilities that nobody has seen."""
     rows, rng, used = np.zeros((14, 3), dtype=bool), RNG(5), np.zeros(3, int)
     for row in rows:
         there = rng.random(3) < 0.45
