@@ -123,14 +123,14 @@ def parts_of_day(times_s: Floats) -> Integers:
 
 def fit(seen: Observed, model: str, rng: np.random.Generator) -> AvailabilityFit:
     """What the log says of a model's parameters."""
-    kept = []
+    parameters = []
     for law, (mode, chance) in enumerate(seen.chances.items()):
         chain = _Chain.of(seen._replace(selections=replace(seen.selections, mode=mode)), PARTS[model], rng)
         for sweep in range(BURN + round(DRAWS * chance) * THIN):
             chain.sweep(rng)
             if sweep >= BURN and (sweep - BURN) % THIN == 0:
-                kept.append((*chain.parameters(), law))
-    return AvailabilityFit(model, *(np.array(values) for values in zip(*kept, strict=True)))
+                parameters.append((*chain.parameters(), law))
+    return AvailabilityFit(model, *(np.array(values) for values in zip(*parameters, strict=True)))
 
 
 @dataclass
@@ -255,18 +255,18 @@ class _Chain:
         self.means = mean + rng.standard_normal(len(mean)) / np.sqrt(precision)
         rest = z - self.common @ self.weights[:, :-1].T - before * self.weights[:, -1]
         for place in np.unique(self.kinds, return_index=True)[1]:
-            own, spread = self.kinds == self.kinds[place], float(self.spreads[place])
+            columns, spread = self.kinds == self.kinds[place], float(self.spreads[place])
             if spread < LEAST:
                 continue
-            off = np.where(own, self.weights - self.means, 0.0)
-            drawn = float((off**2).sum() / 2 / rng.gamma(count * own.sum() / 2))
-            spread = drawn if LEAST <= drawn <= MOST else spread
+            off = np.where(columns, self.weights - self.means, 0.0)
+            proposal = float((off**2).sum() / 2 / rng.gamma(count * columns.sum() / 2))
+            spread = proposal if LEAST <= proposal <= MOST else spread
             factor = float(np.exp(0.7 * rng.standard_normal()))
             by = (self.common @ off[:, :-1].T + before * off[:, -1]) * (factor - 1)
             if LEAST <= factor**2 * spread <= MOST and np.log(rng.random()) < (rest * by - by**2 / 2).sum():
                 self.weights = self.weights + (factor - 1) * off
                 rest, spread = rest - by, factor**2 * spread
-            self.spreads[own] = spread
+            self.spreads[columns] = spread
 
     def _move_level(self, noise: Floats, rng: np.random.Generator) -> None:
         """Moves the level of all, and with the same noise all availabilities that the log does not show."""
@@ -284,8 +284,8 @@ class _Chain:
         else:
             moved = rows | (new + noise > 0)
         centre, width = self.prior[:, 0]
-        change = self.seen.log_chance(moved) - self.seen.log_chance(self.there)
-        gain = float(change.sum() + (log_ndtr(new[rows]) - log_ndtr(eta[rows])).sum())
+        ratio = self.seen.log_chance(moved) - self.seen.log_chance(self.there)
+        gain = float(ratio.sum() + (log_ndtr(new[rows]) - log_ndtr(eta[rows])).sum())
         gain -= ((self.means[0] + by - centre) ** 2 - (self.means[0] - centre) ** 2) / (2 * width)
         if np.log(rng.random()) < gain:
             self.there, self.means[0] = moved, self.means[0] + by

@@ -68,34 +68,34 @@ class Selections:
         if self.mode == "fair":
             tied = used == used.min(axis=1, keepdims=True)
             tied &= there
-            ties, own = tied.sum(axis=1), (tied & self.rows).sum(axis=1)
+            ties, seen_ties = tied.sum(axis=1), (tied & self.rows).sum(axis=1)
             all_of = np.exp(log_choices(n - r, m - r) - log_choices(n - 1, m - 1))
-            lost = np.exp(log_choices(n - r - 1, m - r - 1) - log_choices(n - 1, m - 1))
+            missing = np.exp(log_choices(n - r - 1, m - r - 1) - log_choices(n - 1, m - 1))
             with np.errstate(divide="ignore", invalid="ignore"):
-                return n >= m, np.fmax(np.log((own * all_of + (ties - own) * lost) / ties), NEVER)
+                return n >= m, np.fmax(np.log((seen_ties * all_of + (ties - seen_ties) * missing) / ties), NEVER)
         cost = np.sort(used, axis=1)[np.arange(len(m)), np.clip(m - 1, 0, None)][:, None]
         tied, below = (used == cost) & there, (used < cost).sum(axis=1)
-        ties, own = tied.sum(axis=1), (tied & self.rows).sum(axis=1)
-        chance = log_choices(ties - own, m - below - own) - log_choices(ties, m - below)
+        ties, seen_ties = tied.sum(axis=1), (tied & self.rows).sum(axis=1)
+        chance = log_choices(ties - seen_ties, m - below - seen_ties) - log_choices(ties, m - below)
         return n >= m, np.where((self.rows & (self.used > cost)).any(axis=1), -np.inf, chance)
 
     def _circle(self, there: Bools) -> tuple[Bools, Floats]:
         """The same of pairs of neighbours; that the least-used unit is among them is weighed by the mean over units."""
         m, r = self.need, self.rows.sum(axis=1) // 2
-        j, lost = np.arange(len(m)), np.where(r > 0, m - r, 0)
-        all_ways, ways = pairings(there, int(m.max(initial=0)))[m, j], np.ones(len(m))
-        if lost.any():
-            ways = pairings(there & ~self.rows, int(lost.max()))[lost, j]
+        j, missing = np.arange(len(m)), np.where(r > 0, m - r, 0)
+        every_count, counts = pairings(there, int(m.max(initial=0)))[m, j], np.ones(len(m))
+        if missing.any():
+            counts = pairings(there & ~self.rows, int(missing.max()))[missing, j]
         with np.errstate(divide="ignore", invalid="ignore"):
-            chance = np.log(ways) - np.log(all_ways)
+            chance = np.log(counts) - np.log(every_count)
             if self.mode == "fair":
                 cover = there & (np.roll(there, 1, axis=1) | np.roll(there, -1, axis=1))
                 used = np.where(cover, self.used, np.iinfo(np.int64).max)
                 tied = cover & (used == used.min(axis=1, keepdims=True))
-                ties, own, covered = tied.sum(axis=1), (tied & self.rows).sum(axis=1), cover.sum(axis=1)
+                ties, seen_ties, covered = tied.sum(axis=1), (tied & self.rows).sum(axis=1), cover.sum(axis=1)
                 others = 2 * (m - r) / np.maximum(covered - 2 * r, 1)
-                chance += np.log((own + (ties - own) * np.minimum(others, 1)) / ties * covered / (2 * m))
-        return all_ways > 0, np.fmax(chance, NEVER)
+                chance += np.log((seen_ties + (ties - seen_ties) * np.minimum(others, 1)) / ties * covered / (2 * m))
+        return every_count > 0, np.fmax(chance, NEVER)
 
 
 def pairings(there: Bools, most: int) -> Floats:
@@ -110,10 +110,10 @@ def pairings(there: Bools, most: int) -> Floats:
         after = now.copy()
         after[1:] += before[:-1] * pair
         before, now = now, after
-    ways = now[:, :rounds].copy()
+    counts = now[:, :rounds].copy()
     if units > 2:
-        ways[1:] += now[:-1, rounds:] * (there[:, 0] & there[:, -1])
-    return ways
+        counts[1:] += now[:-1, rounds:] * (there[:, 0] & there[:, -1])
+    return counts
 
 
 def log_choices(n: NDArray[np.integer], k: NDArray[np.integer]) -> Floats:

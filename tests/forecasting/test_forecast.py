@@ -119,7 +119,8 @@ def test_coming_sums_have_the_clients_weights():
 def test_the_mode_of_units_is_told_from_few_rounds_though_some_are_rarely_there():
     """20 rounds of two of ten units, available in a quarter to all rounds, one in five of the selected lost."""
     from simfl.core.types import View
-    from simfl.forecasting.policies import UNITS, modes, policy_of
+    from simfl.forecasting.policies import UNITS, policy_of
+    from simfl.forecasting.policy_modes import modes
 
     said = {"fair": 0, "uniform": 0}
     for mode in said:
