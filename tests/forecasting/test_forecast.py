@@ -507,6 +507,32 @@ def test_the_command_writes_words_tables_and_a_page(log, tmp_path):
     assert json.loads(days.stdout)["horizon"] == 12
 
 
+def test_the_first_table_says_now_and_later_with_what_was_measured(tmp_path):
+    """Names are whole, columns without a cell are left out, and the audit gives the forecast's first line."""
+    from simfl.forecasting.forecast_text import columns, first_table
+    from simfl.forecasting.measured_coverage import TABLE
+
+    rows = uniform_log(16, np.linspace(0.5, 0.95, 14), 3, seed=2)
+    names = [f"hospital-of-the-very-long-name-{i:02d}" for i in range(14)]
+    lines = [f"{t},{names[i]},2026-03-{t + 1:02d}T10:00:00Z" for t, row in enumerate(rows) for i in np.flatnonzero(row)]
+    file = tmp_path / "log.csv"
+    file.write_text("round,client,time\n" + "\n".join(lines) + "\n")
+    of = forecast(read_past(file), ("batch_partition:T=2",), horizon=30, futures=10)
+    heading, table, basis = first_table(of)
+    assert heading[2:] == ["now", "after 20 rounds", "after 30 rounds", "intervals held"] and len(table) == 8
+    now = {(row[0], row[1]): row[2] for row in table}
+    assert now["clients a round, mean", of.policies[0]] == f"{rows.sum(axis=1).mean():.3g}"
+    measured = pandas.read_csv(TABLE).set_index(["policy", "quantity"]).loc[("random", "exposed_end")]
+    assert table[0][-1].startswith(f"{100 * measured.share:.0f} % of {int(measured.cases)} (") and "random" in basis
+    shown = CliRunner().invoke(simfl, ["forecast", str(file), "--horizon", "30", "--futures", "10"]).output
+    assert sum(name in shown for name in names) >= 13 and "…" not in shown
+    assert columns(["a", "b", "c"], [("1", "", "2"), ("3", "", "4")]) == ["a  c", "1  2", "3  4"]
+    (line,) = [
+        line for line in CliRunner().invoke(simfl, ["audit", str(file)]).output.splitlines() if "futures of" in line
+    ]
+    assert line.startswith("simfl forecast, 50 futures of 16 rounds: random:k=3, as now") and "2026-03-" in line
+
+
 @pytest.mark.parametrize(("words", "message"), [
     (["--horizon", "soon"], "neither a number of rounds"),
     (["--against", "batch_partition:T=0"], "policy batch_partition:T=0"),
