@@ -1,5 +1,6 @@
 """A forecast in words and small tables."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -90,7 +91,7 @@ def first_table(of: "Forecast") -> tuple[list[str], list[tuple[str, ...]], str]:
     return [*heading, "intervals held"], rows, basis
 
 
-def columns(heading: list[str], rows: list[tuple[str, ...]]) -> list[str]:
+def columns(heading: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[str]:
     """A table in text; columns in which nothing stands are left out, and what stands twice is not said again."""
     places = [i for i in range(len(heading)) if any(row[i] for row in rows)]
     wide = [max(len(line[i]) for line in (heading, *rows)) for i in places]

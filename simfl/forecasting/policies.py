@@ -273,7 +273,9 @@ def _laws(chances: dict[str, float], texts: dict[str, str], order: Integers, k: 
 
 
 def _alternatives(laws: tuple[Law, ...]) -> str:
-    """``uniform selection (probability 0.93), ...``"""
+    """``uniform selection``, or ``uniform selection (probability 0.93) or ...``"""
+    if len(laws) == 1:
+        return SELECTION[laws[0].mode]
     return " or ".join(f"{SELECTION[law.mode]} (probability {law.chance:.2f})" for law in laws)
 
 

@@ -46,7 +46,7 @@ class Selections:
         """Units whose availability makes all selections possible, bool (J, M)."""
         summed: Bools = self.rows.any(axis=1)
         if self.circle:
-            whole: Bools = self.rows.sum(axis=1) >= 2 * self.need
+            whole = np.greater_equal(self.rows.sum(axis=1), 2 * self.need)
             return np.where(whole[:, None] | ~summed[:, None], self.rows, True)
         order = np.argsort(np.where(self.rows, -1, self.used), axis=1, kind="stable")
         first: Bools = np.argsort(order, axis=1) < self.need[:, None]
