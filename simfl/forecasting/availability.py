@@ -30,7 +30,7 @@ CELLS = 60_000
 """Rounds times units of a log's last part, from which availability is inferred."""
 LEAST, MOST = 0.02**2, 2.0**2
 """Variances of units' weights; in between, all magnitudes are equally likely before the log is seen."""
-STEPS = 0.05, 0.2, 0.6
+STEPS = 0.01, 0.05, 0.2, 0.6
 """By which the level of all is moved."""
 
 PARTS = {"constant": "", "per_client": "c", "markov": "cm", "time_of_day": "ch", "groups": "cg", "mixed": "cmhg"}
@@ -171,7 +171,7 @@ class _Chain:
             prior[1, -1] = spreads[-1] = 1e-9
         if "c" not in parts:
             spreads[0] = 1e-9
-        there = rows.copy() if seen.selections.mode == "all" else seen.selections.start()
+        there = rows.copy() if seen.selections.mode == "all" else seen.selections.start(rng)
         weights = np.zeros((rows.shape[1], len(kinds)))
         weights[:, 1 + hours : -1] = 0.1 * rng.standard_normal((len(weights), factors))
         return cls(seen.selections, there, common, weights, prior[0].copy(), spreads, kinds, prior, hours,
@@ -216,9 +216,10 @@ class _Chain:
             p = odds / (1 + odds)
         seen, there = self.seen.at(places), self.there[places]
         now = seen.log_chance(there)
-        for share in (0.1, 0.3, 0.9):
-            anew = rng.random(there.shape) < np.maximum(share, 1 / there.shape[1])
-            other = np.where(anew & ~seen.rows, rng.random(there.shape) < p, there)
+        free = ~(seen.rows | self.seen.barred[places])
+        for share in (1 / there.shape[1], 0.1, 0.3, 0.9):
+            anew = rng.random(there.shape) < share
+            other = np.where(anew & free, rng.random(there.shape) < p, there)
             chance = seen.log_chance(other)
             take = np.log(rng.random(len(now))) < chance - now
             there, now = np.where(take[:, None], other, there), np.where(take, chance, now)
@@ -272,20 +273,21 @@ class _Chain:
         """Moves the level of all, and with the same noise all availabilities that the log does not show."""
         by = float(rng.choice(STEPS) * rng.standard_normal())
         base, memory = self.common @ self.weights[:, :-1].T, self.weights[:, -1]
-        rows, moved = self.seen.rows, np.zeros_like(self.there)
+        rows, barred, moved = self.seen.rows, self.seen.barred, np.zeros_like(self.there)
         eta = base + self._before() * memory
         new = base + by
         if "m" in self.parts:
             before = np.zeros(rows.shape[1])
             for t in range(len(rows)):
                 new[t] += before * memory
-                moved[t] = rows[t] | (new[t] + noise[t] > 0)
+                moved[t] = rows[t] | ((new[t] + noise[t] > 0) & ~barred[t])
                 before = moved[t] - 0.5
         else:
-            moved = rows | (new + noise > 0)
+            moved = rows | ((new + noise > 0) & ~barred)
         centre, width = self.prior[:, 0]
         ratio = self.seen.log_chance(moved) - self.seen.log_chance(self.there)
         gain = float(ratio.sum() + (log_ndtr(new[rows]) - log_ndtr(eta[rows])).sum())
+        gain += float((log_ndtr(-new[barred]) - log_ndtr(-eta[barred])).sum())
         gain -= ((self.means[0] + by - centre) ** 2 - (self.means[0] - centre) ** 2) / (2 * width)
         if np.log(rng.random()) < gain:
             self.there, self.means[0] = moved, self.means[0] + by

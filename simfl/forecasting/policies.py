@@ -26,10 +26,10 @@ WRONG = ("forecasts of it were never compared with what then happens, and none i
          "log's own sums tell")  # fmt: skip
 UNSAID = "looks at losses or durations, which a log does not say"
 
-SINGLES = {"uniform": "random:k={k}", "least_total": "weighted:k={k}", "fair": "batch_partition:k={k},T=1,mode=fair"}
+SINGLES = {"uniform": "random:k={k}", "least_total": "weighted:k={k}"}
 BATCHES = {mode: f"batch_partition:k={{k}},T={{T}},mode={mode}" for mode in ("uniform", "fair", "least_total")}
 HALVES = {mode: f"half_partition:k={{k}},T={{T}},mode={mode}" for mode in ("uniform", "fair")}
-SINGLE = {"uniform": 0.6, "least_total": 0.35, "fair": 0.05}
+SINGLE = {"uniform": 0.6, "least_total": 0.4}
 UNITS = {"uniform": 0.45, "fair": 0.45, "least_total": 0.1}
 PAIRS = {"uniform": 0.5, "fair": 0.5}
 """Probabilities of modes before a log is seen."""

@@ -4,8 +4,8 @@ A unit is what is available or not as a whole: a client, a batch, a half-batch. 
 half-batches) are selected where so many are available, else nobody. Those that are selected and fail are in no sum.
 """
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,17 +40,30 @@ class Selections:
 
     def at(self, places: slice) -> "Selections":
         """Those of some of the rounds."""
-        return Selections(self.rows[places], self.used[places], self.need[places], self.mode, self.circle, self.failing)
+        return replace(self, rows=self.rows[places], used=self.used[places], need=self.need[places])
 
-    def start(self) -> Bools:
-        """Units whose availability makes all selections possible, bool (J, M)."""
+    @cached_property
+    def barred(self) -> Bools:
+        """Units that cannot have been available, as the policy would have selected them, bool (J, M)."""
+        if self.mode == "uniform" or self.circle or self.failing:
+            return np.zeros_like(self.rows)
+        least = np.where(self.rows, self.used, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+        most = np.where(self.rows, self.used, -1).max(axis=1, keepdims=True)
+        bound = least if self.mode == "fair" else most
+        return ~self.rows & (self.used < bound) & self.rows.any(axis=1, keepdims=True)
+
+    def start(self, rng: np.random.Generator) -> Bools:
+        """Units whose availability makes all selections possible, about half of those that may be, bool (J, M)."""
+        some = self.rows | (~self.barred & (rng.random(self.rows.shape) < 0.5))
         summed: Bools = self.rows.any(axis=1)
         if self.circle:
             whole = np.greater_equal(self.rows.sum(axis=1), 2 * self.need)
-            return np.where(whole[:, None] | ~summed[:, None], self.rows, True)
-        order = np.argsort(np.where(self.rows, -1, self.used), axis=1, kind="stable")
-        first: Bools = np.argsort(order, axis=1) < self.need[:, None]
-        return self.rows | (first & summed[:, None])
+            least: Bools = np.where(whole[:, None] | ~summed[:, None], self.rows, True)
+        else:
+            order = np.argsort(np.where(self.rows, -1, self.used), axis=1, kind="stable")
+            first: Bools = np.argsort(order, axis=1) < self.need[:, None]
+            least = self.rows | (first & summed[:, None])
+        return np.where(((self.log_chance(some) > NEVER / 2) & summed)[:, None], some, least)
 
     def log_chance(self, there: Bools) -> Floats:
         """Log-probability of each row, up to a constant, if these units are available, (J,)."""
