@@ -55,7 +55,7 @@ class Selections:
     def start(self, rng: np.random.Generator) -> Bools:
         """Units whose availability makes all selections possible, about half of those that may be, bool (J, M)."""
         some = self.rows | (~self.barred & (rng.random(self.rows.shape) < 0.5))
-        summed: Bools = self.rows.any(axis=1)
+        summed: Bools = np.asarray(self.rows.any(axis=1))
         if self.circle:
             whole = np.greater_equal(self.rows.sum(axis=1), 2 * self.need)
             least: Bools = np.where(whole[:, None] | ~summed[:, None], self.rows, True)
