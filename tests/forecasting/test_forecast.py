@@ -672,10 +672,10 @@ def test_next_rounds_are_drawn_from_the_policy_of_the_log():
 
     safe = outlook(past_from(pairs(12)), {"strong": 2.0})
     assert safe.now["strong"] == 2 and safe.below["strong"] == 0
-    rows = np.zeros((12, 8))
-    rows[::2, :4], rows[1::2, 4:] = 1, 1
+    rows = np.zeros((12, 20))
+    rows[::2, :10], rows[1::2, 10:] = 1, 1
     unknown = outlook(past_from(rows), {"strong": 4.0})
-    assert unknown.now["strong"] == 4 and unknown.below is None and "the log shows batch_partition" in unknown.unsaid
+    assert unknown.now["strong"] == 10 and unknown.below is None and "the log shows batch_partition" in unknown.unsaid
     loose = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
     about_to_fall = outlook(past_from(loose), {"strong": 3.0})
     assert about_to_fall.now["strong"] == 3 and about_to_fall.below["strong"] > 0.5
