@@ -30,8 +30,8 @@ class Coverage(NamedTuple):
 
     @property
     def words(self) -> str:
-        """``94 % of 120 (88 to 97)``"""
-        return f"{100 * self.share:.0f} % of {self.cases} ({100 * self.low:.0f} to {100 * self.high:.0f})"
+        """``94.2 % of 120 (88.4 to 97.6)``"""
+        return f"{100 * self.share:.3g} % of {self.cases} ({100 * self.low:.3g} to {100 * self.high:.3g})"
 
 
 @cache

@@ -523,7 +523,7 @@ def test_the_first_table_says_now_and_later_with_what_was_measured(tmp_path):
     now = {(row[0], row[1]): row[2] for row in table}
     assert now["clients a round, mean", of.policies[0]] == f"{rows.sum(axis=1).mean():.3g}"
     measured = pandas.read_csv(TABLE).set_index(["policy", "quantity"]).loc[("random", "exposed_end")]
-    assert table[0][-1].startswith(f"{100 * measured.share:.0f} % of {int(measured.cases)} (") and "random" in basis
+    assert table[0][-1].startswith(f"{100 * measured.share:.3g} % of {int(measured.cases)} (") and "random" in basis
     shown = CliRunner().invoke(simfl, ["forecast", str(file), "--horizon", "30", "--futures", "10"]).output
     assert sum(name in shown for name in names) >= 20 and "…" not in shown
     assert columns(["a", "b", "c"], [("1", "", "2"), ("3", "", "4")]) == ["a  c", "1  2", "3  4"]
