@@ -1,86 +1,109 @@
 """Holds forecasts to what then happens: worlds of known law, their logs cut in the middle.
 
-``python benchmarks/forecast.py OUT [--worlds 400] [--futures 100]`` plays each world with the simulator's own servers,
-gives the first half of its participation log to the forecast, and looks where the second half lies among the futures.
-Finished worlds are stored in OUT/worlds.jsonl, and a second call goes on. OUT/coverage.json and OUT/reliability.svg say
-how often intervals of 80 and 95 % held what happened, and how often what was foretold with some probability did.
+    python benchmarks/forecast.py --worlds 100 --policy half_partition [--out results/forecast] [--futures 100]
+    python benchmarks/forecast.py --table [--out results/forecast]
+
+Each world is a deployment of one of ``FAMILIES`` under one of the five ``WORLDS`` of availability: simfl's own policy
+selects among clients whose availability is drawn here. The forecast gets the first half of the log; the script looks
+where the second half lies among the futures. Finished worlds are stored in OUT/FAMILY.jsonl, and a second call goes on.
+``--table`` writes simfl/forecasting/coverage.csv, which forecasts print beside their numbers, and OUT/reliability.svg.
 
 Where several futures give one value, the place of what happened among them is drawn at random within the tie; an
 interval of discrete values otherwise holds more than its share.
 """
 
 import argparse
+import csv
 import json
-import tempfile
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
+from scipy.stats import binomtest
 
-from simfl.audit.reading import read
-from simfl.forecasting.forecast_result import Forecast, forecast
-from simfl.forecasting.future_span import exposures, smallest_class
+from simfl.audit.log import Log
+from simfl.core.types import View
+from simfl.forecasting.forecast_result import Forecast
+from simfl.forecasting.future_span import exposures
+from simfl.forecasting.futures import plan
+from simfl.forecasting.parts import simulate_all
 from simfl.forecasting.past import Past, past_of
-from simfl.runs.run import run
-from simfl.scenario import Scenario
+from simfl.forecasting.policies import policy_of
 
-QUANTITIES = ("exposed_half", "exposed_end", "a_client", "rank_quarter", "rank_half", "cardinality", "fairness_gap")
-"""What is compared: clients exposed at half of and at the whole horizon, when a client is, the rank, the mean of the
-clients in a sum, and the fairness gap."""
-
-
-def world(number: int) -> dict[str, object]:
-    """A deployment of known law."""
-    rng = np.random.default_rng([20260, number])
-    n, rounds = int(rng.choice([12, 16, 20, 24])), int(rng.choice([24, 30, 40]))
-    rates = rng.uniform(0.25, 0.95, n).round(3)
-    policy = str(rng.choice(["all", "random", "batch_partition"]))
-    markov = policy == "all" and bool(rng.random() < 0.4)
-    selection: dict[str, object] = {"name": policy}
-    if policy == "random":
-        selection["k"] = int(rng.integers(3, n // 4 + 1))
-    if policy == "batch_partition":
-        selection |= {"k": 4, "T": 2, "mode": str(rng.choice(["uniform", "fair"]))}
-        rates = np.repeat(rng.uniform(0.5, 0.98, n // 2), 2).round(3)
-    availability: dict[str, object] = {"name": "bernoulli", "dropout": (1 - rates).round(3).tolist()}
-    if policy == "all" and not markov:  # sums of few clients, so that not all is known at once
-        availability["dropout"] = (1 - rates / 3).round(3).tolist()
-    if markov:
-        on = rng.uniform(1.5, 5, n).round(2)
-        availability = {"name": "markov", "mean_on_rounds": on.tolist(),
-                        "mean_off_rounds": (on * rng.uniform(1.5, 6, n)).round(2).tolist()}  # fmt: skip
-    failing = 0.0 if policy == "all" else float(rng.choice([0.0, 0.1]))
-    return {
-        "name": "world", "seed": number, "clients": n, "selection": selection,
-        "training": {"name": "fedavg", "rounds": 2 * rounds, "weighting": "equal"},
-        "learning": {"name": "none", "parameters": 1}, "privacy": {"name": "none"},
-        "devices": {"availability": availability, "failure": {"name": "bernoulli", "probability": failing}},
-    }  # fmt: skip
+QUANTITIES = ("cardinality", "skipped", "exposed_half", "exposed_end", "a_client", "rank_quarter", "rank_half",
+              "fairness_gap")  # fmt: skip
+"""What is compared: the mean of the clients in a round and rounds without a sum, clients exposed at half of and at the
+whole horizon, when a client is, the rank, and the fairness gap."""
+WORLDS = ("constant", "per_client", "sticky", "time_of_day", "groups")
+FAMILIES = {"all": 1, "random": 1, "weighted": 1, "batch_partition T=2": 2, "batch_partition T=4": 4,
+            "batch_partition T=8": 8, "partition": 8, "half_partition": 4}  # fmt: skip
+"""Kinds of policies, and clients in a unit at most."""
+HOUR_S = 3600.0
 
 
-def halves(number: int) -> tuple[Past, Past]:
-    """A world's log, and its first half."""
-    with tempfile.TemporaryDirectory() as out:
-        log = read(run(Scenario.of(world(number)), Path(out)).path)
-    whole = past_of(log)
-    return whole, whole.until(len(whole.rows) // 2)
+class World:
+    """A deployment of known law: a policy, availability and failures, all from its number."""
+
+    def __init__(self, family: str, number: int, large: bool = False) -> None:
+        self.family, self.number = family, number
+        self.rng = rng = np.random.default_rng([20261, list(FAMILIES).index(family), number, int(large)])
+        name, unit = family.split()[0], FAMILIES[family]
+        if name == "partition":
+            unit = int(rng.choice([3, 4, 6, 8]))
+        if name == "half_partition":
+            unit = int(rng.choice([2, 4]))
+        few, most = (60, 200) if large else (12, 40)
+        sizes = [n for n in range(few, most + 1) if n % unit == 0 and n // unit >= 3]
+        self.clients = n = int(rng.choice(sizes))
+        self.k = (
+            int(rng.integers(3, n // 4 + 1)) if unit == 1 else unit * int(rng.integers(1, max(2, n // unit // 3 + 1)))
+        )
+        self.k = unit if name == "partition" else self.k
+        mode = f",mode={rng.choice(['uniform', 'fair'])}"
+        self.text = {"all": "all", "random": f"random:k={self.k}", "weighted": f"weighted:k={self.k}",
+                     "partition": f"partition:k={self.k}{mode}"}.get(
+                         name, f"{name}:k={self.k},T={unit}{mode}")  # fmt: skip
+        self.availability = str(rng.choice(WORLDS))
+        self.rounds = int(rng.choice([24, 30, 40, 60]))
+        least = {1: 0.25, 2: 0.5, 3: 0.55, 4: 0.6, 6: 0.7, 8: 0.75}[unit]
+        rate = rng.uniform(least, 0.97, n)
+        if name == "all":
+            rate = rate / rng.choice([1, 3])  # sums of few clients, so that not all is known at once
+        self.rate = np.full(n, rate[0]) if self.availability == "constant" else rate
+        self.memory = rng.uniform(0.3, 0.9) if self.availability == "sticky" else 0.0
+        groups = int(rng.integers(2, 5))
+        self.group = np.arange(n) % groups if rng.random() < 0.5 else np.arange(n) * groups // n
+        self.away = rng.uniform(0.05, 0.3, groups) * (self.availability == "groups")
+        self.dawn, self.day = rng.uniform(0, 24, groups), rng.uniform(8, 14, groups)
+        self.night = rng.uniform(0.2, 0.9) if self.availability == "time_of_day" else 1.0
+        self.failing = float(rng.choice([0.0, 0.05])) * (name != "all") / unit
+
+    def play(self) -> Past:
+        """The whole log: twice as many rounds as it is given."""
+        rng, policy = self.rng, policy_of(self.text, self.clients)
+        rows, times_s = np.zeros((2 * self.rounds, self.clients), dtype=bool), np.zeros(2 * self.rounds)
+        used, on, now_h = np.zeros(self.clients, np.int64), rng.random(self.clients) < self.rate, 0.0
+        for t in range(len(rows)):
+            now_h += 2 + rng.exponential(1.0)
+            day = (now_h - self.dawn) % 24 < self.day
+            rate = self.rate * np.where(day, 1.0, self.night)[self.group]
+            on = rng.random(self.clients) < rate * (1 - self.memory) + self.memory * on
+            there = on & (rng.random(len(self.away)) >= self.away)[self.group]
+            units = policy.select(View(t, there, used), self.k, rng)
+            units = units[(rng.random(units.shape) >= self.failing).all(axis=1)]
+            rows[t, units.ravel()] = True
+            used += rows[t]
+            times_s[t] = now_h * HOUR_S
+        log = Log(csr_array(rows.astype(float)), range(len(rows)), range(self.clients))
+        return past_of(log, times_s if self.availability == "time_of_day" else None, least=0)
 
 
-def truth(whole: Past, played: Forecast, client: int) -> dict[str, float]:
-    """What then happened."""
-    rows = whole.rows[played.plan.past_rounds :]
-    rng = np.random.default_rng(0)
-    since, rank = exposures(played.plan.span, rows, rng)
-    assert smallest_class(played.plan.span, rows, rng)[-1] >= 1
-    counts = whole.rows.sum(axis=0)
-    return numbers(since[None], rank[None], rows.sum(axis=1)[None],
-                   np.array([[np.ptp(counts) / len(whole.rows)]]), client)  # fmt: skip
-
-
-def numbers(since, rank, cardinality, gap, client) -> dict[str, object]:
+def numbers(since, rank, cardinality, gap, client) -> dict[str, np.ndarray]:
     """One number a future for each quantity; arrays with a first axis of futures."""
     horizon = rank.shape[1]
-    values = ((since < horizon // 2).sum(axis=1), (since < horizon).sum(axis=1), since[:, client],
-              rank[:, horizon // 4], rank[:, horizon // 2], cardinality.mean(axis=1), gap[:, -1])  # fmt: skip
+    values = (cardinality.mean(axis=1), (cardinality == 0).sum(axis=1), (since < horizon // 2).sum(axis=1),
+              (since < horizon).sum(axis=1), since[:, client], rank[:, horizon // 4], rank[:, horizon // 2],
+              gap[:, -1])  # fmt: skip
     return dict(zip(QUANTITIES, (np.asarray(v, dtype=float) for v in values), strict=True))
 
 
@@ -90,108 +113,143 @@ def place(value: float, futures: np.ndarray, rng: np.random.Generator) -> float:
     return (below + rng.random() * (same + 1)) / (len(futures) + 1)
 
 
-def judge(number: int, futures: int = 100, model: str | None = None, wrong=None) -> dict[str, object] | None:
-    """Where one world's second half lies among its futures; None where its first half has no two sums.
+def judge(world: World, futures: int = 100, model: str | None = None, wrong=None) -> dict[str, object] | None:
+    """Where one world's second half lies among its futures; None where its first half has fewer than eight sums.
 
     Args:
-        number: of the world.
-        futures: how many are played.
-        model: of availability, instead of the one that is chosen.
+        world: the deployment.
+        futures: how many are simulated.
+        model: of availability, instead of that of all parts.
         wrong: changes a plan, to see that wrong plans are noticed.
     """
-    whole, past = halves(number)
-    if np.count_nonzero(past.rows.any(axis=1)) < 2:
+    whole = world.play()
+    past = whole.until(world.rounds)
+    if np.count_nonzero(past.rows.any(axis=1)) < 8:
         return None
-    made = played(past, len(whole.rows) - len(past.rows), futures, number, model, wrong)
-    rng = np.random.default_rng([7, number])
-    outcome = made.outcomes[0]
-    hidden = np.flatnonzero(~made.plan.span.exposed)
+    right, seen, chosen = plan(past, horizon=world.rounds, seed=world.number, model=model)
+    made = Forecast(past, right, seen, chosen, simulate_all(right if wrong is None else wrong(right), futures))
+    rng, outcome = np.random.default_rng([7, world.number]), made.outcomes[0]
+    hidden = np.flatnonzero(~right.span.exposed)
     client = int(rng.choice(hidden)) if len(hidden) else 0
+    rows = whole.rows[world.rounds :]
+    since, rank = exposures(right.span, rows, rng)
+    gap = np.ptp(whole.rows.sum(axis=0)) / len(whole.rows)
     foretold = numbers(outcome.exposed, outcome.rank, outcome.cardinality, outcome.fairness_gap, client)
-    happened = truth(whole, made, client)
-    places = {name: place(float(happened[name][0]), foretold[name], rng) for name in QUANTITIES}
-    chance = (outcome.exposed[:, hidden] < made.plan.horizon).mean(axis=0)
-    came = exposures(made.plan.span, whole.rows[len(past.rows) :], rng)[0][hidden] < made.plan.horizon
-    rates = np.clip(chance, 0.5 / futures, 1 - 0.5 / futures)
-    loss = -float(np.where(came, np.log(rates), np.log1p(-rates)).mean()) if len(hidden) else None
-    return {"world": number, "policy": world(number)["selection"]["name"], "model": made.model.fitted.model,
-            "places": places, "chance": chance.tolist(), "came": came.tolist(), "loss": loss}  # fmt: skip
+    happened = numbers(since[None], rank[None], rows.sum(axis=1)[None], np.array([[gap]]), client)
+    chance = (outcome.exposed[:, hidden] < world.rounds).mean(axis=0)
+    return {"world": world.number, "family": world.family, "policy": world.text, "seen": seen.choice.text,
+            "availability": world.availability, "clients": world.clients, "drift": chosen.drift,
+            "places": {name: place(float(happened[name][0]), foretold[name], rng) for name in QUANTITIES},
+            "happened": {name: float(happened[name][0]) for name in QUANTITIES},
+            "foretold": {name: float(foretold[name].mean()) for name in QUANTITIES},
+            "chance": chance.tolist(), "came": (since[hidden] < world.rounds).tolist()}  # fmt: skip
 
 
-def played(past: Past, horizon: int, futures: int, seed: int, model: str | None, wrong) -> Forecast:
-    """A forecast; with ``wrong``, of a changed plan."""
-    if wrong is None:
-        return forecast(past, horizon=horizon, futures=futures, seed=seed, model=model)
-    from simfl.forecasting.futures import plan
-    from simfl.forecasting.parts import simulate_all
-
-    right, seen, chosen = plan(past, horizon=horizon, seed=seed, model=model)
-    changed = wrong(right)
-    outcomes = simulate_all(changed, futures)
-    return Forecast(past, right, seen, chosen, outcomes)
+def held(places: np.ndarray, level: float = 0.95) -> tuple[int, float, float, float]:
+    """How many intervals held what happened, their share, and its exact 95 % interval (Clopper and Pearson)."""
+    count = int((np.abs(places - 0.5) <= level / 2).sum())
+    low, high = binomtest(count, len(places)).proportion_ci()
+    return count, count / len(places), float(low), float(high)
 
 
-def coverage(results: list[dict[str, object]]) -> dict[str, object]:
-    """Shares of what happened that intervals held, of all quantities and of each."""
-    places = {name: np.array([row["places"][name] for row in results]) for name in QUANTITIES}
-    shares = {name: {"80": _share(values, 0.8), "95": _share(values, 0.95)} for name, values in places.items()}
-    every = np.concatenate(list(places.values()))
-    losses = [row["loss"] for row in results if row["loss"] is not None]
-    return {"worlds": len(results), "all": {"80": _share(every, 0.8), "95": _share(every, 0.95)}, "each": shares,
-            "log_loss": float(np.mean(losses)) if losses else None, "reliability": reliability(results)}  # fmt: skip
+def lines(results: list[dict[str, object]]) -> list[str]:
+    """The coverage of each quantity, and of each model of availability."""
+    said = [f"{'':>14} {'mean':>8} {'foretold':>8}  {'80 %':>6}  95 % intervals held"]
+    for name in QUANTITIES:
+        places = np.array([row["places"][name] for row in results])
+        count, share, low, high = held(places)
+        happened, foretold = (np.mean([row[key][name] for row in results]) for key in ("happened", "foretold"))
+        said.append(f"{name:>14} {happened:8.3g} {foretold:8.3g}  {held(places, 0.8)[1]:6.1%}  {share:.1%} of "
+                    f"{len(places)} ({low:.1%} to {high:.1%}){'' if low <= 0.95 <= high else '  <-'}")  # fmt: skip
+    for name in WORLDS:
+        places = np.array([list(row["places"].values()) for row in results if row["availability"] == name])
+        if len(places):
+            said.append(
+                f"{name:>14}: {(np.abs(places - 0.5) <= 0.475).mean():.1%} of all quantities in {len(places)} worlds"
+            )
+    return said
 
 
-def _share(places: np.ndarray, level: float) -> float:
-    return float((np.abs(places - 0.5) <= level / 2).mean())
+def rows(family: str, results: list[dict[str, object]]) -> list[tuple[object, ...]]:
+    """Those of simfl/forecasting/coverage.csv."""
+    clients = [row["clients"] for row in results]
+    return [(family.split()[0], FAMILIES[family], name, len(results),
+             *(f"{share:.4f}" for share in held(np.array([row["places"][name] for row in results]))[1:]),
+             min(clients), max(clients)) for name in QUANTITIES]  # fmt: skip
 
 
-def reliability(results: list[dict[str, object]]) -> list[dict[str, float]]:
-    """For ten ranges of the probability: its mean, how often it came true, and how many there were."""
+def reliability(results: list[dict[str, object]]) -> list[tuple[float, float, int]]:
+    """For ten ranges of the probability of exposure: its mean, how often it came true, and of how many clients."""
     chance = np.concatenate([row["chance"] for row in results])
     came = np.concatenate([row["came"] for row in results]).astype(float)
     part = np.minimum((chance * 10).astype(int), 9)
-    return [{"foretold": float(chance[part == i].mean()), "came": float(came[part == i].mean()),
-             "count": int((part == i).sum())} for i in range(10) if (part == i).any()]  # fmt: skip
+    return [(float(chance[part == i].mean()), float(came[part == i].mean()), int((part == i).sum()))
+            for i in range(10) if (part == i).any()]  # fmt: skip
 
 
-def draw(summary: dict[str, object], path: Path) -> None:
-    """The reliability diagram."""
+def table(out: Path) -> None:
+    """Writes what was measured: the package's table, and the reliability diagram."""
     from simfl.core.storage.disk import write_atomically
+    from simfl.forecasting.measured_coverage import TABLE
     from simfl.report import style
     from simfl.report.saving import picture
 
+    lines, every = [("policy", "unit", "quantity", "cases", "share", "low", "high", "fewest", "most")], []
+    for family in FAMILIES:
+        file = out / f"{family.replace(' ', '-')}.jsonl"
+        stored = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        if results := [row for row in stored if "places" in row]:
+            lines += rows(family, results)
+            every += results
+    parts = reliability(every)
+    _, share, count = parts[-1]
+    low, high = binomtest(round(share * count), count).proportion_ci()
+    clients = [row["clients"] for row in every]
+    lines.append(
+        ("every", 1, "certain", count, f"{share:.4f}", f"{low:.4f}", f"{high:.4f}", min(clients), max(clients))
+    )
+    with open(TABLE, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
     with style.settings():
         fig, ((axes,),) = style.figure()
-        table = summary["reliability"]
         axes.plot([0, 1], [0, 1], color=style.MUTED, linewidth=0.8, linestyle=":")
-        axes.plot([row["foretold"] for row in table], [row["came"] for row in table], marker="o", **style.look(0))
+        axes.plot([row[0] for row in parts], [row[1] for row in parts], marker="o", **style.look(0))
         axes.set(xlabel="Probability of exposure, foretold", ylabel="Share that was exposed", xlim=(0, 1), ylim=(0, 1))
-        write_atomically(path, picture(fig, "svg"))
+        write_atomically(out / "reliability.svg", picture(fig, "svg"))
 
 
 def main() -> None:
     """Plays the worlds that are missing, and sums all up."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--worlds", type=int, default=400)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("results/forecast"))
+    parser.add_argument("--worlds", type=int, default=100)
+    parser.add_argument("--policy", choices=[*FAMILIES, "every"], default="every")
+    parser.add_argument("--large", action="store_true", help="60 to 200 clients")
     parser.add_argument("--futures", type=int, default=100)
     parser.add_argument("--model", help="of availability, in every world")
+    parser.add_argument("--table", action="store_true", help="write the tables of the worlds that are there")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    file = arguments.out / f"worlds{'-' + arguments.model if arguments.model else ''}.jsonl"
-    results = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    done = {row["world"] for row in results}
-    for number in range(arguments.worlds):
-        if number in done or (result := judge(number, arguments.futures, arguments.model)) is None:
-            continue
-        results.append(result)
-        with open(file, "a") as lines:
-            lines.write(json.dumps(result) + "\n")
-    summary = coverage(results)
-    (arguments.out / f"coverage{'-' + arguments.model if arguments.model else ''}.json").write_text(
-        json.dumps(summary, indent=2) + "\n")  # fmt: skip
-    draw(summary, arguments.out / "reliability.svg")
-    print(json.dumps(summary, indent=2))
+    if arguments.table:
+        return table(arguments.out)
+    for family in FAMILIES if arguments.policy == "every" else [arguments.policy]:
+        name = "-".join(
+            [family.replace(" ", "-"), *["large"] * arguments.large, *[arguments.model] * bool(arguments.model)]
+        )
+        file = arguments.out / f"{name}.jsonl"
+        results = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        done = {row["world"] for row in results}
+        for number in range(arguments.worlds):
+            if number in done:
+                continue
+            result = judge(World(family, number, arguments.large), arguments.futures, arguments.model) or {
+                "world": number
+            }
+            results.append(result)
+            with open(file, "a") as stored:
+                stored.write(json.dumps(result) + "\n")
+        played = [row for row in results if "places" in row and row["world"] < arguments.worlds]
+        print(f"{name}: {len(played)} worlds", *lines(played), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

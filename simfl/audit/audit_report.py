@@ -81,6 +81,7 @@ class Report:
         against_any: the guarantees against any further colluders, where that was asked.
         ledger: at which signal to noise each client's update is known, where that was asked.
         read: in words, how the log was read, and what another reading would say.
+        coming: the forecast's first line, where it was made.
     """
 
     rounds: Sequence[Any]
@@ -101,6 +102,7 @@ class Report:
     against_any: ColludedGuarantees | None = None
     ledger: LogLedger | None = None
     read: tuple[str, ...] = ()
+    coming: str = ""
 
     @property
     def predicted_error(self) -> float | None:

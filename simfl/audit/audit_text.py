@@ -86,7 +86,7 @@ def later(report: Report) -> list[str]:
         return []
     rounds = amount(clients - int(rank), "more round")
     return [f"After {rounds} at the earliest the rank is full: then all updates are", f"{RECONSTRUCTABLE}.",
-            "When that may be, simfl forecast says."]  # fmt: skip
+            report.coming or "When that may be, simfl forecast says."]  # fmt: skip
 
 
 def within_budget(report: Report) -> str:

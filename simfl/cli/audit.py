@@ -147,11 +147,19 @@ def command(
     report = audit(known.matrix, known.rounds, known.clients, every, unused=known.unused, doubles=known.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     report = replace(report, ledger=_ledger(known, noise, every, colluders, report)) if ledger else report
-    report = replace(report, read=_reading_lines(log, participation, log_options))
+    report = replace(report, **_words(log, participation, log_options, coming=not names and not as_json))
     _write(report, figure, html, Path(participation).name or participation)
     print_json(report.to_json()) if as_json else click.echo(text(report))
 
 
+def _words(log: "Log", participation: str, log_options: "LogOptions", coming: bool) -> dict[str, Any]:
+    """How the log was read, and what comes."""
+    said = _coming(log, participation, log_options) if coming else ""
+    return {"read": _reading_lines(log, participation, log_options), "coming": said}
+
+
+SMALL, LEAST = 20_000, 8
+"""Cells and rounds of a log that is forecast from, too: seconds."""
 CHEAP = 10**6
 """Cells of a log of which a second reading is audited, too."""
 
@@ -178,6 +186,24 @@ def _reading_lines(log: "Log", participation: str, log_options: "LogOptions") ->
     weak = interval(other.metrics.weak_lower, other.metrics.weak_upper)
     numbers = f"strong {value(other.metrics.strong)}, semi-strong {value(other.metrics.semi_strong)}, weak {weak}"
     return reading_line(log), f"{line}; weighted by it ({option}) it is {numbers}, {exposed_clients(other)} exposed."
+
+
+def _coming(log: "Log", participation: str, log_options: "LogOptions") -> str:
+    """The forecast's first line, where the log has times, is small, and shows a policy that is forecast."""
+    from simfl.forecasting.forecast_result import forecast
+    from simfl.forecasting.forecast_text import verdict
+    from simfl.forecasting.past import read_past
+
+    if log.matrix.shape[0] * log.matrix.shape[1] > SMALL or log.matrix.shape[0] < LEAST:
+        return ""
+    try:
+        past = read_past(participation, log_options)
+        if past.times_s is None:
+            return ""
+        of = forecast(past, horizon=min(len(past.rows), 100), futures=50)
+    except SimflError:  # of such logs none is given, and simfl forecast says why
+        return ""
+    return f"simfl forecast, 50 futures of {amount(of.plan.horizon, 'round')}: {verdict(of, 0)}"
 
 
 def _write(report: "Report", figure: Path | None, html: Path | None, title: str) -> None:

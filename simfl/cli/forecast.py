@@ -40,8 +40,8 @@ TEXTS = ("policy", "client")
 @click.option("--policy", metavar="POLICY", help="The log's own policy, where it is not recognised.")
 @click.option(
     "--model",
-    type=click.Choice(["constant", "per_client", "markov", "time_of_day"]),
-    help="Of availability; the one that foretells the log's last part best.",
+    type=click.Choice(["constant", "per_client", "markov", "time_of_day", "groups", "mixed"]),
+    help="Of availability, where not all parts together (mixed).",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides every draw.")
 @click.option(

@@ -8,7 +8,8 @@ from simfl.audit.log import plain
 from simfl.core.certificate_words import OF_A_LOG, RECONSTRUCTABLE
 from simfl.core.errors import amount
 from simfl.core.version import VERSION
-from simfl.forecasting.forecast_text import CALIBRATED, WORDS, summary
+from simfl.forecasting.forecast_text import WORDS, first_table, summary
+from simfl.forecasting.measured_coverage import certainty
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -62,7 +63,8 @@ def page(of: "Forecast", title: str) -> str:
             limits=of.limits,
             basis=OF_A_LOG,
             exposed=RECONSTRUCTABLE,
-            calibrated=CALIBRATED,
+            calibrated=certainty(),
+            first=first_table(of),
             style=(STYLES / "report.css").read_text(encoding="utf-8"),
         )
     )  # fmt: skip
@@ -101,7 +103,7 @@ def _cells(of: "Forecast", row: Any) -> tuple[str, ...]:
         label = "past" if t < 0 else str(of.past.label(int(t)))
         return f"{label} ({shown})" if prefix and t >= 0 and shown else label
 
-    return (plain(values["client"]), f"{values['probability']:.2f}",
+    return (plain(values["client"], 10**6), f"{values['probability']:.2f}",
             f"{when('low_80')} to {when('high_80')}", when("median"),
             f"{when('low_95')} to {when('high_95')}")  # fmt: skip
 

@@ -14,11 +14,11 @@ from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.intervals import paired_difference
 from simfl.forecasting.availability import ModelChoice
-from simfl.forecasting.forecast_text import CALIBRATION, limits_of
+from simfl.forecasting.forecast_text import limits_of
 from simfl.forecasting.futures import CHECKPOINTS, FuturePlan, Outcome, checkpoints, plan
 from simfl.forecasting.parts import simulate_all
 from simfl.forecasting.past import Past
-from simfl.forecasting.policies import WRONG, SeenPolicy, find_refusal
+from simfl.forecasting.policies import WRONG, SeenPolicy, coverage_of, find_refusal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 QUANTILES = {"low_95": 0.025, "low_80": 0.1, "median": 0.5, "high_80": 0.9, "high_95": 0.975}
 """Ends of the intervals that hold 80 and 95 of 100 futures."""
+MILESTONES = 20, 100
+"""Coming rounds after which the first table says how things stand."""
 OVER_TIME = ("rank", "strong", "cardinality", "fairness_gap")
 GUARANTEES = ("semi_strong", "weak_lower", "weak_upper")
 
@@ -125,6 +127,30 @@ class Forecast:
         every["label"] = [self.past.label(t) for t in every["round"]]
         return every
 
+    def milestones(self) -> "DataFrame":
+        """A row for each quantity, policy and coming ``round`` of :data:`MILESTONES` within the horizon: the value
+        ``now`` (of the past), the ``median`` and the 95 % interval after so many rounds.
+        """
+        from pandas import DataFrame
+
+        rows, past = [], self.past.rows
+        after = np.arange(1, self.plan.horizon + 1)
+        ends = sorted({min(end, self.plan.horizon) for end in MILESTONES})
+        for policy, text in enumerate(self.policies):
+            outcome = self.outcomes[policy]
+            values = {
+                "exposed": (int((outcome.exposed[0] < 0).sum()), self.exposed_counts(policy)),
+                "cardinality": (float(past.sum(axis=1).mean()), np.cumsum(outcome.cardinality, axis=1) / after),
+                "skipped": (int((~past.any(axis=1)).sum()), np.cumsum(outcome.cardinality == 0, axis=1)),
+                "fairness_gap": (float(np.ptp(past.sum(axis=0)) / len(past)), outcome.fairness_gap),
+            }
+            for name, (now, table) in values.items():
+                for end in ends:
+                    low, middle, high = np.quantile(table[:, end - 1], (0.025, 0.5, 0.975), method="inverted_cdf")
+                    rows.append((name, text, end, now, middle, low, high))
+        every = DataFrame(rows, columns=["quantity", "policy", "round", "now", "median", "low_95", "high_95"])
+        return every.sort_values("quantity", key=lambda names: names.map(list(values).index), kind="stable")
+
     def differences(self) -> "DataFrame":
         """What each other policy changes: mean and 95 % interval of the mean of paired differences to the log's
         policy, ``futures`` in which it is better, and both means.
@@ -171,14 +197,15 @@ class Forecast:
 
     def to_json(self) -> JsonObject:
         """As plain data; null where a client is not exposed within the horizon."""
-        tables = {"clients": self.clients(), "rounds": self.rounds(), "differences": self.differences()}
+        tables = {"milestones": self.milestones(), "clients": self.clients(), "rounds": self.rounds(),
+                  "differences": self.differences()}  # fmt: skip
         rows = {name: table.astype(object).where(table.notna(), None).to_dict("records")
                 for name, table in tables.items()}  # fmt: skip
         about = {"horizon": self.plan.horizon, "futures": len(self.outcomes[0].rank), "seed": self.plan.seed}
-        model = {"name": self.model.fitted.model, "scores": self.model.scores, "drift": self.model.drift}
+        model = {"name": self.model.fitted.model, "drift": self.model.drift}
         seen = {"policy": self.seen.choice.text, "sentence": self.seen.sentence}
         return {**about, **facts_of_a_log(), "policy": seen, "availability": model, "limits": self.limits,
-                "calibration": CALIBRATION, **rows}  # fmt: skip
+                "tested": [row._asdict() for row in coverage_of(self.seen.choice).values()], **rows}  # fmt: skip
 
 
 def _fan(policy: str, name: str, rounds: NDArray[np.integer], table: NDArray[np.number]) -> "DataFrame":
@@ -227,7 +254,7 @@ def forecast(
         futures: how many are simulated under each policy.
         change_over: coming round from which the other policies select.
         policy: the log's policy; None = recognised.
-        model: ``constant``, ``per_client``, ``markov`` or ``time_of_day``; None = chosen by held-out likelihood.
+        model: one of :data:`simfl.forecasting.availability.MODELS`; None = that of all parts.
         seed: decides every draw.
         guarantees: futures for which the semi-strong and weak guarantees are computed, too.
         folder: where finished parts are stored and looked for.

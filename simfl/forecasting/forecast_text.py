@@ -1,5 +1,6 @@
 """A forecast in words and small tables."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +13,9 @@ from simfl.core.errors import amount
 from simfl.core.types import View
 from simfl.forecasting.availability import ModelChoice
 from simfl.forecasting.futures import FuturePlan
+from simfl.forecasting.measured_coverage import COMMAND, certainty
 from simfl.forecasting.past import Past
-from simfl.forecasting.policies import PolicyChoice, SeenPolicy
+from simfl.forecasting.policies import PolicyChoice, SeenPolicy, coverage_of
 
 if TYPE_CHECKING:
     from simfl.forecasting.forecast_result import Forecast
@@ -29,18 +31,17 @@ WORDS = {
     "bytes": "bytes of all coming rounds",
 }
 
-TESTED_CLIENTS = 12, 24
-"""The fewest and most clients of the deployments that forecasts were compared with."""
-
-CALIBRATION = {"at_least": 0.9, "foretold": 0.97, "came_true": 0.83, "clients": 116}
-"""Of clients whose exposure was foretold with at least that probability: the mean probability, and the share that were
-exposed; of ``results/forecast/coverage.json``.
-"""
-
-CALIBRATED = (
-    "Probabilities of {at_least} and more, on average {foretold}, came true in {came_true:.0%} of {clients} clients of "
-    "simulated deployments: they are too certain.".format(**CALIBRATION)
-)
+FIRST = 5
+"""Policies in the first table."""
+MEASURED = {
+    "exposed": "exposed_end",
+    "cardinality": "cardinality",
+    "skipped": "skipped",
+    "fairness_gap": "fairness_gap",
+}
+"""What was measured of the quantities of the first table."""
+SO_FAR = {"exposed": "exposed clients", "cardinality": "clients a round, mean", "skipped": "rounds without a sum",
+          "fairness_gap": "fairness gap"}  # fmt: skip
 
 DRIFT = 0.01
 """A p-value below which availability is said to drift."""
@@ -48,7 +49,11 @@ DRIFT = 0.01
 
 def text(of: "Forecast") -> str:
     """The forecast for a person at a terminal."""
-    return "\n".join([*summary(of), "", *_clients(of), *_differences(of), "", *(f"* {line}" for line in of.limits)])
+    heading, rows, basis = first_table(of)
+    said = summary(of)
+    limits = [f"* {line}" for line in of.limits]
+    parts = [said[:3], [*columns(heading, rows), basis], said[4:], _clients(of), _differences(of), limits]
+    return "\n\n".join("\n".join(part) for part in parts if part)
 
 
 def summary(of: "Forecast") -> list[str]:
@@ -60,12 +65,42 @@ def summary(of: "Forecast") -> list[str]:
         of.seen.sentence,
         of.model.sentence,
         "",
-        *(_verdict(of, policy) for policy in range(len(of.policies))),
+        *(verdict(of, policy) for policy in range(len(of.policies))),
     ]
     return lines
 
 
-def _verdict(of: "Forecast", policy: int) -> str:
+def first_table(of: "Forecast") -> tuple[list[str], list[tuple[str, ...]], str]:
+    """Heading and rows of what holds now and after some rounds, of the first policies, and what it was coverages on."""
+    table, coverages = of.milestones(), coverage_of(of.seen.choice)
+    ends = [int(end) for end in table["round"].unique()]
+    heading = ["", "policy", "now", *(f"after {amount(end, 'round')}" for end in ends)]
+    rows = []
+    for (name, policy), part in table.groupby(["quantity", "policy"], sort=False):
+        if policy in of.policies[:FIRST]:
+            cells = [f"{row.median:.3g} ({row.low_95:.3g}..{row.high_95:.3g})" for row in part.itertuples()]
+            measured = coverages.get(MEASURED[name]) if policy == of.policies[0] else None
+            rows.append(
+                (SO_FAR[name], policy, f"{part['now'].iloc[0]:.3g}", *cells, measured.words if measured else "")
+            )
+    if not coverages:
+        return heading, [row[:-1] for row in rows], "Forecasts of this policy were never compared with what happens."
+    some = next(iter(coverages.values()))
+    basis = ("Medians with 95 % intervals; how many of them held what then happened, in simulated deployments of "
+             f"{some.policy} with {some.fewest} to {some.most} clients: {COMMAND}.")  # fmt: skip
+    return [*heading, "intervals held"], rows, basis
+
+
+def columns(heading: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """A table in text; columns in which nothing stands are left out, and what stands twice is not said again."""
+    places = [i for i in range(len(heading)) if any(row[i] for row in rows)]
+    wide = [max(len(line[i]) for line in (heading, *rows)) for i in places]
+    return ["  ".join(f"{line[i]:<{width}}" for i, width in zip(places, wide, strict=True)).rstrip()
+            for line in (heading, *rows)]  # fmt: skip
+
+
+def verdict(of: "Forecast", policy: int) -> str:
+    """Who is exposed already, who will be, and when, in a sentence."""
     since = of.outcomes[policy].exposed
     already = int((since[0] < 0).sum())
     exposed = of.exposed_counts(policy)[:, -1]
@@ -98,18 +133,21 @@ def _when(of: "Forecast", since: NDArray[np.int32]) -> str:
 def _clients(of: "Forecast") -> list[str]:
     table = of.clients()
     now = table[(table.policy == of.policies[0]) & (table["median"].fillna(of.plan.horizon) >= 0)]
-    now = now.sort_values(["probability", "median"], ascending=[False, True], kind="stable").head(LISTED)
+    now = now.sort_values(["probability", "median"], ascending=[False, True], kind="stable")
     if not len(now):
         return [f"Everybody is exposed already: {RECONSTRUCTABLE}."]
-    form = "{:>16} {:>12} {:>10} {:>16} {:>16}"
-    rows = [form.format("client", "probability", "median", "80 %", "95 %")]
-    for row in now.itertuples():
-        rows.append(form.format(plain(row.client, 16), f"{row.probability:.2f}", _label(of, row.median),
-                                f"{_label(of, row.low_80)}..{_label(of, row.high_80)}",
-                                f"{_label(of, row.low_95)}..{_label(of, row.high_95)}"))  # fmt: skip
+    rows: list[tuple[str, ...]] = []
+    alike = now.groupby([repr(row[3:9]) for row in now.round({"probability": 2}).itertuples()], sort=False)
+    for _, part in list(alike)[:LISTED]:
+        row, names = next(part.itertuples()), [plain(name, 10**6) for name in part.client[:LISTED]]
+        more = f" and {len(part) - LISTED} more" if len(part) > LISTED else ""
+        when = [""] * 3 if row.low_95 is None or row.low_95 != row.low_95 else [
+            _label(of, row.median), *(f"{_label(of, low)}..{_label(of, high)}" for low, high in
+                                      ((row.low_80, row.high_80), (row.low_95, row.high_95)))]  # fmt: skip
+        rows.append((f"{row.probability:.2f}", *when, f"{amount(len(part), 'client')}: {', '.join(names)}{more}"))
     heading = f"Exposed ({RECONSTRUCTABLE}) within the horizon, and from which round on (>: beyond the horizon)"
-    more = "; the first of them" if len(table) / len(of.policies) > LISTED else ""
-    return [f"{heading}{more}:", *rows, CALIBRATED, ""]
+    more = "; the first of them" if len(alike) > LISTED else ""
+    return [f"{heading}{more}:", *columns(["probability", "median", "80 %", "95 %", "clients"], rows), certainty()]
 
 
 def _label(of: "Forecast", t: float | None) -> str:
@@ -122,13 +160,11 @@ def _differences(of: "Forecast") -> list[str]:
     table = of.differences()
     if not len(table):
         return []
-    form = "{:>34} {:>32} {:>10} {:>10} {:>24}"
-    rows = [form.format("policy", "", "as now", "with it", "difference (95 %)")]
-    for row in table.itertuples():
-        name = plain(row.policy, 34)
-        change_by = f"{row.difference:+.3g} ({row.low_95:+.3g}..{row.high_95:+.3g})"
-        rows.append(form.format(name, WORDS[row.quantity], f"{row.as_now:.4g}", f"{row.with_policy:.4g}", change_by))
-    return [f"What other policies change {WORST}, by paired futures:", *rows]
+    rows = [(str(row.policy), WORDS[row.quantity], f"{row.as_now:.4g}", f"{row.with_policy:.4g}",
+             f"{row.difference:+.3g} ({row.low_95:+.3g}..{row.high_95:+.3g})")
+            for row in table.itertuples()]  # fmt: skip
+    return [f"What other policies change {WORST}, by paired futures:",
+            *columns(["policy", "", "as now", "with it", "difference (95 %)"], rows)]  # fmt: skip
 
 
 def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice) -> list[str]:
@@ -164,17 +200,17 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
     if plan.span.generic:
         said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
     said.extend(_remaining_guarantee(choice, plan) for choice in plan.policies[1:] if choice.before is not None)
-    said.extend(_comparison_limits(past, plan, model))
+    said.extend(_comparison_limits(past, plan, seen))
     said.append(f"As in the audit, who is exposed to the server is so {WORST}; updates that change tell less. That "
                 f"{ONLY_SUMS} is taken for granted.")  # fmt: skip
     return said
 
 
-def _comparison_limits(past: Past, plan: FuturePlan, model: ModelChoice) -> list[str]:
+def _comparison_limits(past: Past, plan: FuturePlan, seen: SeenPolicy) -> list[str]:
     """What forecasts were never compared with, in a sentence."""
-    few, most = TESTED_CLIENTS
-    new = [f"{len(past.clients)} clients (only {few} to {most})"] * (not few <= len(past.clients) <= most)
-    new += ["availability by the time of day"] * (model.fitted.model == "time_of_day")
+    coverages = next(iter(coverage_of(seen.choice).values()), None)
+    new = [] if coverages is None or coverages.fewest <= len(past.clients) <= coverages.most else [
+        f"{len(past.clients)} clients (only {coverages.fewest} to {coverages.most})"]  # fmt: skip
     new += ["sizes and shares that are drawn again"] * (plan.policies[0].text == "as_before")
     new += ["policies other than the log's"] * (len(plan.policies) > 1)
     return [f"Forecasts were never compared with what then happens for {', '.join(new)}."] if new else []

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
 from simfl.core.types import Bools, Floats, Integers, View
-from simfl.forecasting.availability import AvailabilityFit, ModelChoice, choose, observe, parts_of_day
+from simfl.forecasting.availability import BINS, AvailabilityFit, ModelChoice, choose, observe, parts_of_day
 from simfl.forecasting.future_span import PastSpan, exposures, past_span, smallest_class
 from simfl.forecasting.past import Past, PastTraffic
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy, candidate, recognise
@@ -28,6 +28,7 @@ class FuturePlan:
 
     Attributes:
         policies: the log's policy first, then the candidates.
+        laws: the log's policy in each mode that the log allows; draws of ``fitted`` say which.
         units: the unit of each client under the log's policy, (N,).
         fitted: the model of availability of these units.
         failed, worked: units that failed and that were selected.
@@ -44,6 +45,7 @@ class FuturePlan:
     """
 
     policies: tuple[PolicyChoice, ...]
+    laws: tuple[PolicyChoice, ...]
     units: Integers
     fitted: AvailabilityFit
     failed: int
@@ -70,10 +72,6 @@ class FuturePlan:
     @property
     def timed(self) -> bool:
         return len(self.steps_s) > 0
-
-    def part_of_day(self, now_s: float) -> int:
-        """The part of the day, 0 without times."""
-        return int(parts_of_day(np.array([now_s]))[0]) if self.timed else 0
 
 
 def plan(
@@ -105,12 +103,13 @@ def plan(
     seen = recognise(past, policy)
     participation = past.rows.sum(axis=0).astype(np.int64)
     candidates = tuple(candidate(text, seen.choice.k, n, participation).after(past) for text in against)
-    chosen = choose(observe(past.rows, seen, past.times_s), past.times_s is not None, streams("forecast/drift"), model)
+    chosen = choose(observe(past.rows, seen, past.times_s), streams("forecast/availability of the past"), model)
     sizes = past.rows.sum(axis=1)
     steps = np.zeros(0) if past.times_s is None else np.diff(past.times_s)
     whole = FuturePlan(
-        (seen.choice, *candidates), seen.units, chosen.fitted, seen.failed, seen.worked,
-        past_span(past, streams("forecast/prime")), participation, len(past.rows), horizon, change_over, seed,
+        (seen.choice, *candidates), tuple(law.choice for law in seen.laws), seen.units, chosen.fitted,
+        seen.failed, seen.worked, past_span(past, streams("forecast/prime")), participation, len(past.rows),
+        horizon, change_over, seed,
         past.weights, sizes,
         (participation + 0.5) / (len(past.rows) + 1), steps,
         0.0 if past.times_s is None else float(past.times_s[-1]),
@@ -167,58 +166,92 @@ def one_round(plan: FuturePlan, future: int) -> Bools:
 
 @dataclass
 class _World:
-    """The devices of a future: parameters, and one uniform number for each client, round and purpose."""
+    """The devices of a future.
 
-    rates: Floats
-    memory: float
-    before: Floats
-    failure: float
-    available: Floats
-    failing: Floats
-    steps_s: Floats
+    Attributes:
+        law: the log's policy.
+        available: who is, in each coming round, bool (H, N).
+        failing: who loses its update if it is selected, bool (H, N).
+        ends_s: when each coming round ends, (H,); zeros without times.
+    """
+
+    law: PolicyChoice
+    available: Bools
+    failing: Bools
+    ends_s: Floats
 
     @classmethod
     def of(cls, plan: FuturePlan, streams: Streams, future: int) -> "_World":
         rng = streams("forecast/parameters", future)
         draw = plan.fitted.draw(rng)
-        members = np.bincount(plan.units)[plan.units]
         failure = float(rng.beta(plan.failed + 0.5, plan.worked - plan.failed + 0.5)) if plan.failed else 0.0
-        shape = plan.horizon, plan.clients
-        steps = np.zeros(plan.horizon)
-        if plan.timed:  # the Bayesian bootstrap
-            share = rng.dirichlet(np.ones(len(plan.steps_s)))
-            steps = rng.choice(plan.steps_s, plan.horizon, p=share)
-        return cls(
-            draw.rates[plan.units] ** (1 / members[:, None]), draw.memory,
-            draw.before[plan.units] ** (1 / members), 1 - (1 - failure) ** (1 / float(members.mean())),
-            streams("forecast/availability", future).random((shape[0] + 1, shape[1])),
-            streams("forecast/failures", future).random(shape), steps,
-        )  # fmt: skip
+        ends_s = _ends_s(plan, rng)
+        on, off = draw.chances(parts_of_day(ends_s), streams("forecast/factors", future))
+        first = plan.policies[0]
+        size = 1 if first.text == "as_before" else first.policy().unit_size
+        rate = 1 - (1 - failure) ** (1 / size)
+        chance = streams("forecast/availability", future).random((plan.horizon + 1, plan.clients))
+        failing = streams("forecast/failures", future).random((plan.horizon, plan.clients)) < rate
+        return cls(plan.laws[draw.law], _available(plan.units, draw.last, on, off, chance), failing, ends_s)
+
+
+def _ends_s(plan: FuturePlan, rng: np.random.Generator) -> Floats:
+    """When coming rounds end, (H,): with times between rounds that the log has at that time of the day, where it has
+    some, with weights of their own (the Bayesian bootstrap).
+    """
+    ends_s, now_s = np.zeros(plan.horizon), plan.begin_s
+    if not plan.timed:
+        return ends_s
+    weights = rng.exponential(size=len(plan.steps_s))
+    bins = parts_of_day(plan.begin_s - np.cumsum(plan.steps_s[::-1])[::-1])
+    totals = {part: np.cumsum(weights * here) for part in range(BINS) if (here := bins == part).any()}
+    every = np.cumsum(weights)
+    for t, chance in enumerate(rng.random(plan.horizon)):
+        sums = totals.get(int(parts_of_day(np.array([now_s]))[0]), every)
+        now_s += float(plan.steps_s[np.searchsorted(sums, chance * sums[-1], side="right")])
+        ends_s[t] = now_s
+    return ends_s
+
+
+def _available(units: Integers, last: Bools, on: Floats, off: Floats, chance: Floats) -> Bools:
+    """Who is available, bool (H, N), so that units are with probabilities ``on`` and ``off`` after a round in which
+    they were, or were not, (H, M): clients of a unit are alike, and independent of each other.
+
+    Args:
+        last: units that were available in the log's last round, bool (M,).
+        chance: uniform numbers, (H + 1, N).
+    """
+    members = np.bincount(units)
+    usual = off / np.maximum(1 - on + off, 1e-12)
+    stays, alone = on ** (1 / members), usual ** (1 / members)
+    comes = np.where(members == 1, off, np.clip(alone * (1 - stays) / np.maximum(1 - alone, 1e-12), 0, 1))
+    away = np.where(members == 1, 0.0, alone[0] * (1 - alone[0] ** (members - 1)) / np.maximum(1 - usual[0], 1e-12))
+    stays, comes = stays[:, units], comes[:, units]
+    now = last[units] | (chance[0] < away[units])
+    rows = np.zeros(stays.shape, dtype=bool)
+    for t in range(len(rows)):
+        now = rows[t] = chance[t + 1] < np.where(now, stays[t], comes[t])
+    return rows
 
 
 def _rounds(plan: FuturePlan, world: _World, policy: int, streams: Streams, future: int) -> tuple[Bools, Floats]:
     """Who is in each coming sum, bool (H, N), and when its round ends, (H,)."""
     rows = np.zeros((plan.horizon, plan.clients), dtype=bool)
-    times_s = np.zeros(plan.horizon)
-    used, now_s = plan.participation.copy(), plan.begin_s
-    on = world.available[0] < world.before
-    selector = _Selector.of(plan.policies[0])
+    used = plan.participation.copy()
+    selector = _Selector.of(world.law)
     for t in range(plan.horizon):
-        if t == plan.change_over:
+        if t == plan.change_over and policy:
             selector = _Selector.of(plan.policies[policy], rows[:t])
-        rate = world.rates[:, plan.part_of_day(now_s) % world.rates.shape[1]]
-        on = world.available[t + 1] < rate * (1 - world.memory) + world.memory * on
+        on = world.available[t]
         rng = streams("forecast/selection", future, t)
         units = selector.units(plan, on, used, plan.past_rounds + t, rng)
         if units.size:
-            units = units[(world.failing[t][units] >= world.failure).all(axis=1)]
+            units = units[~world.failing[t][units].any(axis=1)]
         members = np.sort(units.ravel())
         if members.size and selector.sums(on, used, plan.past_rounds + t, members):
             rows[t, members] = True
             used[members] += 1
-        now_s += float(world.steps_s[t])
-        times_s[t] = now_s if plan.timed else t
-    return rows, times_s
+    return rows, world.ends_s if plan.timed else np.arange(plan.horizon, dtype=float)
 
 
 @dataclass

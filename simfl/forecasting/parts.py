@@ -163,13 +163,13 @@ def plan_digest(plan: FuturePlan) -> str:
     """A digest of all that decides the futures."""
     digest = sha256(repr((RESULTS, VERSION, PARTS)).encode())
     for field in fields(plan):
-        if field.name not in ("matrix", "fitted", "span", "policies", "traffic"):
+        if field.name not in ("matrix", "fitted", "span", "policies", "laws", "traffic"):
             digest.update(repr((field.name, np.asarray(getattr(plan, field.name)).tolist())).encode())
     for part in (plan.fitted, plan.span):
         for field in fields(part):
             digest.update(repr((field.name, np.asarray(getattr(part, field.name)).tolist())).encode())
     digest.update(repr([values.tolist() for values in plan.traffic]).encode())
-    for choice in plan.policies:
+    for choice in plan.policies + plan.laws:
         digest.update(repr((choice.text, choice.k, choice.order.tolist())).encode())
         digest.update(b"" if choice.before is None else np.packbits(choice.before).tobytes())
     if plan.matrix is not None:

@@ -2,15 +2,17 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError, amount
 from simfl.core.registration.protocol import required_fields
-from simfl.core.types import Bools, Floats, Integers
+from simfl.core.types import Bools, Integers
+from simfl.forecasting.measured_coverage import Coverage, coverage
 from simfl.forecasting.past import Past
+from simfl.forecasting.policy_modes import modes
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.asking import Around
 from simfl.selection.base import POLICIES, Policy
@@ -20,21 +22,20 @@ Relation = Literal["all", "some"]
 
 ENOUGH = 8
 """Rounds with a sum below which no structure of units is believed."""
-TESTED = {"all": 1, "random": 1, "batch_partition": 2}
-"""Policies whose forecasts were compared with what then happened, and the largest units of these deployments."""
-WRONG = ("forecasts of half-batches and of units above 2 are wrong by a quarter to two fifths, those of others were "
-         "never compared with what then happens; none is given but for all, random and batch_partition with T=2; "
-         "simfl audit says what the log's own sums tell")  # fmt: skip
+WRONG = ("forecasts of it were never compared with what then happens, and none is given; simfl audit says what the "
+         "log's own sums tell")  # fmt: skip
 UNSAID = "looks at losses or durations, which a log does not say"
 
-LOGS = 300
-"""Invented for each mode."""
-
-MEAN = 0.3, 0.97
-"""Range of the mean availability of a log's units."""
-
-STRENGTHS = np.array([2.0, 4.0, 8.0, 16.0, 64.0])
-"""How alike they are: of a Beta distribution."""
+SINGLES = {"uniform": "random:k={k}", "least_total": "weighted:k={k}"}
+BATCHES = {mode: f"batch_partition:k={{k}},T={{T}},mode={mode}" for mode in ("uniform", "fair", "least_total")}
+HALVES = {mode: f"half_partition:k={{k}},T={{T}},mode={mode}" for mode in ("uniform", "fair")}
+SINGLE = {"uniform": 0.6, "least_total": 0.4}
+UNITS = {"uniform": 0.45, "fair": 0.45, "least_total": 0.1}
+PAIRS = {"uniform": 0.5, "fair": 0.5}
+"""Probabilities of modes before a log is seen."""
+UNLIKELY = 0.05
+SELECTION = {"uniform": "uniform selection", "least_total": "those who took part least",
+             "fair": "the one who took part least, and others uniformly"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,14 @@ class PolicyChoice:
         return cached_policy_of(self.text, len(self.order))
 
 
+class Law(NamedTuple):
+    """A policy, how it picks among available units (``uniform``, ``fair`` or ``least_total``), and its probability."""
+
+    choice: PolicyChoice
+    mode: str
+    chance: float
+
+
 @dataclass(frozen=True)
 class SeenPolicy:
     """What a log shows of its policy.
@@ -94,6 +103,8 @@ class SeenPolicy:
         choice: the policy.
         units: the unit of each client, (N,): clients that always take part together.
         relation: of taking part to being available.
+        laws: the policy in each mode that the log allows, the likeliest first.
+        circle: pairs of neighbouring units are selected.
         sums: units that are selected in a round.
         failed, worked: units that were selected and not in the sum, and all that were selected, over all rounds.
         sentence: what was recognised, and why.
@@ -106,6 +117,8 @@ class SeenPolicy:
     failed: int
     worked: int
     sentence: str
+    laws: tuple[Law, ...]
+    circle: bool = False
 
 
 def policy_of(text: str, clients: int) -> Policy:
@@ -179,10 +192,7 @@ def recognise(past: Past, named: str | None = None) -> SeenPolicy:
     sizes = rows.sum(axis=1)
     k = int(sizes.max())
     if named is not None and named != "as_before":
-        choice = candidate(named, k, n, past.rows.sum(axis=0))
-        if choice.policy().reads_history:
-            raise SimflError(f"--policy {named}: decides by reserved units, which a log does not say; use --against")
-        return _failures(rows, choice, singles, f"The policy is {choice.text}, as was said.")
+        return _as_named(past, named, k)
     if named is None and (halves := _halves(rows)) is not None:
         return halves
     if named is None and (batches := _batches(rows)) is not None:
@@ -190,40 +200,97 @@ def recognise(past: Past, named: str | None = None) -> SeenPolicy:
     if named is None and _everybody_fits(rows, sizes):
         choice = PolicyChoice("all", singles, n)
         why = "Sums vary in size as those of a policy do that takes everybody who is available."
-        return SeenPolicy(choice, singles, "all", n, 0, 0, why)
+        return SeenPolicy(choice, singles, "all", n, 0, 0, why, (Law(choice, "all", 1.0),))
     if named is None and (k == n or _binomial_fits(sizes, k)):
-        choice = PolicyChoice(f"random:k={k}", singles, k)
-        why = f"No client is bound to another one, and sums have up to {k} clients: taken to be uniform selection."
-        return _failures(rows, choice, singles, why)
+        laws = _laws(modes(rows, k, SINGLE), SINGLES, singles, k)
+        why = f"No client is bound to another one, and sums have up to {k} clients: taken to be {_alternatives(laws)}."
+        return _failures(rows, laws, singles, why)
     why = "The policy is as_before, as was said" if named else "Sums differ in size by more than chance and failures"
     text = f"{why}; sizes and shares of the past are drawn again."
-    return SeenPolicy(PolicyChoice("as_before", singles, k), singles, "some", k, 0, 0, text)
+    choice = PolicyChoice("as_before", singles, k)
+    return SeenPolicy(choice, singles, "some", k, 0, 0, text, (Law(choice, "uniform", 1.0),))
+
+
+def _as_named(past: Past, named: str, k: int) -> SeenPolicy:
+    """The policy that is named, with the units that the log shows, or else runs of neighbouring clients.
+
+    Raises:
+        SimflError: there is none, or the log's sums are not of whole units of it.
+    """
+    rows = past.rows[past.rows.any(axis=1)]
+    n = rows.shape[1]
+    choice = candidate(named, k, n, rows.sum(axis=0))
+    policy = choice.policy()
+    if policy.reads_history:
+        raise SimflError(f"--policy {named}: decides by reserved units, which a log does not say; use --against")
+    why, size = f"The policy is {choice.text}, as was said.", policy.unit_size
+    halves, batches = _halves(rows), _batches(rows)
+    for shown in (halves, batches):
+        if shown is not None and shown.choice.policy().unit_size == size and shown.circle == policy_pairs(policy, n):
+            return _failures(rows, _as_said(replace(choice, order=shown.choice.order)), shown.units, why)
+    unit = size // 2 if policy_pairs(policy, n) else size
+    blocks = rows[:, : n - n % unit].reshape(len(rows), -1, unit)
+    if n % unit or (blocks.any(axis=2) != blocks.all(axis=2)).any():
+        raise SimflError(f"--policy {named}: the log's sums are not of whole units of {unit} neighbouring clients")
+    return _failures(rows, _as_said(choice), np.arange(n) // unit, why)
+
+
+def _as_said(choice: PolicyChoice) -> tuple[Law, ...]:
+    policy = choice.policy()
+    mode = policy.mode or ("uniform" if policy.uniform else "least_total")
+    return (Law(choice, "uniform" if mode == "auto" else mode, 1.0),)
+
+
+def policy_pairs(policy: Policy, clients: int) -> bool:
+    """Whether pairs of neighbouring half-batches are selected: badly chosen, fewer fit than there are disjoint ones."""
+    return policy.disjoint_units(clients) < clients // policy.unit_size
 
 
 def find_refusal(past: Past, named: str | None = None) -> str:
     """Which policy, shown by the log or named, no forecast is given for; empty where one is."""
     rows = past.rows[past.rows.any(axis=1)]
     shown = _halves(rows) or _batches(rows)
-    if shown is not None and not _is_tested(shown.choice):
+    if shown is not None and not coverage_of(shown.choice):
         return f"the log shows {shown.choice.text}"
     if named is None or named == "as_before":
         return ""
     choice = candidate(named, int(rows.sum(axis=1).max()), rows.shape[1], past.rows.sum(axis=0))
-    return "" if _is_tested(choice) else f"--policy {named}"
+    return "" if coverage_of(choice) else f"--policy {named}"
 
 
-def _is_tested(choice: PolicyChoice) -> bool:
-    return max(choice.policy().unit_sizes) <= TESTED.get(choice.text.partition(":")[0], 0)
+def coverage_of(choice: PolicyChoice) -> dict[str, Coverage]:
+    """How often forecasts of a policy held what then happened, by quantity."""
+    return {} if choice.text == "as_before" else coverage(choice.text, max(choice.policy().unit_sizes), choice.k)
 
 
-def _failures(rows: Bools, choice: PolicyChoice, units: Integers, text: str) -> SeenPolicy:
+def _laws(chances: dict[str, float], texts: dict[str, str], order: Integers, k: int, unit: int = 1) -> tuple[Law, ...]:
+    """The modes that are not unlikely, the likeliest first."""
+    ranked = sorted(chances.items(), key=lambda item: -item[1])
+    likely = [(mode, chance) for mode, chance in ranked if chance >= UNLIKELY]
+    total = sum(chance for _, chance in likely)
+    return tuple(Law(PolicyChoice(texts[mode].format(k=k, T=unit), order, k), mode, chance / total)
+                 for mode, chance in likely)  # fmt: skip
+
+
+def _alternatives(laws: tuple[Law, ...]) -> str:
+    """``uniform selection``, or ``uniform selection (probability 0.93) or ...``"""
+    if len(laws) == 1:
+        return SELECTION[laws[0].mode]
+    return " or ".join(f"{SELECTION[law.mode]} (probability {law.chance:.2f})" for law in laws)
+
+
+def _failures(rows: Bools, laws: tuple[Law, ...], units: Integers, text: str) -> SeenPolicy:
     """With sums that are smaller than the policy's counted as failures."""
+    choice = laws[0].choice
     members = max(1, len(units) // (int(units.max()) + 1))
     sums = max(1, choice.k // members)
     present = rows.sum(axis=1) // members
     relation: Relation = "some" if choice.policy().fixed_size else "all"
     missing = 0 if relation == "all" else int(np.maximum(sums - present, 0).sum())
-    return SeenPolicy(choice, units, relation, sums, missing, sums * len(rows), text)
+    circle = policy_pairs(choice.policy(), len(units))
+    if relation == "all":
+        laws = (Law(choice, "all", 1.0),)
+    return SeenPolicy(choice, units, relation, sums, missing, sums * len(rows), text, laws, circle)
 
 
 def _batches(rows: Bools) -> SeenPolicy | None:
@@ -232,18 +299,16 @@ def _batches(rows: Bools) -> SeenPolicy | None:
     _, label, size = np.unique(rows, axis=1, return_inverse=True, return_counts=True)
     label = label.ravel()
     seen = rows.any(axis=0)
-    sizes = np.unique(size[label[seen]])
-    unit = int(sizes[0]) if len(sizes) else 1
-    if len(rows) < ENOUGH or len(sizes) != 1 or unit < 2 or n % unit or unit == n or (~seen).sum() % unit:
+    unit = int(np.gcd.reduce(size[label[seen]]))
+    if len(rows) < ENOUGH or unit < 2 or n % unit or unit == n or (~seen).sum() % unit:
         return None
     order = np.lexsort((np.arange(n), label, ~seen))
     units = np.empty(n, dtype=np.int64)
     units[order] = np.arange(n) // unit
     k = int(rows.sum(axis=1).max())
-    mode = _mode(rows[:, order[::unit]], k // unit)
-    text = f"Clients always take part in the same batches of {unit}: batch partitioning, {mode}."
-    choice = PolicyChoice(f"batch_partition:k={k},T={unit},mode={mode}", order, k)
-    return _failures(rows, choice, units, text)
+    laws = _laws(modes(rows[:, order[::unit]], k // unit, UNITS), BATCHES, order, k, unit)
+    text = f"Clients always take part in the same batches of {unit}: batch partitioning, {_alternatives(laws)}."
+    return _failures(rows, laws, units, text)
 
 
 def _halves(rows: Bools) -> SeenPolicy | None:
@@ -257,14 +322,9 @@ def _halves(rows: Bools) -> SeenPolicy | None:
     if (whole != blocks.any(axis=2)).any() or whole.all() or not _even_runs(whole):
         return None
     k = int(rows.sum(axis=1).max())
-    mode = _mode(rows[:, ::half], k // half)
-    choice = PolicyChoice(f"half_partition:k={k},T={2 * half},mode={mode}", np.arange(n), k)
-    why = f"Half-batches of {half} neighbours take part in pairs: half partitioning, {mode}."
-    return _failures(rows, choice, np.arange(n) // half, why)
-
-
-def _mode(units: Bools, sums: int) -> str:
-    return "fair" if prefers_least_used(units, sums) else "uniform"
+    laws = _laws(modes(rows[:, ::half], k // half, PAIRS, circle=True), HALVES, np.arange(n), k, 2 * half)
+    why = f"Half-batches of {half} neighbours take part in pairs: half partitioning, {_alternatives(laws)}."
+    return _failures(rows, laws, np.arange(n) // half, why)
 
 
 def _even_runs(whole: Any) -> bool:
@@ -281,75 +341,26 @@ def _even_runs(whole: Any) -> bool:
 
 def _everybody_fits(rows: Bools, sizes: NDArray[np.integer]) -> bool:
     """Whether sizes vary as those of sets that everybody joins by chance of their own do, and no less."""
-    rates = rows.mean(axis=0)
-    expected = float((rates * (1 - rates)).sum())
-    k = int(sizes.max())
-    fewer = k * float(sizes.mean() / k) * (1 - float(sizes.mean() / k))
-    observed = float(sizes.var())
-    within = expected / 2 < observed < 2 * expected
-    return within and abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
+    rates, k = rows.mean(axis=0), int(sizes.max())
+    expected, observed = float((rates * (1 - rates)).sum()), float(sizes.var())
+    if k == rows.shape[1]:
+        return True
+    usual = float(np.bincount(sizes).max() / len(sizes))  # a policy's sizes come often, those of chance do not
+    off = sizes - sizes.mean()
+    alike = float((off[1:] * off[:-1]).sum()) > 2 * float((off**2).sum()) / np.sqrt(len(off))  # failures are not
+    often = np.mean(sizes == k) >= (0.5 if alike else 0.25)
+    if often or observed < 0.4 * expected or usual > max(0.35, 1.6 / np.sqrt(observed)):
+        return False
+    missing = 1 - float(sizes.mean()) / k
+    fewer = k * missing * (1 - missing)
+    return (
+        alike
+        or missing > 0.25
+        or abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
+    )
 
 
 def _binomial_fits(sizes: NDArray[np.integer], k: int) -> bool:
     """Whether sizes vary no more than k independent failures make them."""
     rate = float(sizes.mean()) / k
     return float(sizes.var()) <= 2 * k * rate * (1 - rate) + 0.5
-
-
-def prefers_least_used(units: Bools, sums: int) -> bool:
-    """Whether a policy of units prefers the least-used client: logs of ``mode=fair`` are the likelier ones.
-
-    Logs of as many rounds and units are simulated under both modes, with availabilities drawn from a wide prior, and
-    compared with the log in two numbers: how many units have been used less than the least-used one of a sum, in the
-    mean, and how widely units differ in use. Both are taken to be normal (a synthetic likelihood: Wood, Nature 466,
-    2010).
-
-    Args:
-        units: which take part in each sum, (J, U).
-        sums: units selected in a round.
-    """
-    rows = units[units.any(axis=1)]
-    failing = 1 - float(rows.sum(axis=1).mean()) / sums
-    seen = _numbers(rows[None])[0]
-    rng = np.random.Generator(np.random.Philox(key=rows.shape))
-    likelihoods = []
-    for fair in (True, False):
-        values = _numbers(_invent(len(rows), rows.shape[1], sums, failing, fair, rng))
-        spread = np.cov(values.T) + 1e-9 * np.eye(2)
-        off = seen - values.mean(axis=0)
-        likelihoods.append(-float(off @ np.linalg.solve(spread, off)) - float(np.linalg.slogdet(spread)[1]))
-    return likelihoods[0] > likelihoods[1]
-
-
-def _invent(rounds: int, units: int, sums: int, failing: float, fair: bool, rng: np.random.Generator) -> Bools:
-    """Logs of rounds with enough available units, (LOGS, rounds, units)."""
-    mean, strength = rng.uniform(*MEAN, (LOGS, 1)), rng.choice(STRENGTHS, (LOGS, 1))
-    rates = rng.beta(mean * strength, (1 - mean) * strength, (LOGS, units))
-    rows = np.zeros((LOGS, rounds, units), dtype=bool)
-    used = np.zeros((LOGS, units), dtype=np.int64)
-    usual = np.argsort(np.argsort(-rates, axis=1), axis=1) < sums  # who fills rounds up that no log would have
-    for t in range(rounds):
-        there = rng.random(rates.shape) < rates
-        there |= usual & (there.sum(axis=1, keepdims=True) < sums)
-        score = np.where(there, rng.random(rates.shape), -1.0)
-        if fair:
-            least = np.where(there, used + rng.random(rates.shape), np.inf).argmin(axis=1)
-            score[np.arange(LOGS), least] = 2.0
-        chosen = np.argsort(-score, axis=1)[:, :sums]
-        row = np.zeros_like(there)
-        np.put_along_axis(row, chosen, True, axis=1)
-        row &= there & (rng.random(rates.shape) >= failing)
-        rows[:, t] = row
-        used += row
-    return rows
-
-
-def _numbers(rows: Bools) -> Floats:
-    """What logs, (logs, J, U), are compared in, (logs, 2)."""
-    counts = np.cumsum(rows, axis=1, dtype=np.int64) - rows
-    least = np.where(rows, counts, len(rows[0]) + 1).min(axis=2, keepdims=True)
-    lesser = (counts < least).sum(axis=2) + (counts == least).sum(axis=2) / 2
-    some = rows.any(axis=2)
-    used = rows.sum(axis=1)
-    place = (lesser * some).sum(axis=1) / np.maximum(some.sum(axis=1), 1)
-    return np.stack([place, np.log(used.var(axis=1) + 0.1)], axis=1)

@@ -64,6 +64,7 @@ OTHERS = {
     "runs.run": "scenario.yaml, checked by ResultsFolder.check before",
     "experiments.sweep.worker": "its own log",
     "forecasting.forecast_page": "templates",
+    "forecasting.measured_coverage": "a table of its own",
     "forecasting.past": "logs of users, and a path that ResultsFolder has checked",
     "forecasting.parts": "its own parts, which have the check sums of ZIP files",
 }

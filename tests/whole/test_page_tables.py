@@ -4,7 +4,6 @@ Columns of printed values are not compared, where the results do not have them. 
 text are compared in test_evidence.py and test_scripts.py.
 """
 
-import json
 import re
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pandas
 import pytest
 from scipy import stats
 
-from simfl.forecasting.forecast_text import CALIBRATION
+from simfl.forecasting.measured_coverage import table as coverage_table
 from simfl.scenario import Scenario
 from simfl.selection.theory import expected_cardinality
 from tests.whole.test_scripts import imported
@@ -326,25 +325,13 @@ def test_what_the_first_picture_says():
 
 
 def test_coverage_of_the_forecasts():
-    coverage = json.loads((RESULTS / "forecast" / "coverage.json").read_text())
-    names = {
-        "all together (2,800)": coverage["all"],
-        "exposed clients at half of the horizon": coverage["each"]["exposed_half"],
-        "exposed clients at its end": coverage["each"]["exposed_end"],
-        "round in which a client is exposed": coverage["each"]["a_client"],
-        "rank at a quarter of the horizon": coverage["each"]["rank_quarter"],
-        "rank at half of it": coverage["each"]["rank_half"],
-        "clients in a sum, mean": coverage["each"]["cardinality"],
-        "fairness gap at the end": coverage["each"]["fairness_gap"],
-    }
-    for name, *cells in shown("how-to/forecast", "| quantity | 80 % intervals", 1 + len(coverage["each"])):
-        shares = names[name]
-        assert_same(cells, 100 * shares["80"], 100 * shares["95"])
-    last = coverage["reliability"][-1]
-    measured = {"foretold": round(last["foretold"], 2), "came_true": round(last["came"], 2), "clients": last["count"]}
-    assert CALIBRATION == {"at_least": 0.9, **measured}
-    for printed in ("simfl/forecasting/forecast_text.py", "simfl/forecasting/forecast_page.py"):
-        assert "CALIBRATED" in (RESULTS.parent / printed).read_text()
+    rows = {(row.policy, row.unit, row.quantity): row for row in coverage_table()}
+    quantities = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")
+    policies = {(policy, unit) for policy, unit, _ in rows} - {("every", 1)}
+    for name, worlds, *cells in shown("how-to/forecast", "| policy | deployments", len(policies)):
+        policy, _, unit = name.replace("`", "").partition(", T up to ")
+        held = [rows[policy, int(unit or 1), quantity] for quantity in quantities]
+        assert_same([worlds, *cells], held[0].cases, *(100 * row.share for row in held))
 
 
 def test_masked_averaging():
