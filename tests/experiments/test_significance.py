@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from simfl.experiments.compare.intervals import FEWEST_PAIRS, holm, least, p_value, p_values, steps
+from simfl.experiments.compare.intervals import FEWEST_PAIRS, holm, least, p_values, steps
 
 TABLES, METRICS = 500, 2
 
@@ -72,21 +72,21 @@ def test_on_continuous_measures_it_is_students_test():
     for n in (5, 6, 10, 30):
         values, baseline = rng.normal(0.5, 2, (200, n)), rng.normal(0, 1, (200, n))
         np.testing.assert_allclose(p_values(values, baseline), stats.ttest_rel(values, baseline, axis=1).pvalue)
-        assert p_value(values[0], baseline[0]) == p_values(values, baseline)[0]
+        assert p_values(values[0], baseline[0]) == p_values(values, baseline)[0]
 
 
 def test_three_and_four_pairs_have_a_least_p_value():
     for n, floor in ((3, 2 / 64), (4, 2 / 256)):
         values = np.random.default_rng(1).normal(size=n)
-        assert p_value(values + 100 + 1e-3 * np.sin(np.arange(n)), values) == least(n) == floor
+        assert p_values(values + 100 + 1e-3 * np.sin(np.arange(n)), values) == least(n) == floor
     assert least(2) == 1 and least(5) == 0
 
 
 def test_what_tells_nothing_has_a_p_value_of_one():
-    assert p_value([], []) == p_value([3.0], [1.0]) == p_value([1.0, 2.0], [7.0, 8.0]) == 1
-    assert p_value([0.3] * 6, [0.1 + 0.2] * 6) == p_value([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]) == 1
-    assert p_value([4.0] * 5, [1.0] * 5) == 1, "five equal differences may be one step"
-    assert p_value([4.0] * 10, [1.0] * 10) == pytest.approx(2 * 2.0**-9), "ten have equal signs once in 512 times"
+    assert p_values([], []) == p_values([3.0], [1.0]) == p_values([1.0, 2.0], [7.0, 8.0]) == 1
+    assert p_values([0.3] * 6, [0.1 + 0.2] * 6) == p_values([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]) == 1
+    assert p_values([4.0] * 5, [1.0] * 5) == 1, "five equal differences may be one step"
+    assert p_values([4.0] * 10, [1.0] * 10) == pytest.approx(2 * 2.0**-9), "ten have equal signs once in 512 times"
 
 
 def test_steps_are_those_of_the_grid():
@@ -110,7 +110,7 @@ def test_on_a_grid_it_is_the_largest_p_value_of_any_numbers_that_round_to_these(
             d = values - baseline
             boxes = [(low, high) for low, high in zip(d - step, d + step, strict=True)]
             if abs(d.sum()) <= n * step:
-                assert p_value(values, baseline) == 1
+                assert p_values(values, baseline) == 1
                 continue
             corners = np.array(list(product(*boxes)))
             corners = corners[np.ptp(corners, axis=1) > 0]
@@ -118,7 +118,7 @@ def test_on_a_grid_it_is_the_largest_p_value_of_any_numbers_that_round_to_these(
             starts = rng.uniform(*zip(*boxes, strict=True), size=(3, n))
             inside = [optimize.minimize(_statistic, start, bounds=boxes).x for start in starts]
             assert all(stats.ttest_1samp(e, 0).pvalue <= largest * (1 + 1e-6) for e in inside)
-            assert p_value(values, baseline) == pytest.approx(largest, rel=1e-9)
+            assert p_values(values, baseline) == pytest.approx(largest, rel=1e-9)
 
 
 def _statistic(differences):
@@ -135,7 +135,7 @@ def test_signs_are_flipped_exactly():
             d = values - baseline
             sums = np.array(list(product((-1, 1), repeat=n))) @ np.abs(d)
             exact = np.mean(np.abs(sums) >= abs(d.sum()))
-            found = p_value(values, baseline)
+            found = p_values(values, baseline)
             assert found <= min(1, 2 * exact) + 1e-12
             asked += found == pytest.approx(2 * exact, rel=1e-9)
     assert asked > 10

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import simfl
-from simfl.experiments.compare.intervals import p_value
+from simfl.experiments.compare.intervals import p_values
 from simfl.report.advice import MARGIN, TIMELESS, advise, cautions, family_level
 from simfl.report.html_page import _tiles
 from simfl.report.measures import measures
@@ -468,7 +468,7 @@ def test_who_is_only_uncertain_is_not_chosen_over_who_is_surely_better():
     best, second, third = ((3, NOISE[1]), 1), ((2, sure), 3), ((1, unsure), 3)
     rows = [(accuracy, (1, sure), SEEDS, False, True, guarantee, 0) for accuracy, guarantee in (best, second, third)]
     study = hand_made(rows)
-    p = p_value(*([run.finals["test_accuracy"] for run in study.groups[place].runs] for place in (2, 0)))
+    p = p_values(*([run.finals["test_accuracy"] for run in study.groups[place].runs] for place in (2, 0)))
     assert p > family_level(study) and dominates(worth(study, study.groups[1]), worth(study, study.groups[2]))
     assert advise(study).pick.label == "group_0"
 

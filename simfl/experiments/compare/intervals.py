@@ -122,11 +122,6 @@ WIDEST = 1 << 20
 """Steps in all differences together beyond which the sign-flip test is left out: the grid is as good as none."""
 
 
-def p_value(values: Sequence[float], baseline: Sequence[float]) -> float:
-    """The p value of one mean paired difference; see :func:`p_values`."""
-    return float(p_values(np.asarray(values, dtype=np.float64), np.asarray(baseline, dtype=np.float64)))
-
-
 def p_values(values: object, baseline: object) -> Floats:
     """How probable, at most, a mean difference at least so large is where there is none; two-sided.
 
