@@ -153,8 +153,9 @@ class SweepResult:
 
         Args:
             name: of the figure; with ``x``, the measure y, e.g. ``test_accuracy``.
-            axes: ``x``, a key or another measure; ``color`` and ``panels``, keys (a text or several); ``where``, values
-                of other keys; ``y`` instead of the name.
+            axes: ``x``, a key, another measure, or ``round`` or ``time`` for curves; ``color`` and ``panels``, keys (a
+                text or several); ``where``, values of other keys; ``y`` instead of the name. All others are settings of
+                matplotlib, with "_" for the first ".": ``figure_figsize=(7, 3)``, ``font_size=8``.
 
         Raises:
             SimflError: there is no such figure, key, value or measure, or nothing to draw.
@@ -173,7 +174,7 @@ class SweepResult:
             where: values of all other keys that vary.
 
         Returns:
-            Texts, means with the half width of their 95 % interval.
+            Texts, means with the longer side of their 95 % interval.
 
         Raises:
             SimflError: no such key, value or measure, or another key varies, too.
@@ -183,19 +184,28 @@ class SweepResult:
 
         return pivot(read_study([self.path]), _keys(rows), _keys(columns), cell, _texts(where))
 
-    def latex(self, columns: Sequence[str] = ()) -> str:
-        """A LaTeX table (booktabs) of means with the half width of their 95 % interval, the best in bold.
+    def latex(
+        self, columns: str | Sequence[str] = (), *, rows: str | Sequence[str] = (), cell: str = "",
+        where: Mapping[str, object] | None = None,
+    ) -> str:  # fmt: skip
+        """A LaTeX table (booktabs) of means with the longer side of their 95 % interval, the best in bold.
 
         Args:
             columns: names of measures, e.g. ``["test_accuracy", "time_s"]``; default: all that differ.
+            rows, cell, where: with these columns are keys, and the table is that of :meth:`pivot`.
 
         Raises:
             SimflError: no run is complete, or none has such a measure.
         """
         from simfl.report.latex import latex
+        from simfl.report.pivot import latex_pivot, pivot
         from simfl.report.study_reader import read_study
 
-        return latex(read_study([self.path]), columns)
+        study = read_study([self.path])
+        if not (rows or cell or where):
+            return latex(study, _keys(columns))
+        table = pivot(study, _keys(rows), _keys(columns), cell, _texts(where), percent=True)
+        return latex_pivot(study, table, cell)
 
     def __repr__(self) -> str:
         what = f"{self.path.resolve().parent.name}: runs: {counts_of(self.runs) or 'none'}"
@@ -341,21 +351,22 @@ def open(path: Path | str, trust_plugins: bool = False) -> Result | SweepResult 
 
 def _figure(
     path: Path, name: str, *, x: str = "", y: str = "", color: str | Sequence[str] = (),
-    panels: str | Sequence[str] = (), where: Mapping[str, object] | None = None,
+    panels: str | Sequence[str] = (), where: Mapping[str, object] | None = None, **looks: object,
 ) -> "Figure":  # fmt: skip
     from simfl.report import draw, draw_by
 
     if not x:
         if y or color or panels or where:
-            raise SimflError("figure: color, panels and where go with x, e.g. figure('test_accuracy', x='dropout')")
-        return draw(name, path)[0]
+            raise SimflError("figure: color, panels and where go with x, e.g. figure('test_accuracy', x='dropout') or, "
+                             "for curves, figure('test_accuracy', x='round')")  # fmt: skip
+        return draw(name, path, **looks)[0]
     if bool(name) == bool(y):
         raise SimflError("figure: with x, give the measure as y or as name, e.g. figure('test_accuracy', x='dropout')")
-    return draw_by(path, y or name, x, color=_keys(color), panels=_keys(panels), where=_texts(where))[0]
+    return draw_by(path, y or name, x, color=_keys(color), panels=_keys(panels), where=_texts(where), **looks)[0]
 
 
 def _keys(keys: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(keys.split(",")) if isinstance(keys, str) else tuple(keys)
+    return tuple(filter(None, keys.split(","))) if isinstance(keys, str) else tuple(keys)
 
 
 def _texts(values: Mapping[str, object] | None) -> dict[str, str]:

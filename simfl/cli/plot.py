@@ -27,7 +27,9 @@ class _Figures(click.Command):
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...", type=ResultsPath())
 @click.option("--figure", "name", metavar="NAME", help="Which figure.", shell_complete=completing.figures)
 @click.option("--y", metavar="MEASURE", help="Instead of a named figure: this measure, e.g. test_accuracy, ...")
-@click.option("--x", metavar="KEY", help="... against a key that varies, or another measure, e.g. bytes.")
+@click.option(
+    "--x", metavar="KEY", help="... against a key that varies, another measure, or for curves 'round' or 'time'."
+)
 @click.option("--color", "colors", metavar="KEY,...", default="", help="Keys told by colours; default: all others.")
 @click.option("--panels", metavar="KEY,...", default="", help="Keys with a panel for each value.")
 @click.option("--where", multiple=True, metavar="KEY=VALUE", help="Of what varies, this value only.")

@@ -65,12 +65,12 @@ def draw_by(
     where: Mapping[str, str] | None = None,
     **changes: object,
 ) -> "tuple[Figure, DataFrame]":
-    """One measure against a key that varies, or another measure, and the table of everything drawn in it.
+    """One measure against a key that varies, another measure or the rounds, and the table of everything drawn in it.
 
     Args:
         source: a study, or the folders of runs, a sweep or a comparison.
         y: name of a measure, e.g. ``test_accuracy``.
-        x: a key that varies (the last part of it is enough), or the name of a measure.
+        x: a key that varies (the last part of it is enough), a measure, or ``round`` or ``time`` for curves.
         color: keys whose values are told by colours; default: all that are not named otherwise.
         panels: keys with a panel for each of their values.
         where: values of other keys.
