@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from simfl.api.object_overrides import Overrides, hand_in, hand_in_all, plan_of, refuse_others
-from simfl.core.errors import ScenarioError
+from simfl.core.errors import ScenarioError, SimflError, suggestion
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from simfl.api.result_objects import ComparisonResult, Result, SearchResult, SweepResult
+    from simfl.experiments.sweep.execution import How
     from simfl.forecasting.forecast_result import Forecast
     from simfl.results.run_files import OnRound
     from simfl.scenario import Scenario
@@ -118,9 +119,9 @@ def sweep(
             nothing: it is a row of ``runs`` with its error.
     """
     from simfl.api.result_objects import SweepResult
-    from simfl.experiments.sweep.execution import How, execute, shown
+    from simfl.experiments.sweep.execution import execute, shown
 
-    options, plan = How(**how), plan_of(scenario, grid, zipped, cases, replications)
+    options, plan = _how(how), plan_of(scenario, grid, zipped, cases, replications)
     folder = Path(out, plan.name, f"sweep-{plan.digest}")
     with shown(not progress) as watch:
         execute(plan, Path(out), folder, options, watch)
@@ -165,9 +166,9 @@ def compare(
     from simfl.api.result_objects import ComparisonResult
     from simfl.experiments.compare.comparison import compare as made
     from simfl.experiments.compare.comparison import configurations
-    from simfl.experiments.sweep.execution import How, shown
+    from simfl.experiments.sweep.execution import shown
 
-    options, plan = How(**how), plan_of(scenario, grid, zipped, cases, replications, 5, configurations)
+    options, plan = _how(how), plan_of(scenario, grid, zipped, cases, replications, 5, configurations)
     with shown(not progress) as watch:
         path = made(plan, Path(out), options, baseline, target_accuracy, watch, tuple(world), tuple(choice), at).path
     return ComparisonResult.open(path)
@@ -209,12 +210,12 @@ def search(
     from simfl.api.result_objects import SearchResult
     from simfl.experiments.search.preparation import prepare
     from simfl.experiments.search.run_search import search as made
-    from simfl.experiments.sweep.execution import How, shown
+    from simfl.experiments.sweep.execution import shown
 
     large, small, bounds = ([text] if isinstance(text, str) else [*text] for text in (maximise, minimise, require))
     base, _, _handles = hand_in_all(scenario, (), {})
     texts, _of_space = hand_in(space, several=True) if isinstance(space, Mapping) else (space, [])
-    definition, options = prepare(base, texts, large, small, bounds, runs, batch, prune, (), own_seeds), How(**how)
+    definition, options = prepare(base, texts, large, small, bounds, runs, batch, prune, (), own_seeds), _how(how)
     with shown(not progress) as watch:
         path = made(definition, Path(out), options, watch).path
     return SearchResult.open(path)
@@ -311,3 +312,16 @@ def forecast(
     rounds = rounds_ahead(past, horizon, days)
     return play_futures(past, others, horizon=rounds, futures=futures, change_over=start, processes=processes,
                         **settings)  # fmt: skip
+
+
+def _how(options: Mapping[str, Any]) -> "How":
+    """
+    Raises:
+        SimflError: there is no such option.
+    """
+    from simfl.experiments.sweep.execution import How
+
+    for name in options.keys() - How.__dataclass_fields__.keys():
+        hint = suggestion(name, How.__dataclass_fields__) or f"; there are {', '.join(How.__dataclass_fields__)}"
+        raise SimflError(f"no option {name!r}{hint}")
+    return How(**options)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from simfl.core.columns import FORMS, TARGET_COLUMNS, Form, heading, mean_text
 from simfl.core.errors import SimflError, printable, suggestion
 from simfl.experiments.compare.intervals import CONFIDENCE
+from simfl.experiments.compare.shapes import FEWEST_RUNS, far_sentence
 from simfl.experiments.compare.table_choice import in_order
 from simfl.report.measures import PROMISED, StudyMeasure, with_values
 from simfl.report.page_tables import best_groups
@@ -58,7 +59,8 @@ def table_of(
         best = bold.map(lambda is_best: "textbf:--rwrap;" if is_best else "")
         styler = styler.apply(lambda _: best, axis=None)
     seeds = f"mean over {study.seeds} seeds ± the longer side of the 95 % interval" if study.seeds > 1 else "one seed"
-    notes = study.certificate_notes(measure.column for measure in measures)
+    notes = [f"{far_sentence(m.label, m.collapses, study.seeds < FEWEST_RUNS)}." for m in measures if m.collapses]
+    notes += study.certificate_notes(measure.column for measure in measures)
     text = styler.to_latex(
         column_format="l" + "r" * (len(cells.columns) - 1), hrules=True, position="tb", position_float="centering",
         multicol_align="c",

@@ -233,7 +233,10 @@ def test_what_is_recovered_decides_before_time_among_equal_guarantees():
 def test_what_nobody_can_know_is_said_of_accuracies_only_and_rounded_down():
     equals = [Truth(noise=0), Truth(noise=0, guarantee=4)]
     advice = advise(simulated(equals, np.random.default_rng(0), seeds=30))
-    assert advice.unseen == "Even if none of 30 runs has collapsed, up to 10 % of such runs may (95 % confidence)"
+    assert (
+        advice.unseen
+        == "Of a configuration none of whose 30 runs has collapsed, up to 10 % of all runs may (95 % confidence)"
+    )
     assert (1 - 1 / 10) ** 30 < 0.05 < (1 - 1 / 11) ** 30
 
 

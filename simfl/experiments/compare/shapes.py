@@ -173,7 +173,7 @@ def unseen_collapses(runs: int) -> str:
     share = 1 - (1 - CONFIDENCE) ** (1 / runs)
     most = ceil(100 * share)
     sure = f"{100 * CONFIDENCE:g} % confidence"
-    return f"Even if none of {runs} runs has collapsed, up to {most} % of such runs may ({sure})"
+    return f"Of a configuration none of whose {runs} runs has collapsed, up to {most} % of all runs may ({sure})"
 
 
 def premises(runs: int) -> str:
@@ -181,6 +181,24 @@ def premises(runs: int) -> str:
     return (
         "Intervals of means take for granted that no run lies further out than the furthest one seen in the "
         f"comparison, those of differences that they are about normal. {unseen_collapses(runs)}."
+    )
+
+
+def far_sentence(measure: str, far: Mapping[str, Sequence[object]], few: bool) -> str:
+    """Which runs have collapsed, and what follows for the intervals of all configurations.
+
+    Args:
+        measure: its name.
+        far: seeds, or what is to be said of them, by configuration.
+        few: whether a configuration has fewer than :data:`FEWEST_RUNS` runs.
+    """
+    named = "; ".join(f"{label} ({', '.join(map(str, seeds))})" for label, seeds in far.items())
+    text = f"{measure} far from all other seeds of its configuration: {named}"
+    if not few:
+        return f"{text}. Its intervals and tests take no shape for granted"
+    return (
+        f"{text}. As others may collapse like this, it has no interval and no star in any configuration with fewer "
+        f"than {FEWEST_RUNS} seeds; more seeds help, or training.aggregations where rounds were skipped"
     )
 
 
@@ -192,16 +210,10 @@ def collapse_sentence(measure: str, written: Mapping[str, Mapping[int, str]], fa
         written: the values as text, by configuration and seed, ascending by value.
         far: what :func:`find_collapses` says.
     """
-    named = "; ".join(
-        f"{label} {', '.join(f'{written[label][seed]} (seed {seed})' for seed in seeds)}"
-        for label, seeds in far.items()
-    )
-    text = f"{measure}: far from all others of its configuration: {named}"
     few = [label for label, values in written.items() if len(values) < FEWEST_RUNS]
-    if not few:
-        return f"{text}; its intervals and tests take no shape for granted"
+    named = {label: [f"seed {seed}: {written[label][seed]}" for seed in seeds] for label, seeds in far.items()}
     values = "; ".join(f"{label} {' '.join(written[label].values())}" for label in few)
-    return f"{text}; with fewer than {FEWEST_RUNS} seeds no interval and no star. All values: {values}"
+    return far_sentence(measure, named, bool(few)) + (f". All values: {values}" if few else "")
 
 
 def _furthest(values: Floats, as_they_are: NDArray[np.bool_], spread: Floats) -> Floats:

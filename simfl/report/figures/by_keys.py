@@ -93,12 +93,12 @@ def _curves(
     panels, names = (list(dict.fromkeys(pair[place] for pair in of.values())) for place in (0, 1))
     fig, grid = _grid(panels)
     scale = measure.scale(table["mean"])
-    drawn = table.copy()
-    numbers = drawn.columns.difference(["panel", "color", "group", "runs", x])
-    drawn[numbers] = drawn[numbers].astype(float) / scale.divisor
+    scaled = table.copy()
+    numbers = scaled.columns.difference(["panel", "color", "group", "runs", x])
+    scaled[numbers] = scaled[numbers].astype(float) / scale.divisor
     for axes, panel in zip(grid.flat, panels, strict=False):
         for place, name in enumerate(names):
-            rows = drawn[(drawn["panel"] == panel) & (drawn["color"] == name)]
+            rows = scaled[(scaled["panel"] == panel) & (scaled["color"] == name)]
             if len(rows):
                 line(axes, rows, place, name, x)
         axes.set_xlabel("")
@@ -190,8 +190,8 @@ def _points(
     order = np.argsort(at, kind="stable")
     few = bool(((rows["seeds"] < BAND_SEEDS) | rows["y_half"].isna()).any())
     for column in rows.columns[rows.columns.str.startswith("y_seed_")] if few else ():
-        own = rows[f"x{column[1:]}"].to_numpy() / divisors[1] if len(divisors) > 1 else at  # each seed at its own x
-        axes.plot(own[order], rows[column].to_numpy()[order] / divisors[0], color=look["color"], marker=".", alpha=0.5,
+        across = at if len(divisors) == 1 else rows[f"x{column[1:]}"].to_numpy() / divisors[1]  # its own x
+        axes.plot(across[order], rows[column].to_numpy()[order] / divisors[0], color=look["color"], marker=".", alpha=0.5,
                   linestyle="none")  # fmt: skip
     half = rows["y_half"].to_numpy()[order] / divisors[0]
     axes.errorbar(at[order], rows["y"].to_numpy()[order] / divisors[0], yerr=None if few else half, elinewidth=0.8,

@@ -25,7 +25,7 @@ MEASURED = ("measured_recovered", "measured_error")
 
 @figure("tradeoff", "What privacy costs", "Privacy", wide=True)
 def draw(study: Study) -> Drawn:
-    """Each group's semi-strong guarantee after the last round (worst case: updates that stay the same) against its
+    """Each group's semi-strong guarantee of the rounds played (worst case: updates that stay the same) against its
     final accuracy, its cardinality and its simulated time, a row of panels for each world: up is better, and so is more
     accuracy, more cardinality and less time. Whiskers are 95 % confidence intervals over the seeds; of fewer than five
     seeds, and of fewer than ten where a run has collapsed, small dots are the seeds themselves.
@@ -35,7 +35,7 @@ def draw(study: Study) -> Drawn:
 
 @figure("measured", "What is guaranteed, and what is recovered", "Privacy", wide=True)
 def draw_measured(study: Study) -> Drawn:
-    """Each group's semi-strong guarantee after the last round (worst case: updates that stay the same) against what the
+    """Each group's semi-strong guarantee of the rounds played (worst case: updates that stay the same) against what the
     best of a family of least-squares attacks has recovered from the same sums of updates as they really are: clients
     whose error is below a tenth, and the mean error, 1 being that of who guesses nothing. Whiskers as in the figure of
     what privacy costs.
@@ -62,7 +62,7 @@ def _against_guarantee(study: Study, names: tuple[str, ...]) -> Drawn:
         for axes, name in zip(row_of_axes, panels, strict=True):
             for group, shown in with_colours(study, groups):
                 _point(axes, shown, rows[group.label], name, on_page=len(worlds) == 1)
-        row_of_axes[0].set_ylabel("Guarantee (clients)")
+        row_of_axes[0].set_ylabel("Guarantee, rounds played (clients)")
         style.title(row_of_axes[0], world)
     for axes, name in zip(places[-1], panels, strict=True):  # which share their limits with those above them
         _say_number(axes, study, known[name])
