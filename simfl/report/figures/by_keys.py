@@ -191,8 +191,8 @@ def _points(
     few = bool(((rows["seeds"] < BAND_SEEDS) | rows["y_half"].isna()).any())
     for column in rows.columns[rows.columns.str.startswith("y_seed_")] if few else ():
         across = at if len(divisors) == 1 else rows[f"x{column[1:]}"].to_numpy() / divisors[1]  # its own x
-        axes.plot(across[order], rows[column].to_numpy()[order] / divisors[0], color=look["color"], marker=".", alpha=0.5,
-                  linestyle="none")  # fmt: skip
+        up = rows[column].to_numpy() / divisors[0]
+        axes.plot(across[order], up[order], color=look["color"], marker=".", alpha=0.5, linestyle="none")
     half = rows["y_half"].to_numpy()[order] / divisors[0]
     axes.errorbar(at[order], rows["y"].to_numpy()[order] / divisors[0], yerr=None if few else half, elinewidth=0.8,
                   markeredgecolor=style.PAPER, markeredgewidth=0.5,
