@@ -73,6 +73,7 @@ def seen_by(policy: Policy, view: View) -> View:
         MappingProxyType({name: read_only(view.reports[name]) for name in sorted(declared) if name in view.reports}),
         MappingProxyType(dict(view.state)),
         view.history,
+        None if view.before is None else read_only(view.before),
     )
 
 
@@ -206,11 +207,22 @@ class _Shuffled(Around):
     def guarantee(self, clients: int) -> Guarantee | None:
         return self.inner.guarantee(clients)
 
+    def client_guarantees(self, view: View) -> NDArray[np.float64] | None:
+        guarantees = self.inner.client_guarantees(self._relabel(view))
+        if guarantees is not None:
+            guarantees = guarantees.copy()
+            guarantees[self.order] = guarantees[: len(self.order)].copy()
+        return guarantees
+
     def _relabel(self, view: View) -> View:
         reports = {name: values[self.order] for name, values in view.reports.items()}
         available, used = view.available[self.order], view.participation[self.order]
         history = None if view.history is None else tuple(map(self._places, view.history))
-        return View(view.round, available, used, reports, view.state, history)
+        return View(view.round, available, used, reports, view.state, history, self._columns(view.before))
+
+    def _columns(self, before: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        """Earlier sums with a column for each place, then those of clients that take part no more."""
+        return None if before is None else np.hstack([before[:, self.order], before[:, len(self.order) :]])
 
     def _places(self, clients: NDArray[np.int32]) -> NDArray[np.int32]:
         """The places of some clients, ascending."""

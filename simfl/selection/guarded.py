@@ -1,6 +1,6 @@
 """Guarded selection: any policy, as long as a multi-round guarantee holds for all rows together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal, Self
 
@@ -29,7 +29,8 @@ class GuardedSelection(Around):
     A row is admitted if the span of all rows so far, of it and of the whole reserved family keeps the notion with T. It
     is asked again once it is known who has arrived: a row that is refused then is not recovered, and the round is
     skipped. So the guarantee holds for any number of rounds, whoever is available and whoever fails. What ``inner``
-    reads or asks for is read or asked for in every round.
+    reads or asks for is read or asked for in every round. After sums that nobody has guarded (``view.before``) each
+    client keeps what they have left of T to it; a reserved row that would take more is no longer selected.
     """
 
     inner: Annotated[Any, POLICIES, Field(description="proposes sets where no reserved row is available; has k")]
@@ -101,7 +102,10 @@ class GuardedSelection(Around):
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         """A reserved row, or an admitted set of the inner policy in units of its own, or no row."""
-        if (units := self.reserved.select(view, k, rng)).size:
+        reserved = None if view.before is None else self._memory(view).first.reserved
+        there = view if reserved is None else replace(view, available=view.available & reserved[: len(view.available)])
+        units = self.reserved.select(there, k, rng)
+        if units.size and (view.before is None or self.admits(view, units.ravel())):
             return units
         for key in rng.integers(0, 2**64, (self.tries, 2), dtype=np.uint64):
             units = ask(self.inner, view, k, np.random.Generator(np.random.Philox(key=key)))
@@ -113,14 +117,14 @@ class GuardedSelection(Around):
         return self._memory(view).admits(view.history or (), clients)
 
     def client_guarantees(self, view: View) -> NDArray[np.float64]:
-        """What sums before the first round, and the reserved rows, have left of T to each client."""
+        """What sums before the first round have left of T to each client."""
         return self._memory(view).first.client_guarantees
 
     def _memory(self, view: View) -> GuardMemory:
-        """One for each number of clients, as long as the sums before the first round are the same array."""
+        """One for each number of clients, as long as the sums before the first round are the same."""
         n = len(view.available)
         before, memory = self._memories.get(n, (None, None))
-        if memory is None or before is not view.before:
+        if memory is None or not (before is view.before or np.array_equal(before, view.before)):
             family = self.reserved.family(n)
             assert family is not None
             rules = self.T, self.notion, self.rank
