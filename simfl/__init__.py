@@ -15,7 +15,19 @@ from simfl.core.version import VERSION as __version__
 if TYPE_CHECKING:
     from simfl.api.functions import advise, compare, forecast, load, open, run, search, sweep, verify
 
-__all__ = ["StopRun", "__version__", "advise", "compare", "forecast", "load", "open", "run", "search", "sweep", "verify"]
+__all__ = [
+    "StopRun",
+    "__version__",
+    "advise",
+    "compare",
+    "forecast",
+    "load",
+    "open",
+    "run",
+    "search",
+    "sweep",
+    "verify",
+]
 
 
 PACKAGES = ("audit", "flower", "plugins", "report")

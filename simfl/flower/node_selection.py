@@ -22,7 +22,7 @@ from simfl.core.types import CLEAR_FIELDS, View
 from simfl.forecasting.forecast_text import what_is_left
 from simfl.forecasting.next_round import guarantees, least_values, notions_below
 from simfl.forecasting.policies import scenario_policy
-from simfl.selection.asking import ask, observe, shuffle_clients
+from simfl.selection.asking import ask, observe, order_of_clients, shuffle_clients
 from simfl.selection.base import Policy, nobody
 
 Node = int | str
@@ -98,7 +98,7 @@ class NodeSelection:
         self._guard_the_past()
 
     def _guard_the_past(self) -> None:
-        """Where the policy keeps what earlier sums have left, whoever chose them: hands them over, and says what that is."""
+        """Hands earlier sums to a policy that keeps what they have left, whoever chose them, and says what that is."""
         n = max(self.clients, 1 + max((int(row[-1]) for row in self.history), default=0))
         rows = np.zeros((len(self.history), n), dtype=bool)
         for row, members in zip(rows, self.history, strict=True):
@@ -126,9 +126,7 @@ class NodeSelection:
             raise SimflError(f"{path}: has clients that are none of the nodes")
         matrix = past.matrix.tocsr()
         if self.policy.reads_history and np.ptp(matrix.data) > 0:
-            raise SimflError(
-                f"{path}: its sums have weights, and {self.text} looks at plain sums only; use another one"
-            )
+            raise SimflError(f"{path}: its sums have weights, and {self.text} looks at plain sums only; use another")
         for number, (start, end) in enumerate(pairwise(matrix.indptr.tolist())):
             self._count(number, np.sort(np.array(places, dtype=np.int32)[matrix.indices[start:end]]))
         self.round = matrix.shape[0]
@@ -246,7 +244,7 @@ def node_policy(text: str, clients: int, seed: int) -> Policy:
         raise SimflError(f"policy {text}: asks clients before it selects, and a strategy of Flower sends once a round")
     if "upload_estimate_s" in policy.reads:
         raise SimflError(f"policy {text}: reads how long uploads take, which a server of Flower does not see")
-    return shuffle_clients(policy, Streams(seed)("assignment").permutation(clients)) if policy.shuffle else policy
+    return shuffle_clients(policy, order_of_clients(policy, clients, Streams(seed))) if policy.shuffle else policy
 
 
 HEADER = ("round", "client", "node")

@@ -160,6 +160,7 @@ def _differences(of: "Forecast") -> list[str]:
     table = of.differences()
     if not len(table):
         return []
+    rows: list[tuple[str, ...]]
     rows = [(str(row.policy), WORDS[row.quantity], f"{row.as_now:.4g}", f"{row.with_policy:.4g}",
              f"{row.difference:+.3g} ({row.low_95:+.3g}..{row.high_95:+.3g})")
             for row in table.itertuples()]  # fmt: skip

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from simfl.core.certificate_words import facts_of_a_log
-from simfl.core.errors import SimflError, amount
+from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
-from simfl.core.rng import Streams
-from simfl.core.types import Floats, Integers
+from simfl.core.types import Integers
 from simfl.forecasting.availability import ModelChoice
 from simfl.forecasting.futures import FuturePlan, Outcome, available_clients, plan
 from simfl.forecasting.parts import simulate_all
 from simfl.forecasting.past import Past
-from simfl.forecasting.policies import WRONG, PolicyChoice, SeenPolicy, candidate, find_refusal
+from simfl.forecasting.policies import ENOUGH, WRONG, PolicyChoice, SeenPolicy, candidate, find_refusal, policy_pairs
 from simfl.forecasting.unit_order import order_by_availability
+from simfl.selection.guarded import GuardedSelection
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 SIZES = 2, 3, 4, 6, 8
 """Clients in a unit, of the grid; those that leave nobody out, three at most, else 2."""
 ORDERS = "as_logged", "availability"
+NOW = "as now"
 UNITS = "batch_partition:k={k},T={T},mode=fair", "half_partition:k={k},T={T},mode=fair"
-GUARDS = "guarded:T={T},mode=fair,inner={{name: random, k: {k}}}", "guarded:T={T},notion=weak,mode=fair,inner={{name: random, k: {k}}}"
+GUARDS = ("guarded:T={T},mode=fair,inner={{name: random, k: {k}}}",
+          "guarded:T={T},notion=weak,mode=fair,inner={{name: random, k: {k}}}")  # fmt: skip
 MOST_WEAK = 4
 """Clients in a unit at most, of guards of the weak notion."""
 MOST = 24
@@ -55,6 +57,7 @@ class PolicyAdvice:
         choices: the same as they were simulated.
         outcomes: of each, arrays with a first axis of futures (of :data:`SCREEN` where it was given up).
         target: share of futures in which nobody else may be exposed.
+        believed: the log's own policy is known well enough to be advised: by name, or from enough sums.
         refusals: policies of the grid that cannot be played after this log, and why.
     """
 
@@ -67,6 +70,7 @@ class PolicyAdvice:
     outcomes: list[Outcome]
     futures: int
     target: float
+    believed: bool
     refusals: tuple[str, ...]
 
     @property
@@ -88,8 +92,8 @@ class PolicyAdvice:
             lost = (outcome.cardinality == 0).sum(axis=1)
             low, middle, high = np.quantile(lost, (0.025, 0.5, 0.975), method="inverted_cdf")
             rows.append((policy.text, policy.order, count, float(safe.mean()), float(bound),
-                         count == self.futures and bound >= self.target, float(lost.mean()), middle, low, high,
-                         float(outcome.cardinality.mean()), float(outcome.bytes[:, -1].mean()),
+                         count == self.futures and bound >= self.target and (policy.order != NOW or self.believed),
+                         float(lost.mean()), middle, low, high, float(outcome.cardinality.mean()), float(outcome.bytes[:, -1].mean()),
                          len(self.plan.units) - len(choice.order)))  # fmt: skip
         columns = ["policy", "order", "futures", "safe", "safe_low", "holds", "lost", "lost_median", "lost_low_95",
                    "lost_high_95", "clients", "bytes", "left_out"]  # fmt: skip
@@ -160,9 +164,11 @@ def choose_order(policy: GridPolicy, seen: SeenPolicy, past: Past, there: np.nda
     if policy.order == "as_logged":
         kept: Integers = seen.choice.order[np.isin(seen.choice.order, choice.order)]
         return replace(choice, order=kept)
-    unit = choice.policy().unit_size // (2 if policy.text.startswith("half") else 1)
-    halves = "reserve=half" in policy.text
-    return replace(choice, order=choice.order[order_by_availability(there[:, choice.order], unit // (1 + halves))])
+    policy_of_units = choice.policy()
+    if isinstance(policy_of_units, GuardedSelection):
+        policy_of_units = policy_of_units.reserved
+    size = policy_of_units.unit_size // (1 + policy_pairs(policy_of_units, len(choice.order)))
+    return replace(choice, order=choice.order[order_by_availability(there[:, choice.order], size)])
 
 
 def advise(
@@ -206,10 +212,10 @@ def advise(
     base, seen, chosen = plan(past, horizon=horizon, policy=policy, model=model, seed=seed)
     every = [GridPolicy(text, order) for text in grid for order in ORDERS] or listed_grid(seen, past)
     if len(every) >= MOST:
-        raise SimflError(f"grid: {amount(len(every) + 1, 'policy', 'policies')} with as now; at most {MOST}")
+        raise SimflError(f"grid: {len(every) + 1} policies with as now; at most {MOST}")
     first, count = LIKE_THESE
     there = available_clients(base, range(first, first + count))
-    kept, choices, refusals = [GridPolicy(seen.choice.text, "as now")], [seen.choice], list[str]()
+    kept, choices, refusals = [GridPolicy(seen.choice.text, NOW)], [seen.choice], list[str]()
     for each in every:
         try:
             choice = choose_order(each, seen, past, there).after(past)
@@ -221,20 +227,24 @@ def advise(
         if not any(choice.text == other.text and np.array_equal(choice.order, other.order) for other in choices):
             kept, choices = [*kept, each], [*choices, choice]
     (begin or _ignore)(len(choices))
-    outcomes = _simulate(replace(base, policies=tuple(choices)), futures, bad, folder, processes, step or _ignore)
-    return PolicyAdvice(past, base, seen, chosen, tuple(kept), tuple(choices), outcomes, futures, target,
+    believed = policy is not None or int(past.rows.any(axis=1).sum()) >= ENOUGH
+    whole, players = replace(base, policies=tuple(choices)), (folder, processes, step or _ignore)
+    outcomes = _simulate(whole, futures, bad, believed, *players)
+    return PolicyAdvice(past, base, seen, chosen, tuple(kept), tuple(choices), outcomes, futures, target, believed,
                         tuple(refusals))  # fmt: skip
 
 
 def _simulate(
-    whole: FuturePlan, futures: int, bad: int, folder: Path | None, processes: int, step: Callable[[int], None]
-) -> list[Outcome]:
+    whole: FuturePlan, futures: int, bad: int, believed: bool, folder: Path | None, processes: int,
+    step: Callable[[int], None],
+) -> list[Outcome]:  # fmt: skip
     """All futures of as now, and of each policy that may be among the best three that keep the promise; of the others
     the first.
     """
     first = min(SCREEN, futures)
     outcomes = simulate_all(whole, first, folder, processes, step)
-    safe = [place for place, each in enumerate(outcomes) if others_exposed(each, whole.horizon).sum() <= bad]
+    safe = [place for place, each in enumerate(outcomes)
+            if (place or believed) and others_exposed(each, whole.horizon).sum() <= bad]  # fmt: skip
     best = sorted(safe, key=lambda place: _lost(outcomes[place]).mean())
     behind = {place for place in best[3:] if _is_behind(outcomes[place], outcomes[best[2]])}
     for some in ({0, *safe} - behind, behind | {0}):
@@ -242,7 +252,10 @@ def _simulate(
         part = replace(whole, policies=tuple(whole.policies[place] for place in places))
         for place, outcome in zip(places, simulate_all(part, futures, folder, processes, step), strict=True):
             outcomes[place] = outcome
-        if not behind or sum(others_exposed(outcomes[place], whole.horizon).sum() <= bad for place in places) >= 3:
+        kept = [
+            place for place in safe if place in some and others_exposed(outcomes[place], whole.horizon).sum() <= bad
+        ]
+        if not behind or len(kept) >= 3:
             break
     return outcomes
 

@@ -44,7 +44,7 @@ class Selections:
 
     def start(self) -> Bools:
         """Units whose availability makes all selections possible, bool (J, M)."""
-        summed: Bools = self.rows.any(axis=1)
+        summed: Bools = np.asarray(self.rows.any(axis=1))
         if self.circle:
             whole: Bools = self.rows.sum(axis=1) >= 2 * self.need
             return np.where(whole[:, None] | ~summed[:, None], self.rows, True)

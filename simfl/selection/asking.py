@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.columns import Column
-from simfl.core.errors import PluginError, suggestion
+from simfl.core.errors import PluginError, ScenarioError, suggestion
+from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import CLEAR_FIELDS, VIEW_FIELDS, Arrays, Units, View
 from simfl.core.validation import describe_type, read_only
 from simfl.selection.base import Guarantee, Policy, Scalars
+from simfl.selection.units.sizes import order_problems
 
 if TYPE_CHECKING:
     from simfl.selection.theory.families import Family
@@ -235,6 +237,19 @@ def shuffle_clients(policy: Policy, order: NDArray[np.integer]) -> Policy:
     ``order`` is a permutation of the clients; client ``order[j]`` takes the place of client ``j``.
     """
     return _Shuffled(policy, np.asarray(order))  # type: ignore[return-value]  # its k only reads
+
+
+def order_of_clients(policy: Policy, clients: int, streams: Streams) -> NDArray[np.integer]:
+    """The client in each place of the policy's units, (clients,), as its ``shuffle`` says.
+
+    Raises:
+        ScenarioError: that is a list of other clients.
+    """
+    if isinstance(policy.shuffle, bool):
+        return streams("assignment").permutation(clients) if policy.shuffle else np.arange(clients)
+    if problems := order_problems(policy.shuffle, clients):
+        raise ScenarioError("selection.shuffle", problems[0][1])
+    return np.array(policy.shuffle)
 
 
 ROUND_BY_ROUND = "synchronous"

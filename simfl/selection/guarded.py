@@ -12,10 +12,10 @@ from simfl.core.columns import REFUSED
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Units, View
 from simfl.selection.asking import Around, ask
-from simfl.selection.base import POLICIES, Guarantee, Mode, Policy, nobody, resolve_mode
+from simfl.selection.base import POLICIES, Guarantee, Mode, Policy, Shuffle, nobody, resolve_mode
 from simfl.selection.guard.row_guard import Guard, GuardMemory, Notion
 from simfl.selection.guard.span import LARGEST
-from simfl.selection.units.sizes import Problem, unit_problems
+from simfl.selection.units.sizes import Problem, order_problems, unit_problems
 
 MOST_CLIENTS = 2000
 """For which rows are checked: certificates take the square of it in memory."""
@@ -45,7 +45,9 @@ class GuardedSelection(Around):
     ] = None
     tries: Annotated[int, Field(ge=1, le=1000, description="sets that inner proposes in a round at most")] = 3
     mode: Annotated[Mode, Field(description="which of the available reserved rows")] = "auto"
-    shuffle: Annotated[bool, Field(description="assign clients to reserved units by the seed")] = False
+    shuffle: Annotated[Shuffle, Field(description="assign clients to reserved units by the seed, or in this order")] = (
+        False
+    )
 
     example = {"inner": {"name": "random", "k": 4}, "T": 2}
     reads_history = True
@@ -76,6 +78,7 @@ class GuardedSelection(Around):
             problems.append(("T", f"{why}; use notion: semi_strong, which implies it"))
         if n > MOST_CLIENTS:
             problems.append(("name", f"is guarded, which works for up to {MOST_CLIENTS:,} clients, not {n:,}"))
+        problems += order_problems(self.shuffle, n)
         if self.inner.shuffle:
             problems.append(("inner.shuffle", "is true, but units are assigned for both; use shuffle beside inner"))
         if self.inner.reads_history:
@@ -124,7 +127,7 @@ class GuardedSelection(Around):
         """One for each number of clients, as long as the sums before the first round are the same."""
         n = len(view.available)
         before, memory = self._memories.get(n, (None, None))
-        if memory is None or not (before is view.before or np.array_equal(before, view.before)):
+        if memory is None or not _same(before, view.before):
             family = self.reserved.family(n)
             assert family is not None
             rules = self.T, self.notion, self.rank
@@ -133,3 +136,7 @@ class GuardedSelection(Around):
             memory = GuardMemory(start)
             self._memories[n] = view.before, memory
         return memory
+
+
+def _same(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))

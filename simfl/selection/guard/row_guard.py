@@ -73,7 +73,7 @@ class Guard:
         else:
             span, _ = _independent([*(past & ~exposed)], n, T)
             guard = cls(next(t for t in range(T, 0, -1) if keeps_weak(span, t)), notion, span, exposed=exposed)
-        kept = []
+        kept = list[NDArray[np.int32]]()
         for unit in units:
             if (wider_guard := guard.with_row(unit)) is not None:
                 guard, kept = wider_guard, [*kept, unit]
