@@ -2,6 +2,7 @@
 
     python benchmarks/advise.py --worlds 200 [--out results/advise]
     python benchmarks/advise.py --table [--out results/advise]
+    python benchmarks/advise.py --units [--out results/advise]
 
 Each world is a deployment of a policy of ``benchmarks/forecast.py``, with 4 to 20 past rounds. The advice gets its log
 and nothing else. Then every policy of the grid is played in ``TRUE`` further futures of the true devices, the same for
@@ -11,6 +12,8 @@ and a second call goes on. ``--table`` sums them up.
 """
 
 import argparse
+import csv
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +32,7 @@ from simfl.forecasting.future_span import exposures
 from simfl.forecasting.past import past_of
 from simfl.forecasting.policies import PolicyChoice, policy_of
 from simfl.forecasting.policy_advice import advise
+from simfl.forecasting.unit_order import order_by_availability
 
 FAMILIES = "all", "random", "weighted", "batch_partition T=2", "batch_partition T=4", "partition", "half_partition"
 PAST = 4, 8, 12, 20
@@ -40,8 +44,8 @@ TRUE = 20
 class AdvisedWorld(World):
     """A deployment whose log ends, and whose devices go on."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(FAMILIES[number % len(FAMILIES)], number)
+    def __init__(self, number: int, family: str | None = None) -> None:
+        super().__init__(family or FAMILIES[number % len(FAMILIES)], number)
         self.past_rounds = int(self.rng.choice(PAST))
 
     def devices(self, rounds: int, rng, start=None):
@@ -100,6 +104,48 @@ def play(number: int, futures: int) -> dict[str, object]:
     return about | {"exposed_already": advice.exposed_already, "first": ranking[0] if ranking else None, "grid": grid}
 
 
+def units(out: Path) -> None:
+    """Writes OUT/units.csv: batches, half-batches and guards of 2 whose units are runs of the log's order, or are made
+    by availability from 40 rounds of uniform selection; 300 further rounds, a row for each world, seed and policy.
+    """
+    lines = [("world", "seed", "clients", "k", "policy", "units", "lost_share", "clients_a_round", "theory_clients")]
+    for name in WORLDS:
+        numbers = (number for number in range(10_000, 20_000)
+                   if (w := AdvisedWorld(number, "random")).availability == name and w.clients % 2 == 0)  # fmt: skip
+        for seed, number in enumerate(itertools.islice(numbers, 5)):
+            world = AdvisedWorld(number, "random")
+            world.past_rounds, k = 40, 2 * max(2, round(world.k / 2))
+            past, end = world.log()
+            likely = simulating.available_clients(simulating.plan(past, horizon=40, seed=seed)[0], range(60))
+            there, _, _ = world.devices(300, np.random.default_rng([11, number]), end)
+            usual = world.rate if name in ("constant", "per_client") else None
+            for text in (f"batch_partition:k={k},T=2,mode=fair", f"half_partition:k={k},T=2,mode=fair",
+                         f"guarded:T=2,mode=fair,inner={{name: random, k: {k}}}"):  # fmt: skip
+                size = 1 if text.startswith("half") else 2
+                for kind in ("as_logged", "availability"):
+                    whole = np.arange(world.clients)
+                    order = whole if kind == "as_logged" else order_by_availability(likely, size)
+                    rows, family = played(text, k, order, there), policy_of(text, world.clients).family(world.clients)
+                    theory = "" if usual is None or family is None else f"{family.cardinality(usual[order]):.4f}"
+                    lines.append((name, seed, world.clients, k, text, kind, f"{(~rows.any(axis=1)).mean():.4f}",
+                                  f"{rows.sum(axis=1).mean():.4f}", theory))  # fmt: skip
+    with open(out / "units.csv", "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def played(text: str, k: int, order: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """The rows of a policy whose units are runs of an order, bool as ``there``, without a past."""
+    policy, rows, used = policy_of(text, len(order)), np.zeros_like(there), np.zeros(len(order), np.int64)
+    history: list[np.ndarray] = []
+    for t, on in enumerate(there[:, order]):
+        chosen = policy.select(View(t, on, used, history=tuple(history)), k, np.random.default_rng([3, t])).ravel()
+        if chosen.size and policy.admits(View(t, on, used, history=tuple(history)), np.sort(chosen)):
+            history.append(np.sort(chosen))
+            rows[t, order[chosen]] = True
+            used[chosen] += 1
+    return rows
+
+
 def share(count: int, of: int) -> str:
     """``93 of 100 (exact 95 % interval 86.1 to 97.1 %)``"""
     low, high = binomtest(count, of).proportion_ci()
@@ -145,8 +191,11 @@ def main() -> None:
     parser.add_argument("--worlds", type=int, default=200)
     parser.add_argument("--futures", type=int, default=100)
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--units", action="store_true", help="compare ways to make units")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.units:
+        return units(arguments.out)
     file = arguments.out / "worlds.jsonl"
     rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     done = {row["world"] for row in rows}

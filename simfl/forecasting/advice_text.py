@@ -55,10 +55,10 @@ def _table(of: PolicyAdvice, best: list[int]) -> list[str]:
     said = [f"Promise: nobody {already}exposed in at least {of.target:.1%} of futures. {holding} of {len(table)} "
             "policies keep it; first those that lose the fewest rounds, then those that move the fewest bytes:",
             *columns(heading, rows),
-            "Shares of futures with exact one-sided 95 % bounds; means with intervals of 95 of 100 futures."]  # fmt: skip
+            "Shares of futures with exact one-sided 95 % bounds; means with 95 % intervals of futures."]  # fmt: skip
     first = table.iloc[best[0]]
     if first.lost > of.plan.horizon / 2:
-        said.append("The first loses more than half of its rounds: fewer clients a round lose fewer (--grid, with a k below "
+        said.append("The first loses more than half of its rounds: fewer clients a round lose fewer (--grid, k below "
                     f"{of.choices[best[0]].k}).")  # fmt: skip
     if not of.believed:
         said.append(

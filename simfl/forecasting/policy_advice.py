@@ -93,8 +93,8 @@ class PolicyAdvice:
             low, middle, high = np.quantile(lost, (0.025, 0.5, 0.975), method="inverted_cdf")
             rows.append((policy.text, policy.order, count, float(safe.mean()), float(bound),
                          count == self.futures and bound >= self.target and (policy.order != NOW or self.believed),
-                         float(lost.mean()), middle, low, high, float(outcome.cardinality.mean()), float(outcome.bytes[:, -1].mean()),
-                         len(self.plan.units) - len(choice.order)))  # fmt: skip
+                         float(lost.mean()), middle, low, high, float(outcome.cardinality.mean()),
+                         float(outcome.bytes[:, -1].mean()), len(self.plan.units) - len(choice.order)))  # fmt: skip
         columns = ["policy", "order", "futures", "safe", "safe_low", "holds", "lost", "lost_median", "lost_low_95",
                    "lost_high_95", "clients", "bytes", "left_out"]  # fmt: skip
         return DataFrame(rows, columns=columns)
@@ -247,7 +247,7 @@ def _simulate(
             if (place or believed) and others_exposed(each, whole.horizon).sum() <= bad]  # fmt: skip
     best = sorted(safe, key=lambda place: _lost(outcomes[place]).mean())
     behind = {place for place in best[3:] if _is_behind(outcomes[place], outcomes[best[2]])}
-    for some in ({0, *safe} - behind, behind | {0}):
+    for some in ({*safe} - behind | {0}, behind | {0}):
         places = sorted(some)
         part = replace(whole, policies=tuple(whole.policies[place] for place in places))
         for place, outcome in zip(places, simulate_all(part, futures, folder, processes, step), strict=True):
