@@ -194,7 +194,7 @@ def table(out: Path) -> None:
     from simfl.report import style
     from simfl.report.saving import picture
 
-    lines, every = [("policy", "unit", "quantity", "cases", "held", "low", "high", "fewest", "most")], []
+    lines, every = [("policy", "unit", "quantity", "cases", "share", "low", "high", "fewest", "most")], []
     for family in FAMILIES:
         file = out / f"{family.replace(' ', '-')}.jsonl"
         stored = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

@@ -147,10 +147,15 @@ def command(
     report = audit(known.matrix, known.rounds, known.clients, every, unused=known.unused, doubles=known.doubles,
                    colluding=colluding, colluders=colluders, spent=epsilons)  # fmt: skip
     report = replace(report, ledger=_ledger(known, noise, every, colluders, report)) if ledger else report
-    report = replace(report, read=_reading_lines(log, participation, log_options))
-    report = replace(report, coming="" if names or as_json else _coming(log, participation, log_options))
+    report = replace(report, **_words(log, participation, log_options, coming=not names and not as_json))
     _write(report, figure, html, Path(participation).name or participation)
     print_json(report.to_json()) if as_json else click.echo(text(report))
+
+
+def _words(log: "Log", participation: str, log_options: "LogOptions", coming: bool) -> dict[str, Any]:
+    """How the log was read, and what comes."""
+    said = _coming(log, participation, log_options) if coming else ""
+    return {"read": _reading_lines(log, participation, log_options), "coming": said}
 
 
 SMALL, LEAST = 20_000, 8

@@ -30,7 +30,7 @@ CELLS = 60_000
 """Rounds times units of a log's last part, from which availability is inferred."""
 LEAST, MOST = 0.02**2, 2.0**2
 """Variances of units' weights; in between, all magnitudes are equally likely before the log is seen."""
-STEPS = 0.05, 0.2, 0.6
+STEPS = 0.01, 0.05, 0.2, 0.6
 """By which the level of all is moved."""
 
 PARTS = {"constant": "", "per_client": "c", "markov": "cm", "time_of_day": "ch", "groups": "cg", "mixed": "cmhg"}
@@ -123,14 +123,14 @@ def parts_of_day(times_s: Floats) -> Integers:
 
 def fit(seen: Observed, model: str, rng: np.random.Generator) -> AvailabilityFit:
     """What the log says of a model's parameters."""
-    kept = []
+    parameters = []
     for law, (mode, chance) in enumerate(seen.chances.items()):
         chain = _Chain.of(seen._replace(selections=replace(seen.selections, mode=mode)), PARTS[model], rng)
         for sweep in range(BURN + round(DRAWS * chance) * THIN):
             chain.sweep(rng)
             if sweep >= BURN and (sweep - BURN) % THIN == 0:
-                kept.append((*chain.parameters(), law))
-    return AvailabilityFit(model, *(np.array(values) for values in zip(*kept, strict=True)))
+                parameters.append((*chain.parameters(), law))
+    return AvailabilityFit(model, *(np.array(values) for values in zip(*parameters, strict=True)))
 
 
 @dataclass
@@ -171,7 +171,7 @@ class _Chain:
             prior[1, -1] = spreads[-1] = 1e-9
         if "c" not in parts:
             spreads[0] = 1e-9
-        there = rows.copy() if seen.selections.mode == "all" else seen.selections.start()
+        there = rows.copy() if seen.selections.mode == "all" else seen.selections.start(rng)
         weights = np.zeros((rows.shape[1], len(kinds)))
         weights[:, 1 + hours : -1] = 0.1 * rng.standard_normal((len(weights), factors))
         return cls(seen.selections, there, common, weights, prior[0].copy(), spreads, kinds, prior, hours,
@@ -216,9 +216,10 @@ class _Chain:
             p = odds / (1 + odds)
         seen, there = self.seen.at(places), self.there[places]
         now = seen.log_chance(there)
-        for share in (0.1, 0.3, 0.9):
-            anew = rng.random(there.shape) < np.maximum(share, 1 / there.shape[1])
-            other = np.where(anew & ~seen.rows, rng.random(there.shape) < p, there)
+        free = ~(seen.rows | self.seen.barred[places])
+        for share in (1 / there.shape[1], 0.1, 0.3, 0.9):
+            anew = rng.random(there.shape) < share
+            other = np.where(anew & free, rng.random(there.shape) < p, there)
             chance = seen.log_chance(other)
             take = np.log(rng.random(len(now))) < chance - now
             there, now = np.where(take[:, None], other, there), np.where(take, chance, now)
@@ -255,37 +256,38 @@ class _Chain:
         self.means = mean + rng.standard_normal(len(mean)) / np.sqrt(precision)
         rest = z - self.common @ self.weights[:, :-1].T - before * self.weights[:, -1]
         for place in np.unique(self.kinds, return_index=True)[1]:
-            own, spread = self.kinds == self.kinds[place], float(self.spreads[place])
+            columns, spread = self.kinds == self.kinds[place], float(self.spreads[place])
             if spread < LEAST:
                 continue
-            off = np.where(own, self.weights - self.means, 0.0)
-            drawn = float((off**2).sum() / 2 / rng.gamma(count * own.sum() / 2))
-            spread = drawn if LEAST <= drawn <= MOST else spread
+            off = np.where(columns, self.weights - self.means, 0.0)
+            proposal = float((off**2).sum() / 2 / rng.gamma(count * columns.sum() / 2))
+            spread = proposal if LEAST <= proposal <= MOST else spread
             factor = float(np.exp(0.7 * rng.standard_normal()))
             by = (self.common @ off[:, :-1].T + before * off[:, -1]) * (factor - 1)
             if LEAST <= factor**2 * spread <= MOST and np.log(rng.random()) < (rest * by - by**2 / 2).sum():
                 self.weights = self.weights + (factor - 1) * off
                 rest, spread = rest - by, factor**2 * spread
-            self.spreads[own] = spread
+            self.spreads[columns] = spread
 
     def _move_level(self, noise: Floats, rng: np.random.Generator) -> None:
         """Moves the level of all, and with the same noise all availabilities that the log does not show."""
         by = float(rng.choice(STEPS) * rng.standard_normal())
         base, memory = self.common @ self.weights[:, :-1].T, self.weights[:, -1]
-        rows, moved = self.seen.rows, np.zeros_like(self.there)
+        rows, barred, moved = self.seen.rows, self.seen.barred, np.zeros_like(self.there)
         eta = base + self._before() * memory
         new = base + by
         if "m" in self.parts:
             before = np.zeros(rows.shape[1])
             for t in range(len(rows)):
                 new[t] += before * memory
-                moved[t] = rows[t] | (new[t] + noise[t] > 0)
+                moved[t] = rows[t] | ((new[t] + noise[t] > 0) & ~barred[t])
                 before = moved[t] - 0.5
         else:
-            moved = rows | (new + noise > 0)
+            moved = rows | ((new + noise > 0) & ~barred)
         centre, width = self.prior[:, 0]
-        change = self.seen.log_chance(moved) - self.seen.log_chance(self.there)
-        gain = float(change.sum() + (log_ndtr(new[rows]) - log_ndtr(eta[rows])).sum())
+        ratio = self.seen.log_chance(moved) - self.seen.log_chance(self.there)
+        gain = float(ratio.sum() + (log_ndtr(new[rows]) - log_ndtr(eta[rows])).sum())
+        gain += float((log_ndtr(-new[barred]) - log_ndtr(-eta[barred])).sum())
         gain -= ((self.means[0] + by - centre) ** 2 - (self.means[0] - centre) ** 2) / (2 * width)
         if np.log(rng.random()) < gain:
             self.there, self.means[0] = moved, self.means[0] + by

@@ -9,7 +9,7 @@ from simfl.core.certificate_words import OF_A_LOG, RECONSTRUCTABLE
 from simfl.core.errors import amount
 from simfl.core.version import VERSION
 from simfl.forecasting.forecast_text import WORDS, first_table, summary
-from simfl.forecasting.measured_coverage import calibrated
+from simfl.forecasting.measured_coverage import certainty
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,7 +63,7 @@ def page(of: "Forecast", title: str) -> str:
             limits=of.limits,
             basis=OF_A_LOG,
             exposed=RECONSTRUCTABLE,
-            calibrated=calibrated(),
+            calibrated=certainty(),
             first=first_table(of),
             style=(STYLES / "report.css").read_text(encoding="utf-8"),
         )

@@ -1,5 +1,6 @@
 """A forecast in words and small tables."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +13,7 @@ from simfl.core.errors import amount
 from simfl.core.types import View
 from simfl.forecasting.availability import ModelChoice
 from simfl.forecasting.futures import FuturePlan
-from simfl.forecasting.measured_coverage import COMMAND, calibrated
+from simfl.forecasting.measured_coverage import COMMAND, certainty
 from simfl.forecasting.past import Past
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy, coverage_of
 from simfl.selection.base import Policy
@@ -71,31 +72,31 @@ def summary(of: "Forecast") -> list[str]:
 
 
 def first_table(of: "Forecast") -> tuple[list[str], list[tuple[str, ...]], str]:
-    """Heading and rows of what holds now and after some rounds, of the first policies, and what it was tested on."""
-    table, tested = of.milestones(), coverage_of(of.seen.choice)
+    """Heading and rows of what holds now and after some rounds, of the first policies, and what it was coverages on."""
+    table, coverages = of.milestones(), coverage_of(of.seen.choice)
     ends = [int(end) for end in table["round"].unique()]
     heading = ["", "policy", "now", *(f"after {amount(end, 'round')}" for end in ends)]
     rows = []
     for (name, policy), part in table.groupby(["quantity", "policy"], sort=False):
         if policy in of.policies[:FIRST]:
             cells = [f"{row.median:.3g} ({row.low_95:.3g}..{row.high_95:.3g})" for row in part.itertuples()]
-            measured = tested.get(MEASURED[name]) if policy == of.policies[0] else None
+            measured = coverages.get(MEASURED[name]) if policy == of.policies[0] else None
             rows.append(
                 (SO_FAR[name], policy, f"{part['now'].iloc[0]:.3g}", *cells, measured.words if measured else "")
             )
-    if not tested:
+    if not coverages:
         return heading, [row[:-1] for row in rows], "Forecasts of this policy were never compared with what happens."
-    some = next(iter(tested.values()))
+    some = next(iter(coverages.values()))
     basis = ("Medians with 95 % intervals; how many of them held what then happened, in simulated deployments of "
              f"{some.policy} with {some.fewest} to {some.most} clients: {COMMAND}.")  # fmt: skip
     return [*heading, "intervals held"], rows, basis
 
 
-def columns(heading: list[str], rows: list[tuple[str, ...]]) -> list[str]:
+def columns(heading: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[str]:
     """A table in text; columns in which nothing stands are left out, and what stands twice is not said again."""
-    kept = [i for i in range(len(heading)) if any(row[i] for row in rows)]
-    wide = [max(len(line[i]) for line in (heading, *rows)) for i in kept]
-    return ["  ".join(f"{line[i]:<{width}}" for i, width in zip(kept, wide, strict=True)).rstrip()
+    places = [i for i in range(len(heading)) if any(row[i] for row in rows)]
+    wide = [max(len(line[i]) for line in (heading, *rows)) for i in places]
+    return ["  ".join(f"{line[i]:<{width}}" for i, width in zip(places, wide, strict=True)).rstrip()
             for line in (heading, *rows)]  # fmt: skip
 
 
@@ -147,7 +148,7 @@ def _clients(of: "Forecast") -> list[str]:
         rows.append((f"{row.probability:.2f}", *when, f"{amount(len(part), 'client')}: {', '.join(names)}{more}"))
     heading = f"Exposed ({RECONSTRUCTABLE}) within the horizon, and from which round on (>: beyond the horizon)"
     more = "; the first of them" if len(alike) > LISTED else ""
-    return [f"{heading}{more}:", *columns(["probability", "median", "80 %", "95 %", "clients"], rows), calibrated()]
+    return [f"{heading}{more}:", *columns(["probability", "median", "80 %", "95 %", "clients"], rows), certainty()]
 
 
 def _label(of: "Forecast", t: float | None) -> str:
@@ -209,9 +210,9 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
 
 def _comparison_limits(past: Past, plan: FuturePlan, seen: SeenPolicy) -> list[str]:
     """What forecasts were never compared with, in a sentence."""
-    tested = next(iter(coverage_of(seen.choice).values()), None)
-    new = [] if tested is None or tested.fewest <= len(past.clients) <= tested.most else [
-        f"{len(past.clients)} clients (only {tested.fewest} to {tested.most})"]  # fmt: skip
+    coverages = next(iter(coverage_of(seen.choice).values()), None)
+    new = [] if coverages is None or coverages.fewest <= len(past.clients) <= coverages.most else [
+        f"{len(past.clients)} clients (only {coverages.fewest} to {coverages.most})"]  # fmt: skip
     new += ["sizes and shares that are drawn again"] * (plan.policies[0].text == "as_before")
     new += ["policies other than the log's"] * (len(plan.policies) > 1)
     return [f"Forecasts were never compared with what then happens for {', '.join(new)}."] if new else []

@@ -196,9 +196,9 @@ class _World:
         on, off = draw.chances(parts_of_day(ends_s), streams("forecast/factors", future))
         first = plan.policies[0]
         size = 1 if first.text == "as_before" else first.policy().unit_size
-        lost = 1 - (1 - failure) ** (1 / size)
+        rate = 1 - (1 - failure) ** (1 / size)
         chance = streams("forecast/availability", future).random((plan.horizon + 1, plan.clients))
-        failing = streams("forecast/failures", future).random((plan.horizon, plan.clients)) < lost
+        failing = streams("forecast/failures", future).random((plan.horizon, plan.clients)) < rate
         return cls(plan.laws[draw.law], _available(plan.units, draw.last, on, off, chance), failing, ends_s)
 
 

@@ -22,7 +22,7 @@ class Coverage(NamedTuple):
     unit: int
     quantity: str
     cases: int
-    held: float
+    share: float
     low: float
     high: float
     fewest: int
@@ -30,8 +30,8 @@ class Coverage(NamedTuple):
 
     @property
     def words(self) -> str:
-        """``94 % of 120 (88 to 97)``"""
-        return f"{100 * self.held:.0f} % of {self.cases} ({100 * self.low:.0f} to {100 * self.high:.0f})"
+        """``94.2 % of 120 (88.4 to 97.6)``"""
+        return f"{100 * self.share:.3g} % of {self.cases} ({100 * self.low:.3g} to {100 * self.high:.3g})"
 
 
 @cache
@@ -43,7 +43,7 @@ def table() -> tuple[Coverage, ...]:
     return tuple(Coverage(*(kind(cell) for kind, cell in zip(kinds, row, strict=True))) for row in rows)
 
 
-def calibrated() -> str:
+def certainty() -> str:
     """How often near-certain exposures came true, in a sentence."""
     (words,) = (row.words for row in table() if row.quantity == "certain")
     return f"Of clients whose exposure had a probability of 0.9 or more, {words} were exposed in simulated deployments."

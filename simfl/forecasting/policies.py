@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from simfl.core.errors import SimflError, amount
 from simfl.core.registration.protocol import required_fields
-from simfl.core.types import Bools, Floats, Integers
+from simfl.core.types import Bools, Integers
 from simfl.forecasting.measured_coverage import Coverage, coverage
 from simfl.forecasting.past import Past
+from simfl.forecasting.policy_modes import modes
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.asking import Around
 from simfl.selection.base import POLICIES, Policy
@@ -26,26 +27,16 @@ WRONG = ("forecasts of it were never compared with what then happens, and none i
          "log's own sums tell")  # fmt: skip
 UNSAID = "looks at losses or durations, which a log does not say"
 
-LOGS = 300
-"""Invented for each mode, of the log's last rounds."""
-LATEST = 200
-
-SINGLES = {"uniform": "random:k={k}", "least_total": "weighted:k={k}", "fair": "batch_partition:k={k},T=1,mode=fair"}
+SINGLES = {"uniform": "random:k={k}", "least_total": "weighted:k={k}"}
 BATCHES = {mode: f"batch_partition:k={{k}},T={{T}},mode={mode}" for mode in ("uniform", "fair", "least_total")}
 HALVES = {mode: f"half_partition:k={{k}},T={{T}},mode={mode}" for mode in ("uniform", "fair")}
-SINGLE = {"uniform": 0.6, "least_total": 0.35, "fair": 0.05}
+SINGLE = {"uniform": 0.6, "least_total": 0.4}
 UNITS = {"uniform": 0.45, "fair": 0.45, "least_total": 0.1}
 PAIRS = {"uniform": 0.5, "fair": 0.5}
 """Probabilities of modes before a log is seen."""
 UNLIKELY = 0.05
 SELECTION = {"uniform": "uniform selection", "least_total": "those who took part least",
              "fair": "the one who took part least, and others uniformly"}  # fmt: skip
-
-MEAN = 0.3, 0.97
-"""Range of the mean availability of a log's units."""
-
-STRENGTHS = np.array([2.0, 4.0, 8.0, 16.0, 64.0])
-"""How alike they are: of a Beta distribution."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +205,7 @@ def recognise(past: Past, named: str | None = None) -> SeenPolicy:
         return SeenPolicy(choice, singles, "all", n, 0, 0, why, (Law(choice, "all", 1.0),))
     if named is None and (k == n or _binomial_fits(sizes, k)):
         laws = _laws(modes(rows, k, SINGLE), SINGLES, singles, k)
-        why = f"No client is bound to another one, and sums have up to {k} clients: taken to be {_ranked(laws)}."
+        why = f"No client is bound to another one, and sums have up to {k} clients: taken to be {_alternatives(laws)}."
         return _failures(rows, laws, singles, why)
     why = "The policy is as_before, as was said" if named else "Sums differ in size by more than chance and failures"
     text = f"{why}; sizes and shares of the past are drawn again."
@@ -277,14 +268,16 @@ def coverage_of(choice: PolicyChoice) -> dict[str, Coverage]:
 def _laws(chances: dict[str, float], texts: dict[str, str], order: Integers, k: int, unit: int = 1) -> tuple[Law, ...]:
     """The modes that are not unlikely, the likeliest first."""
     ranked = sorted(chances.items(), key=lambda item: -item[1])
-    kept = [(mode, chance) for mode, chance in ranked if chance >= UNLIKELY]
-    total = sum(chance for _, chance in kept)
+    likely = [(mode, chance) for mode, chance in ranked if chance >= UNLIKELY]
+    total = sum(chance for _, chance in likely)
     return tuple(Law(PolicyChoice(texts[mode].format(k=k, T=unit), order, k), mode, chance / total)
-                 for mode, chance in kept)  # fmt: skip
+                 for mode, chance in likely)  # fmt: skip
 
 
-def _ranked(laws: tuple[Law, ...]) -> str:
-    """``uniform selection (probability 0.93), ...``"""
+def _alternatives(laws: tuple[Law, ...]) -> str:
+    """``uniform selection``, or ``uniform selection (probability 0.93) or ...``"""
+    if len(laws) == 1:
+        return SELECTION[laws[0].mode]
     return " or ".join(f"{SELECTION[law.mode]} (probability {law.chance:.2f})" for law in laws)
 
 
@@ -316,7 +309,7 @@ def _batches(rows: Bools) -> SeenPolicy | None:
     units[order] = np.arange(n) // unit
     k = int(rows.sum(axis=1).max())
     laws = _laws(modes(rows[:, order[::unit]], k // unit, UNITS), BATCHES, order, k, unit)
-    text = f"Clients always take part in the same batches of {unit}: batch partitioning, {_ranked(laws)}."
+    text = f"Clients always take part in the same batches of {unit}: batch partitioning, {_alternatives(laws)}."
     return _failures(rows, laws, units, text)
 
 
@@ -332,7 +325,7 @@ def _halves(rows: Bools) -> SeenPolicy | None:
         return None
     k = int(rows.sum(axis=1).max())
     laws = _laws(modes(rows[:, ::half], k // half, PAIRS, circle=True), HALVES, np.arange(n), k, 2 * half)
-    why = f"Half-batches of {half} neighbours take part in pairs: half partitioning, {_ranked(laws)}."
+    why = f"Half-batches of {half} neighbours take part in pairs: half partitioning, {_alternatives(laws)}."
     return _failures(rows, laws, np.arange(n) // half, why)
 
 
@@ -360,10 +353,12 @@ def _everybody_fits(rows: Bools, sizes: NDArray[np.integer]) -> bool:
     often = np.mean(sizes == k) >= (0.5 if alike else 0.25)
     if often or observed < 0.4 * expected or usual > max(0.35, 1.6 / np.sqrt(observed)):
         return False
-    lost = 1 - float(sizes.mean()) / k
-    fewer = k * lost * (1 - lost)
+    missing = 1 - float(sizes.mean()) / k
+    fewer = k * missing * (1 - missing)
     return (
-        alike or lost > 0.25 or abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
+        alike
+        or missing > 0.25
+        or abs(np.log(observed / max(expected, 1e-9))) < abs(np.log(observed / max(fewer, 1e-9)))
     )
 
 
@@ -371,92 +366,3 @@ def _binomial_fits(sizes: NDArray[np.integer], k: int) -> bool:
     """Whether sizes vary no more than k independent failures make them."""
     rate = float(sizes.mean()) / k
     return float(sizes.var()) <= 2 * k * rate * (1 - rate) + 0.5
-
-
-def modes(units: Bools, sums: int, prior: dict[str, float], circle: bool = False) -> dict[str, float]:
-    """How a policy of units picks among the available ones: the probability of each mode of a prior.
-
-    Logs of as many rounds and units are simulated under each mode, with availabilities drawn from a wide prior, and
-    compared with the log in three numbers: how many units have been used less than the least-used one of a sum, and
-    than the most-used one, in the mean, and how widely units differ in use. They are taken to be normal (a synthetic
-    likelihood: Wood, Nature 466, 2010).
-
-    Args:
-        units: which take part in each sum, (J, U).
-        sums: units selected in a round; where it is one, ``least_total`` is ``fair``.
-        circle: in pairs of neighbours.
-    """
-    rows = units[units.any(axis=1)][-LATEST:]
-    failing = 1 - float(rows.sum(axis=1).mean()) / sums
-    seen = _numbers(rows[None])[0]
-    rng = np.random.Generator(np.random.Philox(key=rows.shape))
-    logs = {}
-    for mode, chance in prior.items():
-        if mode == "least_total" and sums == 1 and "fair" in prior:
-            continue
-        values = _numbers(_invent(len(rows), rows.shape[1], sums, failing, mode, circle, rng))
-        spread = np.cov(values.T) + 1e-6 * np.eye(3)
-        off = seen - values.mean(axis=0)
-        fit = -float(off @ np.linalg.solve(spread, off)) - float(np.linalg.slogdet(spread)[1])
-        logs[mode] = fit / 2 + float(np.log(chance))
-    most = max(logs.values())
-    total = sum(np.exp(log - most) for log in logs.values())
-    return {mode: float(np.exp(log - most) / total) for mode, log in logs.items()}
-
-
-def _invent(
-    rounds: int, units: int, sums: int, failing: float, mode: str, circle: bool, rng: np.random.Generator
-) -> Bools:
-    """Logs of rounds with enough available units, (LOGS, rounds, units)."""
-    mean, strength = rng.uniform(*MEAN, (LOGS, 1)), rng.choice(STRENGTHS, (LOGS, 1))
-    rates = rng.beta(mean * strength, (1 - mean) * strength, (LOGS, units))
-    rows = np.zeros((LOGS, rounds, units), dtype=bool)
-    used = np.zeros((LOGS, units), dtype=np.int64)
-    usual = np.argsort(np.argsort(-rates, axis=1), axis=1) < sums  # who fills rounds up that no log would have
-    every = np.arange(LOGS)
-    for t in range(rounds):
-        there = rng.random(rates.shape) < rates
-        there |= usual & (there.sum(axis=1, keepdims=True) < sums)
-        if circle:
-            chosen = _invent_pairs(there, used, sums // 2, mode, rng)
-        else:
-            tie = rng.random(rates.shape)
-            score = np.where(there, tie if mode != "least_total" else rounds + tie - used, -1.0)
-            if mode == "fair":
-                score[every, np.where(there, used + rng.random(rates.shape), np.inf).argmin(axis=1)] = 2.0
-            chosen = np.argsort(np.argsort(-score, axis=1), axis=1) < sums
-        row = chosen & there & (rng.random(rates.shape) >= failing)
-        rows[:, t] = row
-        used += row
-    return rows
-
-
-def _invent_pairs(there: Bools, used: Integers, need: int, mode: str, rng: np.random.Generator) -> Bools:
-    """Pairs of neighbours on the circle, drawn one after the other, bool (LOGS, units)."""
-    chosen, every = np.zeros_like(there), np.arange(len(there))
-    for pair in range(need):
-        free = there & ~chosen
-        start = free & np.roll(free, -1, axis=1)
-        score = np.where(start, rng.random(there.shape), -1.0)
-        if mode == "fair" and pair == 0:
-            cover = start | np.roll(start, 1, axis=1)
-            least = np.where(cover, used + rng.random(there.shape), np.inf).argmin(axis=1)
-            for place in (least, (least - 1) % there.shape[1]):
-                score[every, place] += 2.0 * start[every, place]
-        first = score.argmax(axis=1)
-        some = start[every, first]
-        chosen[every, first] |= some
-        chosen[every, (first + 1) % there.shape[1]] |= some
-    return chosen
-
-
-def _numbers(rows: Bools) -> Floats:
-    """What logs, (logs, J, U), are compared in, (logs, 3)."""
-    counts = np.cumsum(rows, axis=1, dtype=np.int64) - rows
-    some = rows.any(axis=2)
-    mean = []
-    for extreme in (np.where(rows, counts, len(rows[0]) + 1).min(axis=2, keepdims=True),
-                    np.where(rows, counts, -1).max(axis=2, keepdims=True)):  # fmt: skip
-        lesser = (counts < extreme).sum(axis=2) + (counts == extreme).sum(axis=2) / 2
-        mean.append((lesser * some).sum(axis=1) / np.maximum(some.sum(axis=1), 1))
-    return np.stack([*mean, np.log(rows.sum(axis=1).var(axis=1) + 0.1)], axis=1)

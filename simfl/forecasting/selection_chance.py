@@ -4,8 +4,8 @@ A unit is what is available or not as a whole: a client, a batch, a half-batch. 
 half-batches) are selected where so many are available, else nobody. Those that are selected and fail are in no sum.
 """
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,17 +40,30 @@ class Selections:
 
     def at(self, places: slice) -> "Selections":
         """Those of some of the rounds."""
-        return Selections(self.rows[places], self.used[places], self.need[places], self.mode, self.circle, self.failing)
+        return replace(self, rows=self.rows[places], used=self.used[places], need=self.need[places])
 
-    def start(self) -> Bools:
-        """Units whose availability makes all selections possible, bool (J, M)."""
+    @cached_property
+    def barred(self) -> Bools:
+        """Units that cannot have been available, as the policy would have selected them, bool (J, M)."""
+        if self.mode == "uniform" or self.circle or self.failing:
+            return np.zeros_like(self.rows)
+        least = np.where(self.rows, self.used, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+        most = np.where(self.rows, self.used, -1).max(axis=1, keepdims=True)
+        bound = least if self.mode == "fair" else most
+        return ~self.rows & (self.used < bound) & self.rows.any(axis=1, keepdims=True)
+
+    def start(self, rng: np.random.Generator) -> Bools:
+        """Units whose availability makes all selections possible, about half of those that may be, bool (J, M)."""
+        some = self.rows | (~self.barred & (rng.random(self.rows.shape) < 0.5))
         summed: Bools = np.asarray(self.rows.any(axis=1))
         if self.circle:
-            whole: Bools = self.rows.sum(axis=1) >= 2 * self.need
-            return np.where(whole[:, None] | ~summed[:, None], self.rows, True)
-        order = np.argsort(np.where(self.rows, -1, self.used), axis=1, kind="stable")
-        first: Bools = np.argsort(order, axis=1) < self.need[:, None]
-        return self.rows | (first & summed[:, None])
+            whole = np.greater_equal(self.rows.sum(axis=1), 2 * self.need)
+            least: Bools = np.where(whole[:, None] | ~summed[:, None], self.rows, True)
+        else:
+            order = np.argsort(np.where(self.rows, -1, self.used), axis=1, kind="stable")
+            first: Bools = np.argsort(order, axis=1) < self.need[:, None]
+            least = self.rows | (first & summed[:, None])
+        return np.where(((self.log_chance(some) > NEVER / 2) & summed)[:, None], some, least)
 
     def log_chance(self, there: Bools) -> Floats:
         """Log-probability of each row, up to a constant, if these units are available, (J,)."""
@@ -68,34 +81,34 @@ class Selections:
         if self.mode == "fair":
             tied = used == used.min(axis=1, keepdims=True)
             tied &= there
-            ties, own = tied.sum(axis=1), (tied & self.rows).sum(axis=1)
+            ties, seen_ties = tied.sum(axis=1), (tied & self.rows).sum(axis=1)
             all_of = np.exp(log_choices(n - r, m - r) - log_choices(n - 1, m - 1))
-            lost = np.exp(log_choices(n - r - 1, m - r - 1) - log_choices(n - 1, m - 1))
+            missing = np.exp(log_choices(n - r - 1, m - r - 1) - log_choices(n - 1, m - 1))
             with np.errstate(divide="ignore", invalid="ignore"):
-                return n >= m, np.fmax(np.log((own * all_of + (ties - own) * lost) / ties), NEVER)
+                return n >= m, np.fmax(np.log((seen_ties * all_of + (ties - seen_ties) * missing) / ties), NEVER)
         cost = np.sort(used, axis=1)[np.arange(len(m)), np.clip(m - 1, 0, None)][:, None]
         tied, below = (used == cost) & there, (used < cost).sum(axis=1)
-        ties, own = tied.sum(axis=1), (tied & self.rows).sum(axis=1)
-        chance = log_choices(ties - own, m - below - own) - log_choices(ties, m - below)
+        ties, seen_ties = tied.sum(axis=1), (tied & self.rows).sum(axis=1)
+        chance = log_choices(ties - seen_ties, m - below - seen_ties) - log_choices(ties, m - below)
         return n >= m, np.where((self.rows & (self.used > cost)).any(axis=1), -np.inf, chance)
 
     def _circle(self, there: Bools) -> tuple[Bools, Floats]:
         """The same of pairs of neighbours; that the least-used unit is among them is weighed by the mean over units."""
         m, r = self.need, self.rows.sum(axis=1) // 2
-        j, lost = np.arange(len(m)), np.where(r > 0, m - r, 0)
-        all_ways, ways = pairings(there, int(m.max(initial=0)))[m, j], np.ones(len(m))
-        if lost.any():
-            ways = pairings(there & ~self.rows, int(lost.max()))[lost, j]
+        j, missing = np.arange(len(m)), np.where(r > 0, m - r, 0)
+        every_count, counts = pairings(there, int(m.max(initial=0)))[m, j], np.ones(len(m))
+        if missing.any():
+            counts = pairings(there & ~self.rows, int(missing.max()))[missing, j]
         with np.errstate(divide="ignore", invalid="ignore"):
-            chance = np.log(ways) - np.log(all_ways)
+            chance = np.log(counts) - np.log(every_count)
             if self.mode == "fair":
                 cover = there & (np.roll(there, 1, axis=1) | np.roll(there, -1, axis=1))
                 used = np.where(cover, self.used, np.iinfo(np.int64).max)
                 tied = cover & (used == used.min(axis=1, keepdims=True))
-                ties, own, covered = tied.sum(axis=1), (tied & self.rows).sum(axis=1), cover.sum(axis=1)
+                ties, seen_ties, covered = tied.sum(axis=1), (tied & self.rows).sum(axis=1), cover.sum(axis=1)
                 others = 2 * (m - r) / np.maximum(covered - 2 * r, 1)
-                chance += np.log((own + (ties - own) * np.minimum(others, 1)) / ties * covered / (2 * m))
-        return all_ways > 0, np.fmax(chance, NEVER)
+                chance += np.log((seen_ties + (ties - seen_ties) * np.minimum(others, 1)) / ties * covered / (2 * m))
+        return every_count > 0, np.fmax(chance, NEVER)
 
 
 def pairings(there: Bools, most: int) -> Floats:
@@ -110,10 +123,10 @@ def pairings(there: Bools, most: int) -> Floats:
         after = now.copy()
         after[1:] += before[:-1] * pair
         before, now = now, after
-    ways = now[:, :rounds].copy()
+    counts = now[:, :rounds].copy()
     if units > 2:
-        ways[1:] += now[:-1, rounds:] * (there[:, 0] & there[:, -1])
-    return ways
+        counts[1:] += now[:-1, rounds:] * (there[:, 0] & there[:, -1])
+    return counts
 
 
 def log_choices(n: NDArray[np.integer], k: NDArray[np.integer]) -> Floats:

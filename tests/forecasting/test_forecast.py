@@ -119,7 +119,8 @@ def test_coming_sums_have_the_clients_weights():
 def test_the_mode_of_units_is_told_from_few_rounds_though_some_are_rarely_there():
     """20 rounds of two of ten units, available in a quarter to all rounds, one in five of the selected lost."""
     from simfl.core.types import View
-    from simfl.forecasting.policies import UNITS, modes, policy_of
+    from simfl.forecasting.policies import UNITS, policy_of
+    from simfl.forecasting.policy_modes import modes
 
     said = {"fair": 0, "uniform": 0}
     for mode in said:
@@ -505,6 +506,32 @@ def test_the_command_writes_words_tables_and_a_page(log, tmp_path):
     assert json.loads(days.stdout)["horizon"] == 12
 
 
+def test_the_first_table_says_now_and_later_with_what_was_measured(tmp_path):
+    """Names are whole, columns without a cell are left out, and the audit gives the forecast's first line."""
+    from simfl.forecasting.forecast_text import columns, first_table
+    from simfl.forecasting.measured_coverage import TABLE
+
+    rows = uniform_log(16, np.linspace(0.5, 0.95, 24), 3, seed=2)
+    names = [f"hospital-of-the-very-long-name-{i:02d}" for i in range(24)]
+    lines = [f"{t},{names[i]},2026-03-{t + 1:02d}T10:00:00Z" for t, row in enumerate(rows) for i in np.flatnonzero(row)]
+    file = tmp_path / "log.csv"
+    file.write_text("round,client,time\n" + "\n".join(lines) + "\n")
+    of = forecast(read_past(file), ("batch_partition:T=2",), horizon=30, futures=10)
+    heading, table, basis = first_table(of)
+    assert heading[2:] == ["now", "after 20 rounds", "after 30 rounds", "intervals held"] and len(table) == 8
+    now = {(row[0], row[1]): row[2] for row in table}
+    assert now["clients a round, mean", of.policies[0]] == f"{rows.sum(axis=1).mean():.3g}"
+    measured = pandas.read_csv(TABLE).set_index(["policy", "quantity"]).loc[("random", "exposed_end")]
+    assert table[0][-1].startswith(f"{100 * measured.share:.3g} % of {int(measured.cases)} (") and "random" in basis
+    shown = CliRunner().invoke(simfl, ["forecast", str(file), "--horizon", "30", "--futures", "10"]).output
+    assert sum(name in shown for name in names) >= 20 and "…" not in shown
+    assert columns(["a", "b", "c"], [("1", "", "2"), ("3", "", "4")]) == ["a  c", "1  2", "3  4"]
+    (line,) = [
+        line for line in CliRunner().invoke(simfl, ["audit", str(file)]).output.splitlines() if "futures of" in line
+    ]
+    assert line.startswith("simfl forecast, 50 futures of 16 rounds: random:k=3, as now") and "2026-03-" in line
+
+
 @pytest.mark.parametrize(("words", "message"), [
     (["--horizon", "soon"], "neither a number of rounds"),
     (["--against", "batch_partition:T=0"], "policy batch_partition:T=0"),
@@ -644,10 +671,10 @@ def test_next_rounds_are_drawn_from_the_policy_of_the_log():
 
     safe = outlook(past_from(pairs(12)), {"strong": 2.0})
     assert safe.now["strong"] == 2 and safe.below["strong"] == 0
-    rows = np.zeros((12, 8))
-    rows[::2, :4], rows[1::2, 4:] = 1, 1
+    rows = np.zeros((12, 20))
+    rows[::2, :10], rows[1::2, 10:] = 1, 1
     unknown = outlook(past_from(rows), {"strong": 4.0})
-    assert unknown.now["strong"] == 4 and unknown.below is None and "the log shows batch_partition" in unknown.unsaid
+    assert unknown.now["strong"] == 10 and unknown.below is None and "the log shows batch_partition" in unknown.unsaid
     loose = np.array([[1, 1, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]])
     about_to_fall = outlook(past_from(loose), {"strong": 3.0})
     assert about_to_fall.now["strong"] == 3 and about_to_fall.below["strong"] > 0.5

@@ -331,7 +331,7 @@ def test_coverage_of_the_forecasts():
     for name, worlds, *cells in shown("how-to/forecast", "| policy | deployments", len(policies)):
         policy, _, unit = name.replace("`", "").partition(", T up to ")
         held = [rows[policy, int(unit or 1), quantity] for quantity in quantities]
-        assert_same([worlds, *cells], held[0].cases, *(100 * row.held for row in held))
+        assert_same([worlds, *cells], held[0].cases, *(100 * row.share for row in held))
 
 
 def test_masked_averaging():
