@@ -2,7 +2,8 @@
 
 From Python: :func:`load` a scenario, :func:`run` it, :func:`sweep` its keys, :func:`compare` configurations,
 :func:`search` for the best values, :func:`open` what they have left on disk, and :func:`verify` that it can be
-repeated. :func:`forecast` says what a real deployment's log leads to.
+repeated. :func:`forecast` says what a real deployment's log leads to, and :func:`advise` which policy should
+come next.
 """
 
 from importlib import import_module
@@ -12,9 +13,21 @@ from simfl.core.errors import StopRun
 from simfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from simfl.api.functions import compare, forecast, load, open, run, search, sweep, verify
+    from simfl.api.functions import advise, compare, forecast, load, open, run, search, sweep, verify
 
-__all__ = ["StopRun", "__version__", "compare", "forecast", "load", "open", "run", "search", "sweep", "verify"]
+__all__ = [
+    "StopRun",
+    "__version__",
+    "advise",
+    "compare",
+    "forecast",
+    "load",
+    "open",
+    "run",
+    "search",
+    "sweep",
+    "verify",
+]
 
 
 PACKAGES = ("audit", "flower", "plugins", "report")

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from simfl.api.result_objects import ComparisonResult, Result, SearchResult, SweepResult
     from simfl.experiments.sweep.execution import How
     from simfl.forecasting.forecast_result import Forecast
+    from simfl.forecasting.past import Past
+    from simfl.forecasting.policy_advice import PolicyAdvice
     from simfl.results.run_files import OnRound
     from simfl.scenario import Scenario
 
@@ -263,6 +265,50 @@ def verify(
     return repeat(Path(path), trust_plugins)
 
 
+def advise(
+    log: "DataFrame | Path | str",
+    grid: str | Sequence[str] = (),
+    *,
+    columns: Mapping[str, str] | None = None,
+    where: Mapping[str, str] | None = None,
+    all_rows: bool = False,
+    horizon: int | None = None,
+    days: float | None = None,
+    **settings: Any,
+) -> "PolicyAdvice":
+    """Which policy exposes nobody else in most futures of a deployment, and loses the fewest rounds.
+
+    Args:
+        log, columns, where, all_rows, horizon, days: as for :func:`forecast`.
+        grid: policies to look at; empty = a list of at most 24.
+        settings: ``futures`` (100), ``target`` (0.95), ``policy``, ``model``, ``seed``, ``processes`` and ``folder`` of
+            :func:`simfl.forecasting.policy_advice.advise`.
+
+    Returns:
+        An object with ``table()``, ``ranking()`` (places in it of those that keep the promise, the best first) and
+        ``nodes(place)``, the clients in the order in which they make a policy's units.
+
+    Raises:
+        SimflError: as for :func:`forecast`, or there are too few futures for the target.
+    """
+    from simfl.forecasting.forecast_result import rounds_ahead
+    from simfl.forecasting.policy_advice import advise as look_through
+
+    past = _past_of_log(log, columns, where, all_rows)
+    policies = (grid,) if isinstance(grid, str) else tuple(grid)
+    return look_through(past, policies, horizon=rounds_ahead(past, horizon, days), **settings)
+
+
+def _past_of_log(
+    log: "DataFrame | Path | str", columns: Mapping[str, str] | None, where: Mapping[str, str] | None, all_rows: bool
+) -> "Past":
+    from simfl.audit.log_columns import LogOptions
+    from simfl.forecasting.past import past_from_frame, read_past
+
+    options = LogOptions(columns or {}, where or {}, all_rows)
+    return read_past(log, options) if isinstance(log, (str, Path)) else past_from_frame(log, options)
+
+
 def forecast(
     log: "DataFrame | Path | str",
     against: str | Sequence[str] = (),
@@ -300,14 +346,10 @@ def forecast(
     Raises:
         SimflError: the log cannot be read, there is no such policy, or forecasts of the log's policy are not tested.
     """
-    from simfl.audit.log_columns import LogOptions
     from simfl.forecasting.forecast_result import forecast as play_futures
     from simfl.forecasting.forecast_result import rounds_ahead
-    from simfl.forecasting.past import past_from_frame, read_past
 
-    is_file = isinstance(log, (str, Path))
-    options = LogOptions(columns or {}, where or {}, all_rows)
-    past = read_past(log, options) if is_file else past_from_frame(log, options)
+    past = _past_of_log(log, columns, where, all_rows)
     others = (against,) if isinstance(against, str) else tuple(against)
     rounds = rounds_ahead(past, horizon, days)
     return play_futures(past, others, horizon=rounds, futures=futures, change_over=start, processes=processes,

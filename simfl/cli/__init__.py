@@ -181,8 +181,8 @@ def _terminable() -> Iterator[None]:
 
 COMMANDS = (
     "new", "run", "serve", "client", "sweep", "compare", "search", "ls", "tag", "rm", "report", "plot", "watch",
-    "validate", "show", "schema", "list", "theory", "data", "attack", "audit", "calibrate", "forecast", "export",
-    "verify", "doctor",
+    "validate", "show", "schema", "list", "theory", "data", "attack", "audit", "calibrate", "forecast", "advise",
+    "export", "verify", "doctor",
 )  # fmt: skip
 """In the order in which help lists them; the module of each holds it as ``command``."""
 

@@ -85,7 +85,7 @@ def command(
     from simfl.forecasting.past import read_past
 
     past = read_past(participation, log_options)
-    rounds = rounds_ahead(past, *_horizon(horizon))
+    rounds = rounds_ahead(past, *horizon_of(horizon))
     settings = {"horizon": rounds, "futures": futures, "change_over": _change_over(start, past, rounds),
                 "policy": policy, "model": model, "seed": seed, "guarantees": guarantees,
                 "processes": processes}  # fmt: skip
@@ -99,17 +99,9 @@ def command(
 
 def _simulate(past: "Past", against: tuple[str, ...], settings: dict[str, Any], output: Path | None) -> "Forecast":
     """Simulates all futures, with a bar that says how much time is left."""
-    from simfl.core.storage.disk import make_folder
     from simfl.forecasting.forecast_result import forecast
 
-    folder = None
-    if output is not None:
-        if output.exists() and not output.is_dir():
-            raise SimflError(f"{output}: is a file; name a folder")
-        if (output / "summary.json").exists():
-            raise SimflError(f"{output}: holds results of a run; name another folder")
-        folder = output / "parts"
-        make_folder(folder, output)
+    folder = parts_folder(output)
     futures = settings["futures"]
     length = futures * (1 + len(against))
 
@@ -125,6 +117,24 @@ def _simulate(past: "Past", against: tuple[str, ...], settings: dict[str, Any], 
 
         bars: list[Any] = []
         return forecast(past, against, **settings, folder=folder, step=step, begin=begin)
+
+
+def parts_folder(output: Path | None) -> Path | None:
+    """The folder of finished parts in that of the output, made where it is missing.
+
+    Raises:
+        SimflError: the output is a file, or holds results of a run.
+    """
+    from simfl.core.storage.disk import make_folder
+
+    if output is None:
+        return None
+    if output.exists() and not output.is_dir():
+        raise SimflError(f"{output}: is a file; name a folder")
+    if (output / "summary.json").exists():
+        raise SimflError(f"{output}: holds results of a run; name another folder")
+    make_folder(output / "parts", output)
+    return output / "parts"
 
 
 def _say_minutes(plan: "FuturePlan", policy: int, futures: int, processes: int) -> None:
@@ -154,7 +164,7 @@ def _write(of: "Forecast", folder: Path, title: str) -> None:
     click.echo(f"Page: {folder / 'forecast.html'}", err=True)
 
 
-def _horizon(text: str | None) -> tuple[int | None, float | None]:
+def horizon_of(text: str | None) -> tuple[int | None, float | None]:
     """Rounds, or days; refuses what is neither."""
     if text is None:
         return None, None

@@ -4,6 +4,7 @@ Its participation log (:mod:`simfl.flower.participation_file`) has one line for 
 audit`` reads it.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
@@ -19,10 +20,13 @@ from simfl.core.errors import SimflError, amount
 from simfl.core.rng import Streams
 from simfl.core.types import CLEAR_FIELDS, View
 from simfl.flower.participation_file import Node, ParticipationFile, same_id
+from simfl.forecasting.forecast_text import what_is_left
 from simfl.forecasting.next_round import guarantees, least_values, notions_below
 from simfl.forecasting.policies import scenario_policy
-from simfl.selection.asking import ask, observe, shuffle_clients
+from simfl.selection.asking import ask, observe, order_of_clients, shuffle_clients
 from simfl.selection.base import Policy, nobody
+
+_log = logging.getLogger("flwr")
 
 REPORTED = frozenset({"seconds", "samples", *CLEAR_FIELDS})
 """Fields of the :class:`simfl.core.types.View` that come with replies."""
@@ -41,12 +45,14 @@ class NodeSelection:
         seed: of the policy's draws.
         log: file to which the clients in each sum are appended before it may be opened.
         past: a log of an earlier deployment, of any form that ``simfl audit`` reads; its clients are ids of nodes, and
-            its rounds come before those of ``log``.
+            its rounds come before those of ``log``. Where it has all of the ``nodes``, others of its clients take part
+            no more.
         floor: least guarantees, e.g. ``semi_strong=3``.
 
     Attributes:
         round: number of the coming or current round, from 0.
         stopped: why nobody is selected any more; empty while somebody may be.
+        left: what earlier sums have left of the guarantee that the policy keeps, a sentence; empty without both.
         needs: what replies must report, of :data:`REPORTED`.
         unknown: ids of connected nodes for which no number was left, as of the last :meth:`select`.
 
@@ -75,6 +81,8 @@ class NodeSelection:
         self.round, self.stopped, self.units = 0, "", nobody(self.policy.unit_size)
         self.participation = np.zeros(n, dtype=np.int64)
         self.history: list[NDArray[np.int32]] = []
+        self.text, self.left = policy, ""
+        self.before: NDArray[np.bool_] | None = None
         self.needs = (self.policy.reads | ({"seconds"} if "estimate_s" in self.policy.reads else set())) & REPORTED
         self.reports = {name: np.full(n, np.nan) for name in sorted(self.needs | (self.policy.reads & {"last_round"}))}
         self.state = self.policy.start(n)
@@ -87,20 +95,39 @@ class NodeSelection:
                 raise SimflError(f"{log}: has round {number}, which the {self.round} rounds of the past hold, too")
             self._count(number, np.sort([self._assign(node, client) for _, client, node in entries]).astype(np.int32))
             self.round = number + 1
+        self._guard_the_past()
+
+    def _guard_the_past(self) -> None:
+        """Hands earlier sums to a policy that keeps what they have left, whoever chose them, and says what that is."""
+        n = max(self.clients, 1 + max((int(row[-1]) for row in self.history), default=0))
+        rows = np.zeros((len(self.history), n), dtype=bool)
+        for row, members in zip(rows, self.history, strict=True):
+            row[members] = True
+        view = View(0, np.ones(self.clients, dtype=bool), self.participation, before=rows, history=())
+        if not len(rows) or not self.policy.reads_history or self.policy.client_guarantees(view) is None:
+            return
+        self.before = rows
+        self.left = what_is_left(self.policy, self.text, view, f"round {self.round}")
+        _log.info("%s", self.left)
 
     def _take_past(self, path: Path | str) -> None:
         """Counts the rounds of another deployment's log."""
         past = read(path)
-        if len(past.clients) > self.clients:
-            raise SimflError(f"{path}: has {amount(len(past.clients), 'client')}, and nodes is {self.clients}")
+        clients = [same_id(node) for node in past.clients]
+        others = [node for node in clients if node not in self.client_of]
+        gone = {node: self.clients + place for place, node in enumerate(others)}
+        if len(clients) - len(others) < self.clients:
+            gone = {}
+        if not gone and len(clients) > self.clients:
+            raise SimflError(f"{path}: has {amount(len(clients), 'client')}, and nodes is {self.clients}")
         free = iter([client for client in range(self.clients) if client not in self.node_of])
-        ids = map(same_id, past.clients)
-        places = [
-            self.client_of[node] if node in self.client_of else self._assign(node, next(free, -1)) for node in ids
-        ]
+        known = self.client_of | gone
+        places = [known[node] if node in known else self._assign(node, next(free, -1)) for node in clients]
         if -1 in places:
             raise SimflError(f"{path}: has clients that are none of the nodes")
         matrix = past.matrix.tocsr()
+        if self.policy.reads_history and np.ptp(matrix.data) > 0:
+            raise SimflError(f"{path}: its sums have weights, and {self.text} looks at plain sums only; use another")
         for number, (start, end) in enumerate(pairwise(matrix.indptr.tolist())):
             self._count(number, np.sort(np.array(places, dtype=np.int32)[matrix.indices[start:end]]))
         self.round = matrix.shape[0]
@@ -169,11 +196,11 @@ class NodeSelection:
         return [self.node_of[client] for client in clients.tolist()]
 
     def _count(self, number: int, members: NDArray[np.int32]) -> None:
-        self.participation[members] += 1
+        self.participation[members[members < self.clients]] += 1
         if members.size:
             self.history.append(members)
         if "last_round" in self.reports:
-            self.reports["last_round"][members] = number
+            self.reports["last_round"][members[members < self.clients]] = number
 
     def _view(self, available: NDArray[np.bool_]) -> View:
         """What the policy may see; samples and durations that no reply has told are the median of the others'."""
@@ -182,8 +209,10 @@ class NodeSelection:
             reports["estimate_s"] = _median_where_unknown(self.reports["seconds"])
         if "samples" in reports:
             reports["samples"] = _median_where_unknown(reports["samples"])
-        history = tuple(self.history) if self.policy.reads_history else None
-        return View(self.round, available, self.participation, reports, self.state, history)
+        since = 0 if self.before is None else len(self.before)
+        new = (row[row < self.clients] for row in self.history[since:])
+        history = tuple(new) if self.policy.reads_history else None
+        return View(self.round, available, self.participation, reports, self.state, history, self.before)
 
     def _keeps_floor(self, members: NDArray[np.int32]) -> bool:
         """Whether all guarantees hold with one more sum of these clients; if not, this is the end."""
@@ -191,7 +220,9 @@ class NodeSelection:
             return True
         sums = [*self.history, members]
         ends = np.cumsum([0, *map(len, sums)])
-        matrix = csr_array((np.ones(ends[-1]), np.concatenate(sums), ends), shape=(len(sums), self.clients))
+        places = np.concatenate(sums)
+        size = max(self.clients, 1 + int(places.max()))
+        matrix = csr_array((np.ones(ends[-1]), places, ends), shape=(len(sums), size))
         if broken := notions_below(values := guarantees(matrix), self.bounds):
             what = ", ".join(f"{name} {values[name]:.4g} is below {self.bounds[name]:g}" for name in broken)
             self.stopped = f"with the sum of round {self.round}, {what}"
@@ -221,4 +252,4 @@ def node_policy(text: str, clients: int, seed: int) -> Policy:
         raise SimflError(f"policy {text}: asks clients before it selects, and a strategy of Flower sends once a round")
     if "upload_estimate_s" in policy.reads:
         raise SimflError(f"policy {text}: reads how long uploads take, which a server of Flower does not see")
-    return shuffle_clients(policy, Streams(seed)("assignment").permutation(clients)) if policy.shuffle else policy
+    return shuffle_clients(policy, order_of_clients(policy, clients, Streams(seed))) if policy.shuffle else policy

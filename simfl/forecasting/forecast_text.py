@@ -16,6 +16,7 @@ from simfl.forecasting.futures import FuturePlan
 from simfl.forecasting.measured_coverage import COMMAND, certainty
 from simfl.forecasting.past import Past
 from simfl.forecasting.policies import PolicyChoice, SeenPolicy, coverage_of
+from simfl.selection.base import Policy
 
 if TYPE_CHECKING:
     from simfl.forecasting.forecast_result import Forecast
@@ -160,6 +161,7 @@ def _differences(of: "Forecast") -> list[str]:
     table = of.differences()
     if not len(table):
         return []
+    rows: list[tuple[str, ...]]
     rows = [(str(row.policy), WORDS[row.quantity], f"{row.as_now:.4g}", f"{row.with_policy:.4g}",
              f"{row.difference:+.3g} ({row.low_95:+.3g}..{row.high_95:+.3g})")
             for row in table.itertuples()]  # fmt: skip
@@ -218,20 +220,28 @@ def _comparison_limits(past: Past, plan: FuturePlan, seen: SeenPolicy) -> list[s
 
 def _remaining_guarantee(choice: PolicyChoice, plan: FuturePlan) -> str:
     """What a policy that answers for the past's sums can still keep."""
-    policy, n = choice.policy(), len(choice.order)
-    guarantees = policy.client_guarantees(View(0, np.ones(n, bool), np.zeros(n, np.int64), before=choice.before))
-    guarantee = policy.guarantee(n)
+    n = len(choice.order)
+    view = View(0, np.ones(n, bool), np.zeros(n, np.int64), before=choice.before, history=())
+    after = " Sums until it selects may take more." if plan.change_over else ""
+    return what_is_left(choice.policy(), choice.text, view, "now") + after
+
+
+def what_is_left(policy: Policy, name: str, view: View, start: str) -> str:
+    """What the sums of ``view.before`` have left of the guarantee that a policy keeps from ``start`` on."""
+    guarantees, guarantee = policy.client_guarantees(view), policy.guarantee(len(view.available))
     if guarantees is None or guarantee is None:
-        return f"{choice.text} reads the log's sums, and keeps no guarantee."
+        return f"{name} reads the log's sums, and keeps no guarantee."
     notion, T = ("semi-strong", guarantee.semi_strong) if guarantee.semi_strong else ("weak", guarantee.weak)
     assert T is not None
+    whole, exposed = int((guarantees > T - 1e-6).sum()), int((guarantees < 1 + 1e-6).sum())
     against = f"against the server {WORST} {IF_ONLY_SUMS}"
-    whole = int((guarantees > T - 1e-6).sum())
-    after = " Sums until it selects may take more." if plan.change_over else ""
+    keeps = f"{name}, from {start} on, keeps the {notion} guarantee {T} to"
     if whole == len(guarantees):
-        keeps = f"keeps the {notion} guarantee {T} to everybody, the log's sums included"
-        return f"{choice.text}, from now on, {keeps}, {against}.{after}"
-    worst = f"{guarantees.min():.3g} to the worst"
-    left = f"leave the {notion} guarantee {T} to {whole} of {len(guarantees)} clients, and {worst}"
-    none = f"none falls below what it has, {against}.{after}"
-    return f"{choice.text}: with its reserved units the log's sums {left}; {none}"
+        return f"{keeps} everybody, the log's sums included, {against}."
+    partly = guarantees[(guarantees > 1 + 1e-6) & (guarantees < T - 1e-6)]
+    less = f"; {len(partly)} keep what the log has left them, at least {partly.min():.3g}" if len(partly) else ""
+    stays = (
+        f"; {exposed} {'is' if exposed == 1 else 'are'} exposed already, which nothing takes back" if exposed else ""
+    )
+    return (f"{keeps} {whole} of {len(guarantees)} clients, the log's sums included{less}{stays}, {against}. Reserved "
+            "units that would take more are not selected.")  # fmt: skip

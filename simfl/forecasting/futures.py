@@ -1,5 +1,6 @@
 """One future: rounds after rounds from the end of a log, under one policy."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -164,6 +165,12 @@ def one_round(plan: FuturePlan, future: int) -> Bools:
     return _rounds(plan, _World.of(plan, streams, future), 0, streams, future)[0][0]
 
 
+def available_clients(plan: FuturePlan, futures: Iterable[int]) -> Bools:
+    """Who is available in all coming rounds of some futures, bool (futures * H, N)."""
+    streams = Streams(plan.seed)
+    return np.concatenate([_World.of(plan, streams, future).available for future in futures])
+
+
 @dataclass
 class _World:
     """The devices of a future.
@@ -285,7 +292,7 @@ class _Selector:
         """Whether the policy lets this sum be opened; it remembers those that are."""
         if self.policy is None or not self.policy.reads_history:
             return True
-        places = np.searchsorted(self.choice.order, members).astype(np.int32)
+        places = np.flatnonzero(np.isin(self.choice.order, members)).astype(np.int32)
         if opened := self.policy.admits(self._view(on, used, t), places):
             self.history.append(places)
         return opened

@@ -1,5 +1,6 @@
 """Which policy a log shows, and which others it is compared with."""
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
@@ -166,7 +167,8 @@ def candidate(text: str, k: int, clients: int, participation: Integers) -> Polic
         SimflError: there is none, or it cannot be.
     """
     name, _, keys = text.partition(":")
-    words = dict(part.partition("=")[::2] for part in keys.split(",") if part) if "{" not in keys else {}
+    outer = re.sub(r"\{.*\}", "", keys)
+    words = dict(part.partition("=")[::2] for part in outer.split(",") if part)
     unit = int(words["T"]) if words.get("T", "").isdigit() and int(words["T"]) > 0 else 1
     n = clients - clients % unit
     size = max(unit, int(words["k"]) if words.get("k", "").isdigit() else round(min(k, n) / unit) * unit)
@@ -177,8 +179,8 @@ def candidate(text: str, k: int, clients: int, participation: Integers) -> Polic
         text = f"{text}{',' if keys else ':'}k={size}"
     order = np.sort(np.argsort(-participation, kind="stable")[:n])
     choice = PolicyChoice(text, order, size)
-    choice.policy()
-    return choice
+    policy = choice.policy()
+    return replace(choice, k=policy.k) if outer != keys else choice
 
 
 def recognise(past: Past, named: str | None = None) -> SeenPolicy:

@@ -36,7 +36,7 @@ from simfl.scenario import Scenario, data_files
 from simfl.scenario.edge_scenarios import edge_groups, edge_scenario
 from simfl.scenario.plugin_files import Trust
 from simfl.scenario.yaml.places import dotted_key
-from simfl.selection.asking import shuffle_clients
+from simfl.selection.asking import order_of_clients, shuffle_clients
 from simfl.training.base import Rule
 from simfl.training.sgd_rule import RunLength, Stop
 
@@ -74,7 +74,7 @@ def build(scenario: Scenario) -> Components[Rule]:
     devices, n = scenario.devices, scenario.clients
     policy = scenario.selection
     if policy.shuffle:
-        policy = shuffle_clients(policy, streams("assignment").permutation(n))
+        policy = shuffle_clients(policy, order_of_clients(policy, n, streams))
     links = build_links(scenario, streams)
     whole = Components(
         clients=n,
@@ -117,7 +117,7 @@ def _edges(scenario: Scenario, whole: Components[Rule]) -> Iterator[Components[R
         edge, streams = edge_scenario(scenario, len(group)), edge_streams(scenario.seed, number)
         policy = edge.selection
         if policy.shuffle:
-            policy = shuffle_clients(policy, streams("assignment").permutation(len(group)))
+            policy = shuffle_clients(policy, order_of_clients(policy, len(group), streams))
         endless = replace(rule, rounds=None, aggregations=None, stop=Stop())
         available = _available(scenario, Streams(scenario.seed), whole.links.names)
         yield components_of(whole, members, endless, policy, available, edge.privacy.stages)

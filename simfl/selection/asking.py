@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.columns import Column
-from simfl.core.errors import PluginError, suggestion
+from simfl.core.errors import PluginError, ScenarioError, suggestion
+from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import CLEAR_FIELDS, VIEW_FIELDS, Arrays, Units, View
 from simfl.core.validation import describe_type, read_only
 from simfl.selection.base import Guarantee, Policy, Scalars
+from simfl.selection.units.sizes import order_problems
 
 if TYPE_CHECKING:
     from simfl.selection.theory.families import Family
@@ -73,6 +75,7 @@ def seen_by(policy: Policy, view: View) -> View:
         MappingProxyType({name: read_only(view.reports[name]) for name in sorted(declared) if name in view.reports}),
         MappingProxyType(dict(view.state)),
         view.history,
+        None if view.before is None else read_only(view.before),
     )
 
 
@@ -206,11 +209,22 @@ class _Shuffled(Around):
     def guarantee(self, clients: int) -> Guarantee | None:
         return self.inner.guarantee(clients)
 
+    def client_guarantees(self, view: View) -> NDArray[np.float64] | None:
+        guarantees = self.inner.client_guarantees(self._relabel(view))
+        if guarantees is not None:
+            guarantees = guarantees.copy()
+            guarantees[self.order] = guarantees[: len(self.order)].copy()
+        return guarantees
+
     def _relabel(self, view: View) -> View:
         reports = {name: values[self.order] for name, values in view.reports.items()}
         available, used = view.available[self.order], view.participation[self.order]
         history = None if view.history is None else tuple(map(self._places, view.history))
-        return View(view.round, available, used, reports, view.state, history)
+        return View(view.round, available, used, reports, view.state, history, self._columns(view.before))
+
+    def _columns(self, before: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        """Earlier sums with a column for each place, then those of clients that take part no more."""
+        return None if before is None else np.hstack([before[:, self.order], before[:, len(self.order) :]])
 
     def _places(self, clients: NDArray[np.int32]) -> NDArray[np.int32]:
         """The places of some clients, ascending."""
@@ -223,6 +237,19 @@ def shuffle_clients(policy: Policy, order: NDArray[np.integer]) -> Policy:
     ``order`` is a permutation of the clients; client ``order[j]`` takes the place of client ``j``.
     """
     return _Shuffled(policy, np.asarray(order))  # type: ignore[return-value]  # its k only reads
+
+
+def order_of_clients(policy: Policy, clients: int, streams: Streams) -> NDArray[np.integer]:
+    """The client in each place of the policy's units, (clients,), as its ``shuffle`` says.
+
+    Raises:
+        ScenarioError: that is a list of other clients.
+    """
+    if isinstance(policy.shuffle, bool):
+        return streams("assignment").permutation(clients) if policy.shuffle else np.arange(clients)
+    if problems := order_problems(policy.shuffle, clients):
+        raise ScenarioError("selection.shuffle", problems[0][1])
+    return np.array(policy.shuffle)
 
 
 ROUND_BY_ROUND = "synchronous"

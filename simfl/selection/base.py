@@ -31,6 +31,10 @@ participation, ties at random. ``auto``: ``fair`` where availability rates diffe
 """
 
 
+Shuffle = bool | tuple[Annotated[int, Field(ge=0)], ...]
+"""Clients are assigned to units by the seed (true), in their order (false), or in that of a list of all of them."""
+
+
 class Guarantee(NamedTuple):
     """Multi-round privacy that holds for any number of rounds, by notion; None = not known."""
 
@@ -73,7 +77,8 @@ class Policy(Plugin, Protocol):
         unit_size: clients that always take part together; FedBuff asks for one unit at a time.
         fixed_size: False: the policy ignores the ``k`` it is asked for and returns any number of units. Such a policy
             cannot fill the slots of a buffered (asynchronous) server one unit at a time.
-        shuffle: clients are relabelled by the seed, so that units are not runs of consecutive client numbers.
+        shuffle: clients are relabelled by the seed, or by a list of them, so that units are not runs of consecutive
+            client numbers.
         mode: how it picks among the rows of its family, for those who read theory; None = there is one way.
         uniform: every available row of its family is equally likely, whatever happened before; False = not known.
         sampling: how it draws clients anew every round, whatever happened before: ``poisson`` = each available one with
@@ -94,7 +99,7 @@ class Policy(Plugin, Protocol):
     unit_size: int
 
     fixed_size: bool = True
-    shuffle: bool = False
+    shuffle: Shuffle = False
     mode: Any = None
     uniform: bool = False
     sampling: Literal["", "poisson", "fixed_size"] = ""

@@ -1,6 +1,6 @@
 """Guarded selection: any policy, as long as a multi-round guarantee holds for all rows together."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal, Self
 
@@ -12,10 +12,10 @@ from simfl.core.columns import REFUSED
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Units, View
 from simfl.selection.asking import Around, ask
-from simfl.selection.base import POLICIES, Guarantee, Mode, Policy, nobody, resolve_mode
+from simfl.selection.base import POLICIES, Guarantee, Mode, Policy, Shuffle, nobody, resolve_mode
 from simfl.selection.guard.row_guard import Guard, GuardMemory, Notion
 from simfl.selection.guard.span import LARGEST
-from simfl.selection.units.sizes import Problem, unit_problems
+from simfl.selection.units.sizes import Problem, order_problems, unit_problems
 
 MOST_CLIENTS = 2000
 """For which rows are checked: certificates take the square of it in memory."""
@@ -29,7 +29,8 @@ class GuardedSelection(Around):
     A row is admitted if the span of all rows so far, of it and of the whole reserved family keeps the notion with T. It
     is asked again once it is known who has arrived: a row that is refused then is not recovered, and the round is
     skipped. So the guarantee holds for any number of rounds, whoever is available and whoever fails. What ``inner``
-    reads or asks for is read or asked for in every round.
+    reads or asks for is read or asked for in every round. After sums that nobody has guarded (``view.before``) each
+    client keeps what they have left of T to it; a reserved row that would take more is no longer selected.
     """
 
     inner: Annotated[Any, POLICIES, Field(description="proposes sets where no reserved row is available; has k")]
@@ -44,7 +45,9 @@ class GuardedSelection(Around):
     ] = None
     tries: Annotated[int, Field(ge=1, le=1000, description="sets that inner proposes in a round at most")] = 3
     mode: Annotated[Mode, Field(description="which of the available reserved rows")] = "auto"
-    shuffle: Annotated[bool, Field(description="assign clients to reserved units by the seed")] = False
+    shuffle: Annotated[Shuffle, Field(description="assign clients to reserved units by the seed, or in this order")] = (
+        False
+    )
 
     example = {"inner": {"name": "random", "k": 4}, "T": 2}
     reads_history = True
@@ -75,6 +78,7 @@ class GuardedSelection(Around):
             problems.append(("T", f"{why}; use notion: semi_strong, which implies it"))
         if n > MOST_CLIENTS:
             problems.append(("name", f"is guarded, which works for up to {MOST_CLIENTS:,} clients, not {n:,}"))
+        problems += order_problems(self.shuffle, n)
         if self.inner.shuffle:
             problems.append(("inner.shuffle", "is true, but units are assigned for both; use shuffle beside inner"))
         if self.inner.reads_history:
@@ -101,7 +105,10 @@ class GuardedSelection(Around):
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         """A reserved row, or an admitted set of the inner policy in units of its own, or no row."""
-        if (units := self.reserved.select(view, k, rng)).size:
+        reserved = None if view.before is None else self._memory(view).first.reserved
+        there = view if reserved is None else replace(view, available=view.available & reserved[: len(view.available)])
+        units = self.reserved.select(there, k, rng)
+        if units.size and (view.before is None or self.admits(view, units.ravel())):
             return units
         for key in rng.integers(0, 2**64, (self.tries, 2), dtype=np.uint64):
             units = ask(self.inner, view, k, np.random.Generator(np.random.Philox(key=key)))
@@ -113,14 +120,14 @@ class GuardedSelection(Around):
         return self._memory(view).admits(view.history or (), clients)
 
     def client_guarantees(self, view: View) -> NDArray[np.float64]:
-        """What sums before the first round, and the reserved rows, have left of T to each client."""
+        """What sums before the first round have left of T to each client."""
         return self._memory(view).first.client_guarantees
 
     def _memory(self, view: View) -> GuardMemory:
-        """One for each number of clients, as long as the sums before the first round are the same array."""
+        """One for each number of clients, as long as the sums before the first round are the same."""
         n = len(view.available)
         before, memory = self._memories.get(n, (None, None))
-        if memory is None or before is not view.before:
+        if memory is None or not _same(before, view.before):
             family = self.reserved.family(n)
             assert family is not None
             rules = self.T, self.notion, self.rank
@@ -129,3 +136,7 @@ class GuardedSelection(Around):
             memory = GuardMemory(start)
             self._memories[n] = view.before, memory
         return memory
+
+
+def _same(one: NDArray[np.bool_] | None, other: NDArray[np.bool_] | None) -> bool:
+    return one is other or (one is not None and other is not None and np.array_equal(one, other))

@@ -11,10 +11,10 @@ from pydantic import Field
 
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Units, View
-from simfl.selection.base import POLICIES, Mode, nobody, resolve_mode
+from simfl.selection.base import POLICIES, Mode, Shuffle, nobody, resolve_mode
 from simfl.selection.units import blocks, circle
 from simfl.selection.units.circle import cheapest_starts
-from simfl.selection.units.sizes import Problem, group_problems, unit_problems
+from simfl.selection.units.sizes import Problem, group_problems, order_problems, unit_problems
 
 if TYPE_CHECKING:
     from simfl.selection.theory.families import DisjointUnits, NeighbourPairs
@@ -31,7 +31,7 @@ class PartitionSelection:
 
     k: Annotated[int, Field(ge=1, description="clients in a group; divides the number of clients")]
     mode: Annotated[Mode, Field(description="which available group: fair (auto), uniform or least_total")] = "auto"
-    shuffle: Annotated[bool, Field(description="assign clients to groups by the seed")] = False
+    shuffle: Annotated[Shuffle, Field(description="assign clients to groups by the seed, or in this order")] = False
 
     example = {"k": 4}
 
@@ -44,7 +44,7 @@ class PartitionSelection:
         return self.mode == "uniform"
 
     def check(self, setting: ScenarioView) -> list[Problem]:
-        return group_problems(self.k, setting.clients)
+        return group_problems(self.k, setting.clients) or order_problems(self.shuffle, setting.clients)
 
     def resolve(self, setting: ScenarioView) -> Self:
         return replace(self, mode="fair") if self.mode == "auto" else self
@@ -70,7 +70,7 @@ class BatchPartitionSelection:
     k: Annotated[int, Field(ge=1, description="clients in an aggregation; a multiple of T")]
     T: Annotated[int, Field(ge=1, description="clients in a batch, the privacy guarantee; divides k and the clients")]
     mode: Annotated[Mode, Field(description="which available batches")] = "auto"
-    shuffle: Annotated[bool, Field(description="assign clients to batches by the seed")] = False
+    shuffle: Annotated[Shuffle, Field(description="assign clients to batches by the seed, or in this order")] = False
 
     example = {"k": 4, "T": 2}
 
@@ -83,7 +83,8 @@ class BatchPartitionSelection:
         return self.mode == "uniform"
 
     def check(self, setting: ScenarioView) -> list[Problem]:
-        return unit_problems(self.k, self.T, setting.clients, halves=False)
+        sizes = unit_problems(self.k, self.T, setting.clients, halves=False)
+        return sizes or order_problems(self.shuffle, setting.clients)
 
     def resolve(self, setting: ScenarioView) -> Self:
         return resolve_mode(self, setting)
@@ -111,7 +112,9 @@ class HalfPartitionSelection:
     k: Annotated[int, Field(ge=1, description="clients in an aggregation; a multiple of T")]
     T: Annotated[int, Field(ge=2, description="clients in a unit, the privacy guarantee; even, divides k and clients")]
     mode: Annotated[Mode, Field(description="which available row")] = "auto"
-    shuffle: Annotated[bool, Field(description="assign clients to half-batches by the seed")] = False
+    shuffle: Annotated[Shuffle, Field(description="assign clients to half-batches by the seed, or in this order")] = (
+        False
+    )
 
     example = {"k": 4, "T": 2}
 
@@ -126,7 +129,8 @@ class HalfPartitionSelection:
         return -(-2 * clients // self.T // 3)
 
     def check(self, setting: ScenarioView) -> list[Problem]:
-        return unit_problems(self.k, self.T, setting.clients, halves=True)
+        sizes = unit_problems(self.k, self.T, setting.clients, halves=True)
+        return sizes or order_problems(self.shuffle, setting.clients)
 
     def resolve(self, setting: ScenarioView) -> Self:
         return resolve_mode(self, setting)

@@ -35,12 +35,12 @@ def guarded(n, k, T, reserve, **keys):
     return POLICIES.of({"name": "guarded", "inner": inner, "T": T, "reserve": reserve, "mode": "fair", **keys})
 
 
-def play(policy, n, rounds, seed, dropout=0.3, failing=0.1, whole_units=True):
+def play(policy, n, rounds, seed, dropout=0.3, failing=0.1, whole_units=True, before=None):
     """The rows that a policy admits where clients are away and fail by chance, and how many rows it was refused."""
     rng, history, refused = np.random.default_rng(seed), [], 0
     participation = np.zeros(n, dtype=np.int64)
     for t in range(rounds):
-        view = View(t, rng.random(n) >= dropout, participation.copy(), history=tuple(history))
+        view = View(t, rng.random(n) >= dropout, participation.copy(), history=tuple(history), before=before)
         units = ask(policy, view, policy.k, rng)
         fails = rng.random(n) < failing
         left = units[~fails[units].any(axis=1)].ravel() if whole_units else units[~fails[units]]
@@ -200,27 +200,56 @@ def test_projections_find_most_certificates_and_change_no_decision(monkeypatch):
 
 @pytest.mark.parametrize("notion", ["semi_strong", "weak"])
 @given(seed=st.integers(0, 2**20), T=st.sampled_from([2, 4]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=repeats(12, 40), deadline=None)
 def test_what_the_past_has_left_is_kept_and_no_more(notion, seed, T):
-    """Of each client: what the programme of the metrics says of past and reserve; and every row that leaves it."""
+    """Of each client: what the programme of the metrics says of the past; every unit and every row that leaves it."""
     rng = np.random.default_rng(seed)
-    past = rng.random((rng.integers(1, 5), 8)) < 0.5
+    past = rng.random((rng.integers(1, 7), 8)) < rng.uniform(0.2, 0.8)
     units = np.arange(8, dtype=np.int32).reshape(-1, T)
     guard = Guard.after(past, units, T, notion, None)
-    P = np.vstack([past, matrix(units, 8)]).astype(float)
-    kept = np.minimum(T, values(P, notion))
+    P = past.astype(float)
+    exposed = values(P, "semi_strong") < 1 + 1e-6
+    kept = np.minimum(T, values(P, notion, exposed))
     assert guard.client_guarantees == pytest.approx(kept)
+    for unit in units:
+        with_it = np.vstack([P, matrix([unit], 8)])
+        if admitted := bool((values(with_it, notion, exposed) >= kept - 1e-6).all()):
+            P = with_it
+        assert guard.reserved[unit].all() == guard.reserved[unit].any() == admitted
     for _ in range(8):
         row = rng.choice(8, 4, replace=False)
         with_it = np.vstack([P, matrix([row], 8)])
-        assert (guard.with_row(row) is not None) == (values(with_it, notion) >= kept - 1e-6).all()
+        assert (guard.with_row(row) is not None) == (values(with_it, notion, exposed) >= kept - 1e-6).all()
 
 
-def values(P, notion):
-    """The notion's value, of each client where it has one of its own."""
-    if notion == "weak":
-        return np.full(P.shape[1], float(privacy_brute.weak(privacy_brute.exact(P))))
+@pytest.mark.parametrize("notion", ["semi_strong", "weak"])
+@pytest.mark.parametrize("shuffle", [False, True])
+@given(size=st.sampled_from(SIZES[:4]), seed=st.integers(0, 2**20))
+@settings(max_examples=repeats(10, 100), deadline=None)
+def test_after_a_past_of_any_rows_nobody_loses_more(notion, shuffle, size, seed):
+    """Any rows, then guarded rounds: what is left of T stays left, and nobody else is exposed."""
+    (n, k, T, reserve), rng = size, np.random.default_rng(seed)
+    past = rng.random((rng.integers(1, 2 * n), n)) < rng.uniform(0.2, 0.8)
+    policy = guarded(n, k, T, reserve, notion=notion)
+    policy = shuffle_clients(policy, rng.permutation(n)) if shuffle else policy
+    rows, _ = play(policy, n, 10, seed, before=past)
+    exposed = values(past.astype(float), "semi_strong") < 1 + 1e-6
+    kept = np.minimum(T, values(past.astype(float), notion, exposed))
+    both = np.vstack([past, matrix(rows, n)]).astype(float)
+    assert (values(both, notion, exposed) >= kept - 1e-6).all()
+    assert ((values(both, "semi_strong") < 1 + 1e-6) == exposed).all()
+    view = View(0, np.ones(n, bool), np.zeros(n, np.int64), before=past, history=())
+    assert policy.client_guarantees(view) == pytest.approx(kept)
+
+
+def values(P, notion, exposed=None):
+    """The notion's value, of each client where it has one of its own; weak: of those who are not exposed."""
     rows, n = P.shape
+    if notion == "weak":
+        others = ~exposed
+        rest = privacy_brute.exact(P[:, others]) if others.any() else []
+        least = privacy_brute.weak(rest) if others.any() and P[:, others].any() else np.inf
+        return np.where(exposed, 1.0, float(least))
     least = []
     for i in range(n):  # of v = P' l: |v_j| <= m_j, v_i = 1
         if not P[:, i].any():

@@ -14,6 +14,9 @@ from simfl.selection.guard.span import Span, keeps_weak
 
 Notion = Literal["semi_strong", "weak"]
 
+ALIKE = 1e-6
+"""Relative difference of two guarantees that solvers may leave between equal ones."""
+
 
 @dataclass(frozen=True)
 class Guard:
@@ -25,6 +28,8 @@ class Guard:
         span: of the units and rows.
         certificates: of its clients; for the semi-strong notion.
         most_rank: the largest rank that the span may come to; None = any.
+        exposed: clients whom the weak notion no longer speaks of, bool (clients,); None = there are none.
+        reserved: clients of reserved units, bool (clients,); None = all.
     """
 
     T: int
@@ -32,6 +37,8 @@ class Guard:
     span: Span
     certificates: Certificates | None = None
     most_rank: int | None = None
+    exposed: Bools | None = None
+    reserved: Bools | None = None
 
     @classmethod
     def of(cls, units: NDArray[np.int32], clients: int, T: int, notion: Notion, most_rank: int | None) -> Self:
@@ -49,22 +56,37 @@ class Guard:
 
     @classmethod
     def after(cls, past: Bools, units: NDArray[np.int32], T: int, notion: Notion, most_rank: int | None) -> Self:
-        """Around reserved units, (units, size), and sums that nobody has guarded, (sums, clients).
+        """Around sums that nobody has guarded, (sums, clients), and reserved units, (units, size), that take no more.
 
-        What these have left of T is kept: semi-strong, of each client, weak, of all of them.
+        What the sums have left of T is kept: semi-strong, of each client; weak, of all together who are not exposed. A
+        unit is not reserved where its sum, with those before it, would take more than that.
         """
-        clients = past.shape[1]
-        span, rows = _independent([*(_row(unit, clients) for unit in units), *past], clients, T)
+        n = past.shape[1]
+        span, rows = _independent([*past], n, T)
+        exposed = span.exposed if notion == "weak" else np.zeros(n, dtype=bool)
         if notion == "semi_strong":
-            return cls(T, notion, span, Certificates.left(rows, T, _disjoint(units, T)), most_rank)
-        left = next(t for t in range(T, 0, -1) if keeps_weak(span, t))
-        return cls(left, notion, span, None, most_rank)
+            guard = cls(T, notion, span, Certificates.left(rows, T))
+            more, wider = _independent([*rows, *(_row(unit, n) for unit in units)], n, T)
+            with_all = Certificates.left(wider, T, _disjoint(units, T))
+            if (with_all.T >= guard.client_guarantees * (1 - ALIKE)).all():
+                return cls(T, notion, more, with_all, most_rank, reserved=np.isin(np.arange(n), units))
+        else:
+            span, _ = _independent([*(past & ~exposed)], n, T)
+            guard = cls(next(t for t in range(T, 0, -1) if keeps_weak(span, t)), notion, span, exposed=exposed)
+        kept = list[NDArray[np.int32]]()
+        for unit in units:
+            if (wider_guard := guard.with_row(unit)) is not None:
+                guard, kept = wider_guard, [*kept, unit]
+        some = np.array(kept, dtype=np.int32).reshape(-1, units.shape[1])
+        certificates = guard.certificates and replace(guard.certificates, units=_disjoint(some, T))
+        return replace(guard, certificates=certificates, most_rank=most_rank, reserved=np.isin(np.arange(n), some))
 
     @property
     def client_guarantees(self) -> Floats:
         """What is guaranteed to each client, (clients,)."""
         if self.certificates is None:
-            return np.full(self.span.forms[0].rows.shape[1], float(self.T))
+            n = self.span.forms[0].rows.shape[1]
+            return np.where(np.zeros(n, bool) if self.exposed is None else self.exposed, 1.0, float(self.T))
         return self.certificates.T
 
     def with_row(self, clients: NDArray[np.integer]) -> Self | None:
@@ -72,6 +94,8 @@ class Guard:
         if not len(clients):
             return self
         row = _row(clients, self.span.forms[0].rows.shape[1])
+        if self.exposed is not None:
+            row &= ~self.exposed
         span = self.span.with_row(row)
         if span is None or span is self.span:
             return None if span is None else self
@@ -96,7 +120,7 @@ def _independent(rows: Sequence[Bools], clients: int, seed: int) -> tuple[Span, 
         wider = span.with_row(row)
         if wider is not None and wider is not span:
             span, independent = wider, [*independent, row]
-    return span, np.array(independent)
+    return span, np.array(independent, dtype=bool).reshape(-1, clients)
 
 
 def _disjoint(units: NDArray[np.int32], T: int) -> NDArray[np.int32]:

@@ -61,6 +61,14 @@ class Span:
     def rank(self) -> int:
         return len(self.forms[0].pivots)
 
+    @property
+    def exposed(self) -> NDArray[np.bool_]:
+        """Clients whose unit vectors lie in the span modulo both primes, (clients,)."""
+        alone = np.zeros((2, self.forms[0].rows.shape[1]), dtype=bool)
+        for flags, form in zip(alone, self.forms, strict=True):
+            flags[form.pivots[np.count_nonzero(form.rows, axis=1) == 1]] = True
+        return np.asarray(alone.all(axis=0))
+
     def with_row(self, row: NDArray[np.bool_]) -> "Span | None":
         """The span with a row, (clients,), more: itself if the row lies in it; None if the primes disagree on that."""
         one, two = self.forms

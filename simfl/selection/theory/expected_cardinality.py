@@ -10,6 +10,7 @@ from simfl.core.coverage import beside_sums, follows_policy, sent, unstated_weig
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, can_lose_clients, dropout_rates, failure_rates, never_fails
+from simfl.selection.asking import order_of_clients
 from simfl.selection.base import CanBeAsked, resolved_policy
 from simfl.selection.theory.families import Family
 
@@ -54,7 +55,7 @@ def theory(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> J
     dropout = dropout_rates(setting)
     here = None if dropout is None else _present(dropout, n)
     if here is not None:
-        order = streams("assignment").permutation(n) if policy.shuffle else np.arange(n)
+        order = order_of_clients(policy, n, streams)
         here = here[order]
         if availability.independent or not family.independent:
             result["expected_selected"] = family.cardinality(here)
@@ -147,7 +148,7 @@ def keeps_to_family(setting: ScenarioView, P: Any) -> bool:
     family = policy.family(n) if policy.guarantee(n) is None else None
     if family is None:
         return True
-    order = Streams(setting.seed)("assignment").permutation(n) if policy.shuffle else np.arange(n)
+    order = order_of_clients(policy, n, Streams(setting.seed))
     place, losses = np.argsort(order), not _never_loses_anybody(setting)
     for first, end in pairwise(P.indptr.tolist()):
         members, weights = place[P.indices[first:end]], P.data[first:end]

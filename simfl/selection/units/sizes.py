@@ -46,6 +46,15 @@ def unit_problems(k: int, T: int, clients: int, halves: bool) -> list[Problem]:
     return []
 
 
+def order_problems(shuffle: bool | tuple[int, ...], clients: int) -> list[Problem]:
+    """Problems of assigning clients to units in an order that is given."""
+    if isinstance(shuffle, bool) or sorted(shuffle) == list(range(clients)):
+        return []
+    missing = sorted(set(range(clients)) - set(shuffle))
+    why = f"client {missing[0]} is not in it" if missing else f"it has {len(shuffle)} entries"
+    return [("shuffle", f"must be true, false, or all clients 0 to {clients - 1} once, in the order of units: {why}")]
+
+
 def _divisors(n: int) -> list[int]:
     small = [i for i in range(1, isqrt(n) + 1) if n % i == 0]
     return sorted({*small, *(n // i for i in small)})
