@@ -91,7 +91,7 @@ def _write(of: "PolicyAdvice", folder: Path, log: str) -> None:
     write_atomically(folder / "policies.csv", of.table().to_csv(index=False, lineterminator="\n").encode())
     written = [folder / "policies.csv"]
     if best := of.ranking()[:1]:
-        lines = deployment(of, best[0], str(Path(log).resolve()))
+        lines = deployment(of, best[0], log)
         write_atomically(folder / "deploy.py", ("\n".join(lines) + "\n").encode())
         written.append(folder / "deploy.py")
     click.echo(f"Written: {', '.join(map(str, written))}", err=True)

@@ -1,6 +1,7 @@
 """An advice in words, a small table, and the lines that deploy it."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 
@@ -21,9 +22,11 @@ def text(of: PolicyAdvice, log: str) -> str:
     """The advice for a person at a terminal.
 
     Args:
-        log: path of the log, as the lines that deploy are to name it.
+        log: path of the log.
     """
     best = of.ranking()[:BEST]
+    if of.exposed_already == len(of.past.clients):
+        return "\n".join([*_past(of), "That is everybody. No policy takes it back, and none is advised."])
     parts = [_past(of), _table(of, best) if best else _none(of), _deployment(of, best[0], log) if best else [],
              _limits(of)]  # fmt: skip
     return "\n\n".join("\n".join(part) for part in parts if part)
@@ -51,21 +54,15 @@ def _table(of: PolicyAdvice, best: list[int]) -> list[str]:
         rows.append((name, str(row.policy), ORDERS[str(row.order)], f"{row.safe:.1%} (>= {row.safe_low:.1%})",
                      f"{row.lost:.3g} ({row.lost_low_95:.0f}..{row.lost_high_95:.0f})",
                      f"{row.clients:.3g}", moved))  # fmt: skip
-    holding, now = int(table["holds"].sum()), table.iloc[0]
-    said = [f"Promise: nobody {already}exposed in at least {of.target:.1%} of futures. {holding} of {len(table)} "
-            "policies keep it; first those that lose the fewest rounds, then those that move the fewest bytes:",
+    said = [f"Promise: nobody {already}exposed in at least {of.target:.1%} of futures. {int(table['holds'].sum())} of "
+            f"{len(table)} policies keep it; first those that lose the fewest rounds, then those of fewest bytes:",
             *columns(heading, rows),
             "Shares of futures with exact one-sided 95 % bounds; means with 95 % intervals of futures."]  # fmt: skip
-    first = table.iloc[best[0]]
-    if first.lost > of.plan.horizon / 2:
+    if table["lost"][best[0]] > of.plan.horizon / 2:
         said.append("The first loses more than half of its rounds: fewer clients a round lose fewer (--grid, k below "
                     f"{of.choices[best[0]].k}).")  # fmt: skip
     if not of.believed:
-        said.append(
-            "As now is not advised: so few sums do not show whether clients are bound to each other (--policy)."
-        )
-    if not now.holds and int(now.futures) < of.futures:
-        said.append(f"As now was given up after {int(now.futures)} futures.")
+        said.append("As now is not advised: so few sums do not show which clients are bound to each other (--policy).")
     return said
 
 
@@ -82,14 +79,16 @@ def _none(of: PolicyAdvice) -> list[str]:
 
 def deployment(of: PolicyAdvice, place: int, log: str) -> list[str]:
     """Lines of Python that deploy a policy of the grid on a Flower server, after the same log."""
-    nodes = json.dumps([str(node) for node in of.nodes(place)])
+    past = Path(log).resolve()
+    beside = past.parent / "participation.csv"
+    nodes = json.dumps([node if isinstance(node, int) else str(node) for node in of.nodes(place)])
     return ["from flwr.serverapp.strategy import FedAvg",
             "from simfl.flower import PolicyStrategy",
             "",
             f"nodes = {nodes}  # in the order in which they make units",
             "strategy = PolicyStrategy(",
             f"    FedAvg(fraction_train=1.0, fraction_evaluate=0.0), {json.dumps(of.grid[place].text)}, nodes, seed=1,",
-            f'    identity="reported", past={json.dumps(log)}, log="participation.csv",',
+            f'    identity="reported", past={json.dumps(str(past))}, log={json.dumps(str(beside))},',
             ")"]  # fmt: skip
 
 
@@ -101,7 +100,7 @@ def scenario_keys(of: PolicyAdvice, place: int) -> str:
     if sorted(map(str, order)) != sorted(map(str, range(len(of.past.clients)))):
         return ""
     name, _, keys = of.grid[place].text.partition(":")
-    fields = keys.replace("=", ": ").replace(",", ", ")
+    fields = keys.replace("=", ": ").replace(", ", ",").replace(",", ", ")
     return f"selection={{name: {name}, {fields}, shuffle: {[int(str(client)) for client in order]}}}"
 
 
