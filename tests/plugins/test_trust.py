@@ -101,6 +101,7 @@ READ = {
     "export": lambda d: ["export", d, "--rounds", d.parent / "all.csv"],
     "audit": lambda d: ["audit", d],
     "forecast": lambda d: ["forecast", d, "--futures", 2, "--horizon", 1, "--processes", 1],
+    "advise": lambda d: ["advise", d, "--futures", 59, "--horizon", 1, "--processes", 1, "--grid", "random"],
     "tag": lambda d: ["tag", d, "--tag", "seen"],
     "show": lambda d: ["show", d],
     "rm": lambda d: ["rm", d, "--yes", "--out", d.parent.parent],
