@@ -1,6 +1,7 @@
 """simfl from Python: ``load``, ``run``, ``sweep``, ``compare``, ``search``, ``open``, ``verify``; importing is fast."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -123,7 +124,7 @@ def sweep(
     from simfl.api.result_objects import SweepResult
     from simfl.experiments.sweep.execution import execute, shown
 
-    options, plan = _how(how), plan_of(scenario, grid, zipped, cases, replications)
+    options, plan = _how(how, sweep), plan_of(scenario, grid, zipped, cases, replications)
     folder = Path(out, plan.name, f"sweep-{plan.digest}")
     with shown(not progress) as watch:
         execute(plan, Path(out), folder, options, watch)
@@ -170,7 +171,7 @@ def compare(
     from simfl.experiments.compare.comparison import configurations
     from simfl.experiments.sweep.execution import shown
 
-    options, plan = _how(how), plan_of(scenario, grid, zipped, cases, replications, 5, configurations)
+    options, plan = _how(how, compare), plan_of(scenario, grid, zipped, cases, replications, 5, configurations)
     with shown(not progress) as watch:
         path = made(plan, Path(out), options, baseline, target_accuracy, watch, tuple(world), tuple(choice), at).path
     return ComparisonResult.open(path)
@@ -217,7 +218,10 @@ def search(
     large, small, bounds = ([text] if isinstance(text, str) else [*text] for text in (maximise, minimise, require))
     base, _, _handles = hand_in_all(scenario, (), {})
     texts, _of_space = hand_in(space, several=True) if isinstance(space, Mapping) else (space, [])
-    definition, options = prepare(base, texts, large, small, bounds, runs, batch, prune, (), own_seeds), _how(how)
+    definition, options = (
+        prepare(base, texts, large, small, bounds, runs, batch, prune, (), own_seeds),
+        _how(how, search),
+    )
     with shown(not progress) as watch:
         path = made(definition, Path(out), options, watch).path
     return SearchResult.open(path)
@@ -356,14 +360,15 @@ def forecast(
                         **settings)  # fmt: skip
 
 
-def _how(options: Mapping[str, Any]) -> "How":
+def _how(options: Mapping[str, Any], function: Callable[..., object]) -> "How":
     """
     Raises:
-        SimflError: there is no such option.
+        SimflError: the function has no such argument.
     """
     from simfl.experiments.sweep.execution import How
 
+    known = [*signature(function).parameters, *How.__dataclass_fields__]
     for name in options.keys() - How.__dataclass_fields__.keys():
-        hint = suggestion(name, How.__dataclass_fields__) or f"; there are {', '.join(How.__dataclass_fields__)}"
-        raise SimflError(f"no option {name!r}{hint}")
+        hint = suggestion(name, known) or f"; there are {', '.join(known)}"
+        raise SimflError(f"{function.__name__}: no argument {name!r}{hint}")
     return How(**options)

@@ -160,6 +160,8 @@ class FakeRun:
 
 
 class FakeGroup:
+    label = "random"
+
     def __init__(self, *runs):
         self.runs = runs
 
