@@ -7,11 +7,12 @@ guarantees are those that hold for any number of rounds.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from simfl.core.certificate_words import NOT_COMPARED, unlike_sentences
 from simfl.core.errors import amount
 from simfl.experiments.compare.intervals import CONFIDENCE, FEWEST_PAIRS
-from simfl.experiments.compare.run_numbers import divergence_text, skipped_text
+from simfl.experiments.compare.run_numbers import divergence_text, skipped_text, unequal_sums
 from simfl.experiments.compare.shapes import unseen_collapses
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 from simfl.report.guarantee_bounds import settling_doubts, strongest
@@ -259,6 +260,10 @@ def cautions(study: Study) -> list[str]:
         totals = ("skipped", "rounds", "waiting_s", "time_s")
         if text := skipped_text({name: sum(run.finals.get(name, 0) for run in group.runs) for name in totals}):
             sentences.append(f"{group.label} {text}.")
+    sums = {group.label: [run.finals.get("aggregations") for run in group.runs] for group in study.groups}
+    known = {label: fmean(filter(None, counts)) for label, counts in sums.items() if any(counts)}
+    if text := unequal_sums(known):
+        sentences.append(f"{text[0].upper()}{text[1:]}.")
     names = {name for group in study.groups for name in group.promises()}
     unlike = unlike_sentences({group.label: group.promises(names) for group in study.groups}, study.columns)
     return [*sentences, *(f"{text}." for text in unlike)]

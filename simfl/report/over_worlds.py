@@ -1,7 +1,7 @@
 """How far what a study says rests on the world: what is recommended in each, and in how many a ranking holds."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from simfl.core.errors import amount
 from simfl.experiments.compare.intervals import CONFIDENCE
@@ -38,42 +38,48 @@ def rankings(worlds: dict[str, Study]) -> list[str]:
 
     Each difference is paired by seed, and counts where it is significant among all of its world (Bonferroni).
     """
-    known = {m.name: m for part in worlds.values() for m in with_values(part, hidden=True) if m.name in RANKED}
-    if "time_to_target_s" in known:
-        known.pop("time_s", None)
-    ranked = {name: known[name] for name in RANKED if name in known}
     parts = [*worlds.values()]
+    known = [{measure.name: measure for measure in with_values(part, hidden=True)} for part in parts]
+    nouns = {name: measures[name].noun for name in RANKED for measures in known if name in measures}
+    if "time_to_target_s" in nouns:
+        nouns.pop("time_s", None)
     choices = dict.fromkeys(group.label for part in parts for group in part.groups if group.label != part.baseline)
     lines, unclear = [], []
     for choice in choices:
-        said = list(filter(None, (_verdicts(worlds, choice, measure) for measure in ranked.values())))
+        said = []
+        for name, noun in nouns.items():
+            verdicts = _by_world(worlds, choice, [measures.get(name) for measures in known])
+            said += [f"{noun} {text}"] if (text := _verdicts(dict(verdicts), len(worlds))) else []
         if said:
             lines.append(f"{choice} against {parts[0].baseline}: {', '.join(said)}.")
         else:
             unclear.append(choice)
-    if unclear and ranked:
-        nouns = ", ".join(measure.noun for measure in ranked.values())
-        lines.append(f"Undecided against {parts[0].baseline} in every world ({nouns}): {', '.join(unclear)}.")
+    if unclear and nouns:
+        of = ", ".join(nouns.values())
+        lines.append(f"Undecided against {parts[0].baseline} in every world ({of}): {', '.join(unclear)}.")
     level = f"{100 * (1 - CONFIDENCE):g} %"
     note = f"A world counts where the difference, paired by seed, is significant among all of that world ({level})."
     return [*lines, note] if lines else []
 
 
-def _verdicts(worlds: dict[str, Study], choice: str, measure: StudyMeasure) -> str:
-    """``accuracy worse in 2 of 4 (sticky, groups), better in 1 of 4 (trace)``; nothing where nothing is decided."""
-    of = dict(_by_world(worlds, choice, measure))
+def _verdicts(of: Mapping[str, int], worlds: int) -> str:
+    """``worse in 2 of 4 (sticky, groups), better in 1 of 4 (trace)``; nothing where nothing is decided."""
     parts = []
     for verdict, word in VERDICTS.items():
         names = [name for name, it in of.items() if it == verdict]
         if names:
-            where = "" if len(names) == len(worlds) else f" ({', '.join(names)})"
-            parts.append(f"{word} in {len(names)} of {len(worlds)}{where}")
-    return f"{measure.noun} {', '.join(parts)}" if parts else ""
+            where = "" if len(names) == worlds else f" ({', '.join(names)})"
+            parts.append(f"{word} in {len(names)} of {worlds}{where}")
+    return ", ".join(parts)
 
 
-def _by_world(worlds: dict[str, Study], choice: str, measure: StudyMeasure) -> Iterator[tuple[str, int]]:
-    for name, part in worlds.items():
+def _by_world(
+    worlds: dict[str, Study], choice: str, measures: Sequence[StudyMeasure | None]
+) -> Iterator[tuple[str, int]]:
+    """The verdict on a choice in each world that has it, by the world's own measure."""
+    for (name, part), measure in zip(worlds.items(), measures, strict=True):
         group = next((each for each in part.groups if each.label == choice), None)
-        effect = group and compare_with_baseline(measure, group, part.group(part.baseline), family_level(part))
-        if effect:
+        if group is None or measure is None:
+            continue
+        if effect := compare_with_baseline(measure, group, part.group(part.baseline), family_level(part)):
             yield name, effect.verdict

@@ -147,7 +147,7 @@ def _stay(rates: NDArray[np.float64]) -> NDArray[np.float64]:
         raise ScenarioError("", f"a client that is away {100 * rates.max():g} % of the rounds, for {OFF_ROUNDS} on "
                             f"average, would be there for less than one; dropouts up to {most:.4g} fit")  # fmt: skip
     with np.errstate(divide="ignore"):
-        return np.minimum(OFF_ROUNDS * (1 - rates) / rates, LONGEST_ROUNDS)
+        return np.clip(OFF_ROUNDS * (1 - rates) / rates, 1.0, LONGEST_ROUNDS)
 
 
 def _short(values: NDArray[np.float64]) -> float | list[float]:

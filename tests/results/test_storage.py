@@ -52,6 +52,8 @@ OTHERS = {
     "report.live.page_server": "templates",
     "audit.page": "templates",
     "audit.reading": "logs of users",
+    "flower.participation_file": "its own log, every line of which is sealed",
+    "flower.deployment": "the last model of a real server, which is no result",
     "audit.log_matrix": "logs of users",
     "audit.log_table": "logs of users",
     "experiments.attack.replay": "paths that ResultsFolder has checked",

@@ -24,7 +24,7 @@ from simfl.core.columns import (
 from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
 from simfl.experiments.compare.intervals import FEWEST_PAIRS, NORMAL_FROM, holm, least
-from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text, skipped_text
+from simfl.experiments.compare.run_numbers import BUDGETS, divergence_text, skipped_text, unequal_sums
 from simfl.experiments.compare.shapes import collapse_sentence, premises
 from simfl.experiments.compare.table_choice import choose_columns, in_order, select_configurations
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
@@ -243,6 +243,8 @@ def _warnings(document: JsonObject) -> Iterator[str]:
     for name, numbers in means.items():
         if text := skipped_text(numbers):
             yield f"{name} {text}"
+    if text := unequal_sums({name: numbers.get("aggregations") for name, numbers in means.items()}):
+        yield text
     yield from (f"{name}: {LOWER_BOUNDS}" for name, numbers in means.items() if are_bounds(numbers))
     yield from unlike_warnings(document)
 

@@ -98,6 +98,11 @@ def select_configurations(document: JsonObject, where: Mapping[str, str]) -> Jso
         choices = [each for each in choices if each["values"][key] == value]
     left = {each["choice"] for each in choices}
     pooled = document.get("pooled", ()) if not where else ()
-    return {**document, "choices": choices, "pooled": pooled,
-            **{name: [row for row in document.get(name, ()) if row["choice"] in left]
-               for name in ("means", "paired", "beside_plain")}}  # fmt: skip
+
+    def part(tables: JsonObject) -> JsonObject:
+        names = ("means", "paired", "beside_plain", "far_values")
+        return {**tables, **{name: [row for row in tables[name] if row["choice"] in left]
+                             for name in names if name in tables}}  # fmt: skip
+
+    equal = [part(tables) for tables in document.get("equal", ())]
+    return {**part(document), "choices": choices, "pooled": pooled, "equal": equal}

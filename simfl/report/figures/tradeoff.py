@@ -25,22 +25,32 @@ MEASURED = ("measured_recovered", "measured_error")
 
 @figure("tradeoff", "What privacy costs", "Privacy", wide=True)
 def draw(study: Study) -> Drawn:
-    """Each group's semi-strong guarantee of the rounds played (worst case: updates that stay the same) against its
-    final accuracy, its cardinality and its simulated time, a row of panels for each world: up is better, and so is more
-    accuracy, more cardinality and less time. Whiskers are 95 % confidence intervals over the seeds; of fewer than five
-    seeds, and of fewer than ten where a run has collapsed, small dots are the seeds themselves.
+    """Each group's semi-strong guarantee for any number of rounds, or of the rounds played where theory knows none
+    (worst case: updates that stay the same), against its final accuracy, its cardinality and its simulated time, a row
+    of panels for each world: up is better, and so is more accuracy, more cardinality and less time. Whiskers are 95 %
+    confidence intervals over the seeds; of fewer than five seeds, and of fewer than ten where a run has collapsed,
+    small dots are the seeds themselves.
     """
     return _against_guarantee(study, AXES)
 
 
 @figure("measured", "What is guaranteed, and what is recovered", "Privacy", wide=True)
 def draw_measured(study: Study) -> Drawn:
-    """Each group's semi-strong guarantee of the rounds played (worst case: updates that stay the same) against what the
-    best of a family of least-squares attacks has recovered from the same sums of updates as they really are: clients
-    whose error is below a tenth, and the mean error, 1 being that of who guesses nothing. Whiskers as in the figure of
-    what privacy costs.
+    """Each group's semi-strong guarantee for any number of rounds, or of the rounds played where theory knows none
+    (worst case: updates that stay the same), against what the best of a family of least-squares attacks has recovered
+    from the same sums of updates as they really are: clients whose error is below a tenth, and the mean error, 1 being
+    that of who guesses nothing. Whiskers as in the figure of what privacy costs.
     """
     return _against_guarantee(study, MEASURED)
+
+
+GUARANTEE = {
+    "guarantee_semi_strong": "Guarantee, any number of rounds (clients)",
+    "privacy_semi_strong": "Guarantee, rounds played (clients)",
+}
+"""What is up in a figure, the first that all groups have: what was played shows policies in too good a light that let
+clients be exposed later.
+"""
 
 
 def _against_guarantee(study: Study, names: tuple[str, ...]) -> Drawn:
@@ -48,21 +58,23 @@ def _against_guarantee(study: Study, names: tuple[str, ...]) -> Drawn:
     from pandas import DataFrame
 
     known = {measure.name: measure for measure in measures(study)}
-    rows = {group.label: _row(known, group, names) for group in study.groups}
+    up = next((name for name in GUARANTEE if name in known and all(known[name].by_seed(g) for g in study.groups)),
+              "privacy_semi_strong")  # fmt: skip
+    rows = {group.label: _row(known, group, names, up) for group in study.groups}
     table = DataFrame(rows.values())
     worlds = few_worlds(study)
     if len(worlds) > 1:
         of = {group.label: name for name, groups in worlds.items() for group in groups}
         table.insert(1, "world", table["group"].map(of))
     panels = [name for name in names if table[name].notna().any() and (table[name].any() or names == MEASURED)]
-    if study.single or not table["privacy_semi_strong"].notna().any() or not panels:
+    if study.single or not table[up].notna().any() or not panels:
         raise NothingToDraw("needs a comparison whose runs have privacy metrics")
     fig, places = grid(len(worlds), len(panels))
     for (world, groups), row_of_axes in zip(worlds.items(), places, strict=True):
         for axes, name in zip(row_of_axes, panels, strict=True):
             for group, shown in with_colours(study, groups):
-                _point(axes, shown, rows[group.label], name, on_page=len(worlds) == 1)
-        row_of_axes[0].set_ylabel("Guarantee, rounds played (clients)")
+                _point(axes, shown, rows[group.label], name, up, on_page=len(worlds) == 1)
+        row_of_axes[0].set_ylabel(GUARANTEE[up])
         style.title(row_of_axes[0], world)
     for axes, name in zip(places[-1], panels, strict=True):  # which share their limits with those above them
         _say_number(axes, study, known[name])
@@ -83,10 +95,10 @@ def _say_number(axes: "Axes", study: Study, measure: StudyMeasure) -> None:
         axes.set_xlim(0, max(most_clients(study) if measure.name == MEASURED[0] else 1.0, axes.get_xlim()[1]))
 
 
-def _row(known: dict[str, StudyMeasure], group: Group, names: tuple[str, ...]) -> JsonObject:
+def _row(known: dict[str, StudyMeasure], group: Group, names: tuple[str, ...], up: str) -> JsonObject:
     row: JsonObject = {"group": group.label}
     dots = any(known[name].shows_dots(group) for name in names if name in known)
-    for name in (*names, "privacy_semi_strong"):
+    for name in (*names, up):
         values = known[name].over(group) if name in known else interval(())
         row |= {name: values.estimate, f"{name}_ci": values.half_width}
         if name in known and dots:
@@ -94,9 +106,9 @@ def _row(known: dict[str, StudyMeasure], group: Group, names: tuple[str, ...]) -
     return row
 
 
-def _point(axes: "Axes", group: Group, row: JsonObject, name: str, on_page: bool) -> None:
+def _point(axes: "Axes", group: Group, row: JsonObject, name: str, y: str, on_page: bool) -> None:
     """``on_page``: whether the page's own names tell which group it is."""
-    number, y = group.number, "privacy_semi_strong"
+    number = group.number
     color = style.look(number)["color"]
     whiskers = {"xerr": row[f"{name}_ci"], "yerr": row[f"{y}_ci"]}
     known = {key: value for key, value in whiskers.items() if np.isfinite(value) and not few_seeds(group)}
