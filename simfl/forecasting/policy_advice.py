@@ -237,7 +237,7 @@ def _choose(
             refusals += [str(error)] * (str(error) not in refusals)
             continue
         if not any(choice.text == other.text and np.array_equal(choice.order, other.order) for other in choices):
-            policies, choices = [*policies, each], [*choices, choice]
+            policies, choices = [*policies, GridPolicy(choice.text, each.order)], [*choices, choice]
     return tuple(policies), tuple(choices), tuple(refusals)
 
 
