@@ -15,19 +15,8 @@ from simfl.core.version import VERSION as __version__
 if TYPE_CHECKING:
     from simfl.api.functions import advise, compare, forecast, load, open, run, search, sweep, verify
 
-__all__ = [
-    "StopRun",
-    "__version__",
-    "advise",
-    "compare",
-    "forecast",
-    "load",
-    "open",
-    "run",
-    "search",
-    "sweep",
-    "verify",
-]
+__all__ = ["StopRun", "__version__", "advise", "compare", "forecast", "load", "open", "run", "search", "sweep",
+           "verify"]  # fmt: skip
 
 
 PACKAGES = ("audit", "flower", "plugins", "report")

@@ -89,11 +89,11 @@ class PolicyAdvice:
         for policy, choice, outcome in zip(self.grid, self.choices, self.outcomes, strict=True):
             safe, count = ~others_exposed(outcome, self.plan.horizon), len(outcome.rank)
             bound = binomtest(int(safe.sum()), count, alternative="greater").proportion_ci(SURE).low
-            lost = (outcome.cardinality == 0).sum(axis=1)
-            low, middle, high = np.quantile(lost, (0.025, 0.5, 0.975), method="inverted_cdf")
+            empty = _empty_rounds(outcome)
+            low, middle, high = np.quantile(empty, (0.025, 0.5, 0.975), method="inverted_cdf")
             rows.append((policy.text, policy.order, count, float(safe.mean()), float(bound),
                          count == self.futures and bound >= self.target and (policy.order != NOW or self.believed),
-                         float(lost.mean()), middle, low, high, float(outcome.cardinality.mean()),
+                         float(empty.mean()), middle, low, high, float(outcome.cardinality.mean()),
                          float(outcome.bytes[:, -1].mean()), len(self.plan.units) - len(choice.order)))  # fmt: skip
         columns = ["policy", "order", "futures", "safe", "safe_low", "holds", "lost", "lost_median", "lost_low_95",
                    "lost_high_95", "clients", "bytes", "left_out"]  # fmt: skip
@@ -162,8 +162,8 @@ def choose_order(policy: GridPolicy, seen: SeenPolicy, past: Past, there: np.nda
     n, used = past.rows.shape[1], past.rows.sum(axis=0).astype(np.int64)
     choice = candidate(policy.text, seen.choice.k, n, used)
     if policy.order == "as_logged":
-        kept: Integers = seen.choice.order[np.isin(seen.choice.order, choice.order)]
-        return replace(choice, order=kept)
+        logged: Integers = seen.choice.order[np.isin(seen.choice.order, choice.order)]
+        return replace(choice, order=logged)
     policy_of_units = choice.policy()
     if isinstance(policy_of_units, GuardedSelection):
         policy_of_units = policy_of_units.reserved
@@ -210,12 +210,24 @@ def advise(
     if which := find_refusal(past, policy):
         raise SimflError(f"{which}: {WRONG}")
     base, seen, chosen = plan(past, horizon=horizon, policy=policy, model=model, seed=seed)
+    policies, choices, refusals = _choose(past, seen, base, grid)
+    (begin or _ignore)(len(choices))
+    believed = policy is not None or int(past.rows.any(axis=1).sum()) >= ENOUGH
+    whole, players = replace(base, policies=choices), (folder, processes, step or _ignore)
+    outcomes = _simulate(whole, futures, bad, believed, *players)
+    return PolicyAdvice(past, base, seen, chosen, policies, choices, outcomes, futures, target, believed, refusals)
+
+
+def _choose(
+    past: Past, seen: SeenPolicy, base: FuturePlan, grid: Sequence[str]
+) -> tuple[tuple[GridPolicy, ...], tuple[PolicyChoice, ...], tuple[str, ...]]:
+    """As now and the policies of a grid, the same as choices without repetitions, and why others cannot be played."""
     every = [GridPolicy(text, order) for text in grid for order in ORDERS] or listed_grid(seen, past)
     if len(every) >= MOST:
         raise SimflError(f"grid: {len(every) + 1} policies with as now; at most {MOST}")
     first, count = LIKE_THESE
     there = available_clients(base, range(first, first + count))
-    kept, choices, refusals = [GridPolicy(seen.choice.text, NOW)], [seen.choice], list[str]()
+    policies, choices, refusals = [GridPolicy(seen.choice.text, NOW)], [seen.choice], list[str]()
     for each in every:
         try:
             choice = choose_order(each, seen, past, there).after(past)
@@ -225,13 +237,8 @@ def advise(
             refusals += [str(error)] * (str(error) not in refusals)
             continue
         if not any(choice.text == other.text and np.array_equal(choice.order, other.order) for other in choices):
-            kept, choices = [*kept, each], [*choices, choice]
-    (begin or _ignore)(len(choices))
-    believed = policy is not None or int(past.rows.any(axis=1).sum()) >= ENOUGH
-    whole, players = replace(base, policies=tuple(choices)), (folder, processes, step or _ignore)
-    outcomes = _simulate(whole, futures, bad, believed, *players)
-    return PolicyAdvice(past, base, seen, chosen, tuple(kept), tuple(choices), outcomes, futures, target, believed,
-                        tuple(refusals))  # fmt: skip
+            policies, choices = [*policies, GridPolicy(choice.text, each.order)], [*choices, choice]
+    return tuple(policies), tuple(choices), tuple(refusals)
 
 
 def _simulate(
@@ -245,29 +252,27 @@ def _simulate(
     outcomes = simulate_all(whole, first, folder, processes, step)
     safe = [place for place, each in enumerate(outcomes)
             if (place or believed) and others_exposed(each, whole.horizon).sum() <= bad]  # fmt: skip
-    best = sorted(safe, key=lambda place: _lost(outcomes[place]).mean())
+    best = sorted(safe, key=lambda place: _empty_rounds(outcomes[place]).mean())
     behind = {place for place in best[3:] if _is_behind(outcomes[place], outcomes[best[2]])}
     for some in ({*safe} - behind | {0}, behind | {0}):
         places = sorted(some)
         part = replace(whole, policies=tuple(whole.policies[place] for place in places))
         for place, outcome in zip(places, simulate_all(part, futures, folder, processes, step), strict=True):
             outcomes[place] = outcome
-        kept = [
-            place for place in safe if place in some and others_exposed(outcomes[place], whole.horizon).sum() <= bad
-        ]
-        if not behind or len(kept) >= 3:
+        still = sum(others_exposed(outcomes[place], whole.horizon).sum() <= bad for place in some & {*safe})
+        if not behind or still >= 3:
             break
     return outcomes
 
 
-def _lost(outcome: Outcome) -> Integers:
+def _empty_rounds(outcome: Outcome) -> Integers:
     """Rounds without a sum in each future, (futures,)."""
     return np.asarray((outcome.cardinality == 0).sum(axis=1))
 
 
 def _is_behind(one: Outcome, other: Outcome) -> bool:
     """Whether a policy loses more rounds than another one, by three standard errors of paired futures."""
-    more = _lost(one) - _lost(other)
+    more = _empty_rounds(one) - _empty_rounds(other)
     return bool(more.mean() > 3 * max(more.std(ddof=1), 0.5) / np.sqrt(len(more)))
 
 

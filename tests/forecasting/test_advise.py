@@ -145,6 +145,14 @@ def test_where_none_holds_the_nearest_is_said_and_what_may(tmp_path):
     assert "a guard (--grid guarded:T=2)" in result.output and "PolicyStrategy" not in result.output
 
 
+def test_what_a_grid_leaves_out_is_in_what_is_deployed(tmp_path):
+    """Of ``guarded:T=2`` the inner policy, and of batches k."""
+    path = write(tmp_path / "log.csv", 5)
+    of = simfl.advise(path, ["guarded:T=2,notion=weak", "batch_partition:T=2"], horizon=3, futures=60)
+    for place in range(1, len(of.grid)):
+        NodeSelection(of.grid[place].text, of.nodes(place), past=path)
+
+
 def test_a_deployment_of_batches_keeps_its_units(tmp_path):
     path = write(tmp_path / "log.csv", 14, units=2)
     of = simfl.advise(path, horizon=10, futures=60)

@@ -73,11 +73,11 @@ class Guard:
         else:
             span, _ = _independent([*(past & ~exposed)], n, T)
             guard = cls(next(t for t in range(T, 0, -1) if keeps_weak(span, t)), notion, span, exposed=exposed)
-        kept = list[NDArray[np.int32]]()
+        admitted = list[NDArray[np.int32]]()
         for unit in units:
             if (wider_guard := guard.with_row(unit)) is not None:
-                guard, kept = wider_guard, [*kept, unit]
-        some = np.array(kept, dtype=np.int32).reshape(-1, units.shape[1])
+                guard, admitted = wider_guard, [*admitted, unit]
+        some = np.array(admitted, dtype=np.int32).reshape(-1, units.shape[1])
         certificates = guard.certificates and replace(guard.certificates, units=_disjoint(some, T))
         return replace(guard, certificates=certificates, most_rank=most_rank, reserved=np.isin(np.arange(n), some))
 
