@@ -100,14 +100,14 @@ ROUND_COLUMNS: tuple[Column, ...] = (
     Column("fairness_gap", "Fairness gap", "number",
            "Largest minus smallest share of the rounds so far in which a client took part.", -1),
     Column("privacy_strong", "Strong", "number", "Smallest set of clients that always took part together.", 1,
-           words="strong guarantee of the rounds played", **MULTI_ROUND),
+           words="strong guarantee", **MULTI_ROUND),
     Column("privacy_semi_strong", "Semi-strong", "number",
            "Fewest clients behind which each one hides in every linear combination, weighted; a lower bound where not "
-           "exact.", 1, words="semi-strong guarantee of the rounds played", **MULTI_ROUND),
+           "exact.", 1, words="semi-strong guarantee", **MULTI_ROUND),
     Column(
         "privacy_weak_lower", "Weak", "number",
         "Fewest clients in any linear combination of the aggregates; a lower bound where not exact.", 1,
-        words="weak guarantee of the rounds played", **MULTI_ROUND,
+        words="weak guarantee", **MULTI_ROUND,
     ),
     Column(
         "privacy_weak_upper", "Weak, at most", "number",

@@ -48,6 +48,9 @@ class Deployment:
             if path is not None and not Path(path).is_absolute():
                 raise SimflError(f"{what}: {str(path)!r} is relative to where Flower happens to start the server; give "
                                  f"an absolute path, e.g. {str(Path.home() / path)!r}")  # fmt: skip
+        if log is not None and Path(log).suffix == ".npz":
+            raise SimflError(f"log: {log}: the last model is kept in a file of this name; give another, e.g. "
+                             f"{Path(log).with_suffix('.csv').name}")  # fmt: skip
         self.identity, self.skipped_round_s = Identity(identity, query), skipped_round_s
         self.selection = NodeSelection(policy, nodes, seed, log, floor, past)
         if self.selection.log and self.selection.log.taken_out:
@@ -98,7 +101,7 @@ class Deployment:
             with np.load(io.BytesIO(read_regular(path)), allow_pickle=False) as file:
                 names, number = file["names"].tolist(), int(file["round"])
                 arrays = {name: file[f"array_{place}"] for place, name in enumerate(names)}
-        except (OSError, EOFError, ValueError, KeyError, BadZipFile) as error:
+        except (OSError, EOFError, ValueError, KeyError, RuntimeError, BadZipFile) as error:
             wrong = f"cannot be read as a model ({error}); take it away to begin with the initial one"
             raise SimflError(f"{path}: {wrong}") from None
         shapes = [(name, tuple(array.shape)) for name, array in initial.items()]

@@ -42,10 +42,10 @@ class Identity:
     """
 
     def __init__(self, way: str | Mapping[int, str], query: str = MessageType.QUERY) -> None:
-        if isinstance(way, str) and way not in IDENTITIES:
+        if not isinstance(way, Mapping) and way not in IDENTITIES:
             choices = "; ".join(f"'{name}' ({what})" for name, what in IDENTITIES.items())
             raise SimflError(
-                f"identity: {way!r}{suggestion(way, IDENTITIES) or f': say how a device is recognised: {choices}'}"
+                f"identity: {way!r}{suggestion(str(way), IDENTITIES) or f': say how a device is recognised: {choices}'}"
             )
         if way == "node_id":
             _log.warning("identity='node_id': a device that restarts without a registered key is counted as another "

@@ -126,8 +126,9 @@ class NodeSelection:
         if -1 in places:
             raise SimflError(f"{path}: has clients that are none of the nodes")
         matrix = past.matrix.tocsr()
-        if self.policy.reads_history and np.ptp(matrix.data) > 0:
-            raise SimflError(f"{path}: its sums have weights, and {self.text} looks at plain sums only; use another")
+        if (self.policy.reads_history or self.bounds) and np.ptp(matrix.data) > 0:
+            who = self.text if self.policy.reads_history else "a floor"
+            raise SimflError(f"{path}: its sums have weights, and {who} looks at plain sums only")
         for number, (start, end) in enumerate(pairwise(matrix.indptr.tolist())):
             self._count(number, np.sort(np.array(places, dtype=np.int32)[matrix.indices[start:end]]))
         self.round = matrix.shape[0]

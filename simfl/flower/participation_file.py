@@ -15,7 +15,7 @@ Node = int | str
 """The id of a node, or of the device that it is."""
 
 HEADER = ("round", "client", "place", "line", "seal")
-"""``client`` is the node's id, ``place`` its client number in the policy, ``line`` which of the sum's lines this
+"""``client`` is the node's id, ``place`` its client number in the policy, and of how many (``4/24``), ``line`` which of the sum's lines this
 is (``1/3``), ``seal`` the first digits of the SHA-256 digest of the seal before and this line."""
 
 UNSEALED = ("round", "client", "node")
@@ -50,15 +50,15 @@ class ParticipationFile:
     """
 
     def __init__(self, path: Path, clients: int) -> None:
-        self.path, self.entries, self.taken_out = path.absolute(), list[LogEntry](), ""
+        self.path, self.clients, self.entries, self.taken_out = path.absolute(), clients, list[LogEntry](), ""
         self._seal, self._unsealed = "", False
-        if path.exists():
-            self._read(clients)
+        if self._holds_something():
+            self._read()
 
     def append(self, number: int, members: Sequence[int], nodes: Sequence[Node]) -> None:
         """Writes the sum of a round; when this returns it is on the disk."""
         entries = [LogEntry(number, client, node) for client, node in zip(members, nodes, strict=True)]
-        if self._unsealed or not self.path.exists():
+        if self._unsealed or not self._holds_something():
             whole = [*self.entries, *entries] if self._unsealed else entries
             sums = [list(each) for _, each in groupby(whole, lambda entry: entry.round)]
             write_atomically(self.path, (",".join(HEADER) + "\n" + "".join(map(self._lines, sums))).encode())
@@ -69,15 +69,18 @@ class ParticipationFile:
             file.flush()
             os.fsync(file.fileno())
 
+    def _holds_something(self) -> bool:
+        return self.path.exists() and (not self.path.is_file() or self.path.stat().st_size > 0)
+
     def _lines(self, entries: Sequence[LogEntry]) -> str:
         lines = []
         for line, (number, client, node) in enumerate(entries, 1):
-            words = f"{number},{node},{client},{line}/{len(entries)}"
+            words = f"{number},{node},{client}/{self.clients},{line}/{len(entries)}"
             self._seal = _seal(self._seal, words)
             lines.append(f"{words},{self._seal}\n")
         return "".join(lines)
 
-    def _read(self, clients: int) -> None:
+    def _read(self) -> None:
         try:
             with open_regular(self.path) as opened:
                 text = opened.read().decode("utf-8")
@@ -92,11 +95,11 @@ class ParticipationFile:
             raise SimflError(f"{self.path}: its last line may be cut; end it if it is whole, or take out its round")
         seals = [""]
         for number, line in enumerate(lines[1:], 2):
-            self.entries.append(self._entry(number, line, clients, seals))
+            self.entries.append(self._entry(number, line, seals))
         if not self._unsealed:
             self._cut([header, *(line.split(",") for line in lines[1:])], bool(cut) or not lines, seals)
 
-    def _entry(self, number: int, line: str, clients: int, seals: list[str]) -> LogEntry:
+    def _entry(self, number: int, line: str, seals: list[str]) -> LogEntry:
         """The entry of a line; its seal is added to those of the lines before."""
         place = f"{self.path}:{number}"
         words = line.split(",")
@@ -107,14 +110,14 @@ class ParticipationFile:
             if len(words) != len(HEADER) or words[-1] != seals[-1]:
                 raise SimflError(f"{place}: does not match its seal: a line was changed, added or taken out up to here")
         try:
-            entry = LogEntry(int(words[0]), int(words[2]), same_id(words[1]))
+            entry = LogEntry(int(words[0]), int(words[2].partition("/")[0]), same_id(words[1]))
         except (IndexError, ValueError):
             form = ",".join(UNSEALED if self._unsealed else HEADER)
             raise SimflError(f"{place}: not {form}, round and number of the client whole numbers") from None
         if len(words) != len(HEADER):
             raise SimflError(f"{place}: not {','.join(UNSEALED)}")
-        if not 0 <= entry.client < clients:
-            raise SimflError(f"{place}: client {entry.client}; clients are 0 to {clients - 1}")
+        if not 0 <= entry.client < self.clients:
+            raise SimflError(f"{place}: client {entry.client}; clients are 0 to {self.clients - 1}")
         if self.entries and entry.round < self.entries[-1].round:
             raise SimflError(f"{place}: round {entry.round} stands behind round {self.entries[-1].round}")
         return entry

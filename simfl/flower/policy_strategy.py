@@ -29,7 +29,7 @@ class PolicyStrategy(Strategy):  # type: ignore[misc]  # Flower is no requiremen
     Args:
         strategy: makes the messages and aggregates the replies; it must take all nodes that it is shown
             (``fraction_train=1``), however few (``min_train_nodes``, ``min_available_nodes``).
-        policy, nodes: as for :class:`simfl.flower.deployment.Deployment`.
+        policy, nodes: as for ``simfl.flower.deployment.Deployment``.
         metrics: for fields that the policy reads, where they stand in the MetricRecord of a reply if under another name
             than ``num-examples`` (samples), else their own; ``seconds`` may be missing: then it is the time between
             the two messages.

@@ -26,7 +26,7 @@ class PolicySecAgg(SecAggPlusWorkflow):  # type: ignore[misc]  # Flower is no re
     cannot be opened since too few shares come stands in the log all the same.
 
     Args:
-        policy, nodes: as for :class:`simfl.flower.deployment.Deployment`.
+        policy, nodes: as for ``simfl.flower.deployment.Deployment``.
         num_shares, reconstruction_threshold: of SecAgg+.
         protocol: further arguments of Flower's ``SecAggPlusWorkflow``, such as timeout (real seconds).
         keys: identity, seed, log, floor, past, skipped_round_s, as for the deployment.

@@ -46,7 +46,10 @@ def table() -> tuple[Coverage, ...]:
 def certainty() -> str:
     """How often near-certain exposures came true, in a sentence."""
     (words,) = (row.words for row in table() if row.quantity == "certain")
-    return f"Of clients whose exposure had a probability of 0.9 or more, {words} were exposed in simulated deployments."
+    return (
+        f"Of clients whose exposure had a probability of 0.9 or more, {words} were exposed in simulated deployments "
+        "(against the server, in the worst case of updates that stay the same, if only sums are seen)."
+    )
 
 
 def coverage(text: str, unit: int, k: int | None = None) -> dict[str, Coverage]:

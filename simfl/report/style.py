@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from simfl.core.errors import SimflError, suggestion
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -108,13 +110,25 @@ SETTINGS: dict[str, Any] = {
 
 @contextmanager
 def settings(**changes: object) -> Iterator[None]:
-    """matplotlib with simfl's settings, whatever the user's are; nothing of it stays."""
+    """matplotlib with simfl's settings, whatever the user's are; nothing of it stays.
+
+    Raises:
+        SimflError: matplotlib has no such setting, or not with such a value.
+    """
     import matplotlib
 
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         all_of: Any = SETTINGS | {key.replace("_", ".", 1): value for key, value in changes.items()}
-        matplotlib.rcParams.update(all_of)
+        for key in all_of.keys() - matplotlib.rcParams.keys():
+            hint = suggestion(key, matplotlib.rcParams) or ", e.g. font_size=8 or figure_figsize=(7, 3)"
+            raise SimflError(
+                f"no argument of figures, and no setting of matplotlib: {key.replace('.', '_', 1)!r}{hint}"
+            )
+        try:
+            matplotlib.rcParams.update(all_of)
+        except ValueError as error:
+            raise SimflError(f"setting of matplotlib: {error}") from None
         yield
 
 

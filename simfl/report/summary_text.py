@@ -65,7 +65,7 @@ def _many(study: Study, known: dict[str, StudyMeasure]) -> list[str]:
         sentences.append("Groups that learn from different data are not ranked against one another.")
     for name in ("test_accuracy", "privacy_semi_strong", "time_s"):
         if name in known:
-            noun = known[name].noun
+            noun = known[name].noun + " of the rounds played" * (name == "privacy_semi_strong")
             beside = f"; {basis(known[name].column)}" if known[name].column.observer else ""
             sentences.append(f"{noun[0].upper()}{noun[1:]} {_range(study, known[name])}{beside}.")
     if study.comparable and study.seeds < 2:

@@ -121,7 +121,7 @@ def test_nodes_keep_their_numbers_and_units_stay_whole(tmp_path):
     lines = [line.split(",") for line in (tmp_path / "log.csv").read_text().splitlines()]
     assert lines[0] == ["round", "client", "place", "line", "seal"]
     assert [line[:4] for line in lines[1:]] == [
-        ["3", *map(str, each)] for each in [(99, 4, "1/4"), (1, 5, "2/4"), (2, 6, "3/4"), (3, 7, "4/4")]
+        ["3", *map(str, each)] for each in [(99, "4/8", "1/4"), (1, "5/8", "2/4"), (2, "6/8", "3/4"), (3, "7/8", "4/4")]
     ]
     assert selection.participation.tolist() == [0] * 4 + [1] * 4
     again = NodeSelection("batch_partition:k=4,T=4", 8, log=tmp_path / "log.csv")
@@ -300,6 +300,34 @@ def test_ids_are_compared_as_text_and_none_breaks_the_log(tmp_path):
     for name in ("a,b", "a b", 'a"', "", "a\nb"):
         with pytest.raises(SimflError, match="its id has"):
             NodeSelection("all", [name])
+
+
+@pytest.mark.parametrize("n", range(1, 5))
+@pytest.mark.parametrize("rounds", range(1, 4))
+def test_an_audit_reads_every_small_log(n, rounds, tmp_path):
+    """Few clients, few rounds, one size: no column of its own looks like one that says who took part."""
+    file = tmp_path / "log.csv"
+    selection = NodeSelection("all", [f"d{i}" for i in range(n)], log=file)
+    for _ in range(rounds):
+        selection.conclude({node: {} for node in selection.select([f"d{i}" for i in range(n)])})
+    assert read(file).matrix.toarray().tolist() == [[1.0] * n] * rounds
+
+
+def test_an_empty_file_is_a_log_that_begins(tmp_path):
+    file = tmp_path / "log.csv"
+    file.touch()
+    assert not ParticipationFile(file, 6).taken_out
+    _sums(file, [["a", "b"]])
+    assert _entries(file) == [(0, "a"), (0, "b")] and read(file).matrix.shape == (1, 2)
+
+
+def test_a_past_of_weighted_sums_is_no_past_of_a_floor(tmp_path):
+    """Two sums of two clients with other weights give both away; as plain sums they do not."""
+    past = tmp_path / "past.csv"
+    past.write_text("round,client,weight\n0,a,1\n0,b,2\n1,a,2\n1,b,1\n")
+    with pytest.raises(SimflError, match="past.csv: its sums have weights, and a floor looks at plain sums only"):
+        NodeSelection("random:k=2", ["a", "b", "c", "d"], past=past, floor="semi_strong=2")
+    assert NodeSelection("random:k=2", ["a", "b", "c", "d"], past=past).round == 2
 
 
 def test_the_page_shows_where_uniform_selection_ends(tmp_path, monkeypatch, capsys):

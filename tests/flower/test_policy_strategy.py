@@ -1,5 +1,6 @@
 """The bridge under the installed Flower, whose own strategies and messages run here on a stand-in for its grid."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -271,6 +272,11 @@ def test_a_server_that_starts_again_takes_its_last_model_and_round(tmp_path, cap
     model.write_bytes(kept)
     started(PolicyStrategy(average(), policy, IDS, **arguments), StandIn(), 1)
     assert "the model of round 10, the last in the log, was not kept; training goes on with that of 9" in caplog.text
+    flips = [bytes([*kept[:i], kept[i] ^ 0x55, *kept[i + 1 :]]) for i in range(0, 60, 3)]
+    for damaged in flips:  # refused in one line, or read where the byte says nothing
+        model.write_bytes(damaged)
+        with suppress(SimflError):
+            PolicyStrategy(average(), policy, IDS, **arguments).deployment.resume(ArrayRecord([np.array([0.0])]))
     for damaged in (b"", kept[:-30], b"no model"):
         model.write_bytes(damaged)
         with pytest.raises(SimflError, match="cannot be read as a model"):
@@ -285,6 +291,8 @@ def test_what_cannot_be_is_refused_when_the_strategy_is_made(tmp_path):
         (dict(identity="reportd"), "identity: 'reportd'; did you mean 'reported'.$"),
         (dict(log="participation.csv"), "log: 'participation.csv' is relative.*absolute path, e.g."),
         (dict(past="old.csv"), "past: 'old.csv' is relative"),
+        (dict(identity=None), "identity: None: say how a device is recognised"),
+        (dict(log="/tmp/model.npz"), "log: /tmp/model.npz: the last model is kept in a file of this name"),
         (dict(strategy=Older()), "strategy: FedAvg of flwr.server.strategy.fedavg is none of flwr.serverapp.strategy"),
     ):
         keys = dict(strategy=average(), policy="random:k=2", nodes=N, identity="node_id") | wrong

@@ -117,7 +117,7 @@ def test_a_heat_map_has_the_mean_of_every_cell_at_its_place():
     means = table[table.measure == "test_accuracy"]["mean"].to_numpy().reshape(2, 3)
     np.testing.assert_array_equal(np.argsort(shown, axis=None), np.argsort(means, axis=None))
     assert {axes.get_title(loc="left").split(" (")[0] for axes in fig.axes} == {
-        "Accuracy", "Simulated time", "Cardinality", "Semi-strong guarantee of the rounds played",
+        "Accuracy", "Simulated time", "Cardinality", "Semi-strong guarantee",
     }  # fmt: skip
 
 

@@ -69,7 +69,7 @@ def test_every_mistake_of_a_bad_file_in_one_pass():
         ("{name: random, k: 8}", "{k: 8}", "selection: 'name' is missing (one of "),
         ("{name: random, k: 8}", "7", "selection: a name or a mapping with 'name' is needed (got 7)"),
         ("{name: random, k: 8}", "{name: [random], k: 8}", "selection: unknown selection a list (one of "),
-        ("{name: fedavg, rounds: 60, batch_size: 20}", "fedavg", "training.rounds: nothing ends the run: give rounds, or"),
+        ("{name: fedavg, rounds: 60, batch_size: 20}", "fedavg", "training.rounds: nothing ends the run: give rounds or"),
         ("dropout: 0.2", "dropout: a lot", "devices.availability.dropout: unknown distribution 'a lot'"),
         ("dropout: 0.2", "dropout: [0.1, x]", "devices.availability.dropout.1: Input should be a number (got 'x')"),
         ("dropout: 0.2", "dropout: [0.1, 2]", "devices.availability.dropout.1: Input should be less than or equal to 1"),

@@ -104,5 +104,5 @@ def select_configurations(document: JsonObject, where: Mapping[str, str]) -> Jso
         return {**tables, **{name: [row for row in tables[name] if row["choice"] in left]
                              for name in names if name in tables}}  # fmt: skip
 
-    equal = [part(tables) for tables in document.get("equal", ())]
-    return {**part(document), "choices": choices, "pooled": pooled, "equal": equal}
+    return {**part(document), "choices": choices, "pooled": pooled,
+            "equal": [part(tables) for tables in document.get("equal", ())]}  # fmt: skip
