@@ -90,6 +90,7 @@ def _write(of: "PolicyAdvice", folder: Path, log: str) -> None:
 
     write_atomically(folder / "policies.csv", of.table().to_csv(index=False, lineterminator="\n").encode())
     written = [folder / "policies.csv"]
+    (folder / "deploy.py").unlink(missing_ok=True)
     if best := of.ranking()[:1]:
         lines = deployment(of, best[0], log)
         write_atomically(folder / "deploy.py", ("\n".join(lines) + "\n").encode())

@@ -34,7 +34,7 @@ class Identity:
     """Who is connected.
 
     Args:
-        way: one of :data:`IDENTITIES`, or the device of each node's id.
+        way: one of ``IDENTITIES``, or the device of each node's id.
         query: type of the message with which clients are asked.
 
     Raises:

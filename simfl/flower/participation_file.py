@@ -15,8 +15,8 @@ Node = int | str
 """The id of a node, or of the device that it is."""
 
 HEADER = ("round", "client", "place", "line", "seal")
-"""``client`` is the node's id, ``place`` its client number in the policy, and of how many (``4/24``), ``line`` which of the sum's lines this
-is (``1/3``), ``seal`` the first digits of the SHA-256 digest of the seal before and this line."""
+"""``client`` is the node's id, ``place`` its client number in the policy, and of how many (``4/24``), ``line`` which of
+the sum's lines this is (``1/3``), ``seal`` the first digits of the SHA-256 digest of the seal before and this line."""
 
 UNSEALED = ("round", "client", "node")
 """What earlier versions wrote: ``client`` was the number."""

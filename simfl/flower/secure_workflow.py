@@ -84,9 +84,11 @@ class PolicySecAgg(SecAggPlusWorkflow):  # type: ignore[misc]  # Flower is no re
         device_at, number = self.deployment.device_at, self.selection.round
         samples = {proxy.node_id: float(result.num_examples) for proxy, result in state.legacy_results}
         replies = {device_at[node]: {"samples": samples[node]} for node in state.active_node_ids}
+        if any(samples[node] <= 0 for node in state.active_node_ids):
+            replies = {}  # an update of weight 0 hides nobody, and cannot be taken out of the sum
         if not self.selection.conclude(replies, only_all=True):
             _log.warning("round %s of the participation log is not opened: the %s masked updates that have arrived are "
-                         "no sum that policy and floor allow", number, len(replies))  # fmt: skip
+                         "no sum that policy and floor allow", number, len(samples))  # fmt: skip
             return False
         opened: bool = super().unmask_stage(grid, context, state)
         if opened:

@@ -92,18 +92,6 @@ def deployment(of: PolicyAdvice, place: int, log: str) -> list[str]:
             ")"]  # fmt: skip
 
 
-def scenario_keys(of: PolicyAdvice, place: int) -> str:
-    """The selection of a scenario with the policy of a grid; empty where clients have other names than 0 to N - 1, or
-    some are left out.
-    """
-    order = of.nodes(place)
-    if sorted(map(str, order)) != sorted(map(str, range(len(of.past.clients)))):
-        return ""
-    name, _, keys = of.grid[place].text.partition(":")
-    fields = keys.replace("=", ": ").replace(", ", ",").replace(",", ", ")
-    return f"selection={{name: {name}, {fields}, shuffle: {[int(str(client)) for client in order]}}}"
-
-
 def _deployment(of: PolicyAdvice, place: int, log: str) -> list[str]:
     if not place:
         return ["The first is what you have: nothing needs to change."]
@@ -112,8 +100,6 @@ def _deployment(of: PolicyAdvice, place: int, log: str) -> list[str]:
     out = [f"Without {', '.join(plain(of.past.clients[client], 10**6) for client in left)}, whom no unit has room for."]
     said = ["The first on a Flower server (docs/how-to/flower.md says how a device is recognised):", "",
             *(f"    {line}".rstrip() for line in deployment(of, place, log)), "", *out * bool(left)]  # fmt: skip
-    if keys := scenario_keys(of, place):
-        said.append(f"In a scenario, without the past: '{keys}'")
     if choice.before is not None:
         everybody = np.ones(len(choice.order), dtype=bool)
         view = View(0, everybody, np.zeros(len(everybody), dtype=np.int64), before=choice.before, history=())

@@ -39,7 +39,9 @@ def read_study(paths: Iterable[Path | str]) -> Study:
         raise SimflError(f"{', '.join(map(str, paths_read)) or 'nothing'}: no finished run here")
     groups = _name_by_comparison(_group_by_values(axes, members), document)
     chosen = [group.label for group in groups]
-    baseline = chosen.index(document["baseline"]) if document.get("baseline") in chosen else 0
+    named = [each["choice"] for each in document.get("choices", ())
+             if document.get("baseline") in (each["choice"], each.get("name"))]  # fmt: skip
+    baseline = next((chosen.index(label) for label in named if label in chosen), 0)
     groups = _assign_colours(_shorten_labels(groups))
     return Study(
         title=_title(groups),

@@ -61,7 +61,8 @@ def clients_files(parts: Components[Rule]) -> dict[str, bytes]:
 def left_out(parts: Components[Rule]) -> dict[str, list[str]]:
     """What a run of very many clients does not write of them, and why, for its summary; nothing where it writes all."""
     n, accuracies = parts.clients, parts.learner.evaluator.client_accuracies()
-    widths = {CLIENTS: 4, f"the label counts of {CLIENTS}": 4 + len(parts.learner.label_names)}
+    labels = len(parts.learner.label_names)
+    widths = {CLIENTS: 4, f"the label counts of {CLIENTS}": 4 + labels if labels else 0}
     widths[ACCURACIES] = 0 if accuracies is None else 1 + len(accuracies)
     text = "{} ({:,} cells; {:,} are the most)"
     each = [text.format(what, n * width, MOST_CELLS) for what, width in widths.items() if n * width > MOST_CELLS]

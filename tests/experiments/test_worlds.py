@@ -2,6 +2,7 @@
 
 import csv
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from simfl.report import draw
 from simfl.report.html_page import page
 from simfl.report.over_worlds import advise_worlds, rankings
 from simfl.report.page_tables import group_table
+from simfl.report.study import Group, Study
 from simfl.report.study_reader import read_study
 
 AXES = parse(["selection=random,batch_partition:T=2", "devices.availability.dropout=0.1,0.5", "network.jitter_s=0,1"])
@@ -132,6 +134,7 @@ def test_the_baseline_may_be_called_by_its_label_or_its_choice(compared):
         simfl, "compare quickstart selection=random,weighted clients=8,12 --baseline weightd".split()
     )
     assert done.exit_code == 2 and "'weightd' is not compared; did you mean 'weighted'" in done.output
+    assert read_study([compared[0]]).baseline == "batch_partition:T=4 / 0.1"
 
 
 def test_the_report_says_in_how_many_worlds_a_choice_is_recommended(compared):
@@ -295,3 +298,18 @@ def test_results_in_python_draw_and_pivot_by_keys(named):
     for wrong, said in (({"x": "wrld"}, "wrld"), ({"color": "selection"}, "go with x"), ({}, "no figure 'time_s'")):
         with pytest.raises(SimflError, match=said):
             result.figure("time_s", **wrong)
+
+
+def test_each_world_is_ranked_by_its_own_numbers():
+    """A choice that is slower in one world and quicker in the other."""
+    runs = lambda time_s: tuple(  # noqa: E731
+        SimpleNamespace(seed=seed, finals={"time_s": time_s + 0.01 * (seed * 7 % 5)}, summary={}, diverged_round=None,
+                        columns={}) for seed in range(10)
+    )  # fmt: skip
+    worlds = {}
+    for name, change in (("sticky", 5.0), ("groups", -5.0)):
+        each = (("random", 0.0), ("partition", change))
+        groups = tuple(Group(label, {"selection": label}, runs(20.0 + more)) for label, more in each)
+        worlds[name] = Study("x", ("selection",), groups, (), "random")
+    line, *_ = rankings(worlds)
+    assert "worse in 1 of 2 (sticky)" in line and "better in 1 of 2 (groups)" in line

@@ -13,10 +13,8 @@ import simfl
 from simfl.cli import simfl as command
 from simfl.core.errors import SimflError
 from simfl.flower.node_selection import NodeSelection
-from simfl.forecasting.advice_text import scenario_keys
 from simfl.forecasting.policy_advice import listed_grid, most_exposures
 from simfl.forecasting.unit_order import order_by_availability
-from simfl.scenario import Scenario
 
 RATES = np.array([0.95, 0.5, 0.9, 0.55, 0.92, 0.5, 0.97, 0.6, 0.9, 0.55, 0.95, 0.5])
 NAMES = [f"s{i:02d}" for i in range(12)]
@@ -180,21 +178,6 @@ def test_the_grid_has_at_most_24_policies():
     with pytest.raises(SimflError, match="at most 24"):
         simfl.advise(__import__("pandas").DataFrame({"round": [0, 1], "client": [1, 2]}),
                      [f"random:k={k}" for k in range(1, 14)])  # fmt: skip
-
-
-def test_numbered_clients_are_printed_as_a_scenario_that_makes_the_same_units(tmp_path):
-    """The printed selection, in a scenario of as many clients, reads its units in the order of the nodes."""
-    rng = np.random.default_rng(0)
-    path = tmp_path / "log.csv"
-    path.write_text("round,client\n" + "".join(f"{t},{c}\n" for t in range(5) for c in rng.choice(8, 4, replace=False)))
-    of = simfl.advise(path, horizon=4, futures=60)
-    place = of.ranking()[0]
-    keys = scenario_keys(of, place)
-    selection = Scenario.of(
-        {"clients": 8, "selection": {"name": "random", "k": 1}, "training": {"name": "fedavg", "rounds": 1},
-         "learning": {"name": "none", "parameters": 1}}, "advice", [keys]).selection  # fmt: skip
-    assert list(selection.shuffle) == of.nodes(place)
-    assert selection.name == of.grid[place].text.partition(":")[0]
 
 
 def test_nothing_is_advised_where_everybody_is_exposed(tmp_path):

@@ -106,7 +106,7 @@ def skipped_text(numbers: Mapping[str, float]) -> str:
     """
     skipped, rounds = (numbers.get(name, 0.0) for name in ("skipped", "rounds"))
     waited_s, time_s = (numbers.get(name, 0.0) for name in ("waiting_s", "time_s"))
-    if not skipped or (skipped < FEW * rounds and waited_s < FEW * time_s):
+    if not skipped or (skipped < FEW * rounds and (not waited_s or waited_s < FEW * time_s)):
         return ""
     text = f"skipped {skipped:.4g} of {rounds:.4g} rounds: nothing was aggregated in them"
     text += "; its model is untrained" * (skipped == rounds)
