@@ -130,7 +130,7 @@ def test_the_folder_of_a_search_is_read_as_that_of_a_sweep(both):
     assert len(read_study([found.path]).groups) == 12 and len(found.rounds()) == 48
     _, drawn = draw("pareto", found.path)
     values = drawn[["privacy_weak_lower", "time_s"]].to_numpy() * [1, -1]
-    worlds = drawn.get("world", pandas.Series([""] * len(drawn))).tolist()
+    worlds = drawn["world"].tolist() if "world" in drawn else [""] * len(drawn)
     assert drawn.front.tolist() == [
         not any((other >= one).all() and (other > one).any() for other, met in zip(values, worlds) if met == world)
         for one, world in zip(values, worlds)

@@ -11,6 +11,7 @@ from scipy import stats
 
 from simfl.api.functions import open as simfl_open
 from simfl.cli import simfl
+from simfl.core.column_files import columns_by_name
 from simfl.core.errors import SimflError
 from simfl.experiments.compare.comparison import configurations
 from simfl.experiments.compare.table_choice import in_order
@@ -302,9 +303,10 @@ def test_results_in_python_draw_and_pivot_by_keys(named):
 
 def test_each_world_is_ranked_by_its_own_numbers():
     """A choice that is slower in one world and quicker in the other."""
+    rng = np.random.default_rng(0)
     runs = lambda time_s: tuple(  # noqa: E731
-        SimpleNamespace(seed=seed, finals={"time_s": time_s + 0.01 * (seed * 7 % 5)}, summary={}, diverged_round=None,
-                        columns={}) for seed in range(10)
+        SimpleNamespace(seed=seed, finals={"time_s": time_s + 0.1 * rng.normal()}, summary={}, diverged_round=None,
+                        columns=columns_by_name()) for seed in range(10)
     )  # fmt: skip
     worlds = {}
     for name, change in (("sticky", 5.0), ("groups", -5.0)):
