@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from simfl.core.certificate_words import ONLY_SUMS, WORST
+
 TABLE = Path(__file__).parent / "coverage.csv"
 COMMAND = "python benchmarks/forecast.py --table"
 
@@ -48,7 +50,7 @@ def certainty() -> str:
     (words,) = (row.words for row in table() if row.quantity == "certain")
     return (
         f"Of clients whose exposure had a probability of 0.9 or more, {words} were exposed in simulated deployments "
-        "(against the server, in the worst case of updates that stay the same, if only sums are seen)."
+        f"(against the server, {WORST}, if {ONLY_SUMS})."
     )
 
 
