@@ -54,8 +54,12 @@ def _table(of: PolicyAdvice, best: list[int]) -> list[str]:
         rows.append((name, str(row.policy), ORDERS[str(row.order)], f"{row.safe:.1%} (>= {row.safe_low:.1%})",
                      f"{row.lost:.3g} ({row.lost_low_95:.0f}..{row.lost_high_95:.0f})",
                      f"{row.clients:.3g}", moved))  # fmt: skip
-    said = [f"Promise: nobody {already}exposed in at least {of.target:.1%} of futures. {int(table['holds'].sum())} of "
-            f"{len(table)} policies keep it; first those that lose the fewest rounds, then those of fewest bytes:",
+    ended = int((table["futures"] < of.futures).sum())
+    given_up = f" ({ended} others were given up early, as they lose more rounds or expose somebody)" if ended else ""
+    shown = int(table["holds"].sum())
+    said = [f"Promise: nobody {already}exposed in at least {of.target:.1%} of futures. {shown} of "
+            f"{len(table)} policies are shown to keep it{given_up}; first those that lose the fewest rounds, then "
+            "those of fewest bytes:",
             *columns(heading, rows),
             "Shares of futures with exact one-sided 95 % bounds; means with 95 % intervals of futures."]  # fmt: skip
     if table["lost"][best[0]] > of.plan.horizon / 2:

@@ -318,10 +318,10 @@ def test_what_the_first_picture_says():
     table, text = csv("policies/measured", "group"), " ".join((RESULTS.parent / "README.md").read_text().split())
     assert len(table) == 6 and 0 < table.measured_recovered.max() < 0.1
     assert "recovers on average less than 0.1 of 40 clients under every" in text
-    alone = table.privacy_semi_strong == 1
+    alone = table.guarantee_semi_strong == 1
     free, kept = (table.measured_error[each] for each in (alone, ~alone))
     said = f"error of {free.min():.2f} to {free.max():.2f} there and of {kept.min():.2f} to {kept.max():.2f} under the"
-    assert said in text and sorted(set(table.privacy_semi_strong)) == [1, 4, 8]
+    assert said in text and sorted(set(table.guarantee_semi_strong)) == [1, 4, 8]
 
 
 def test_coverage_of_the_forecasts():

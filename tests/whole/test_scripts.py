@@ -79,10 +79,13 @@ POLICIES = HERE / "results" / "policies"
 
 
 def test_the_readmes_picture_shows_the_guarantees_that_theory_knows():
-    """The stored numbers behind it: after 60 rounds each policy's guarantee is what its theorem promises."""
+    """The stored numbers behind it: after 60 rounds each policy's guarantee is what its theorem promises, in every run."""
     table = pandas.read_csv(POLICIES / "policies.csv").set_index("group")
     promised = {"partition": 8, "batch_partition:T=4": 4, "half_partition:T=4": 4}
-    assert table.privacy_semi_strong.to_dict() == dict.fromkeys(("random", "weighted", "bernoulli"), 1) | promised
+    expected = dict.fromkeys(("random", "weighted", "bernoulli"), 1) | promised
+    assert table.guarantee_semi_strong.to_dict() == expected
+    seeds = pandas.read_csv(POLICIES / "seeds.csv").query("world == 'memoryless'").groupby("selection")
+    assert seeds.privacy_semi_strong.min().to_dict() == seeds.privacy_semi_strong.max().to_dict() == expected
     assert table.test_accuracy.between(0.85, 1).all() and table.mean_cardinality.between(4, 8).all()
     assert (POLICIES / "policies.svg").read_text().count("half_partition") == 1
 
@@ -96,7 +99,8 @@ def test_the_pictures_numbers_are_means_of_stored_seeds():
     for name in ("test_accuracy", "time_s", "mean_cardinality"):
         assert here[name].mean().to_dict() == pytest.approx(table[name].to_dict())
         half = stats.t.ppf(0.975, 29) * here[name].std() / 30**0.5
-        assert half.to_dict() == pytest.approx(table[f"{name}_ci"].to_dict())
+        wider = table[f"{name}_ci"] / half  # without a shape for granted; see docs/how-to/compare.md
+        assert wider.between(1 - 1e-9, 1.5).all()
 
 
 def test_the_readme_says_what_the_waits_do():
