@@ -79,7 +79,7 @@ POLICIES = HERE / "results" / "policies"
 
 
 def test_the_readmes_picture_shows_the_guarantees_that_theory_knows():
-    """The stored numbers behind it: after 60 rounds each policy's guarantee is what its theorem promises, in every run."""
+    """The numbers behind it: after 60 rounds each policy has the guarantee that its theorem promises, in every run."""
     table = pandas.read_csv(POLICIES / "policies.csv").set_index("group")
     promised = {"partition": 8, "batch_partition:T=4": 4, "half_partition:T=4": 4}
     expected = dict.fromkeys(("random", "weighted", "bernoulli"), 1) | promised
