@@ -260,9 +260,9 @@ def cautions(study: Study) -> list[str]:
         totals = ("skipped", "rounds", "waiting_s", "time_s")
         if text := skipped_text({name: sum(run.finals.get(name, 0) for run in group.runs) for name in totals}):
             sentences.append(f"{group.label} {text}.")
-    sums = {group.label: [run.finals.get("aggregations") for run in group.runs] for group in study.groups}
-    known = {label: fmean(filter(None, counts)) for label, counts in sums.items() if any(counts)}
-    if text := unequal_sums(known):
+    sums = {group.label: [run.finals["aggregations"] for run in group.runs if "aggregations" in run.finals]
+            for group in study.groups}  # fmt: skip
+    if text := unequal_sums({label: fmean(counts) for label, counts in sums.items() if counts}):
         sentences.append(f"{text[0].upper()}{text[1:]}.")
     names = {name for group in study.groups for name in group.promises()}
     unlike = unlike_sentences({group.label: group.promises(names) for group in study.groups}, study.columns)

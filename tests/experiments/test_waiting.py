@@ -6,7 +6,7 @@ import json
 import pytest
 
 import simfl
-from simfl.experiments.compare.run_numbers import Course, measures, skipped_text, waiting_s
+from simfl.experiments.compare.run_numbers import Course, measures, skipped_text, unequal_sums, waiting_s
 from simfl.report.advice import cautions
 from simfl.report.study import Run
 from simfl.report.study_reader import read_study
@@ -121,3 +121,9 @@ def test_tables_show_it_beside_time_only_where_there_is_any(tmp_path):
         assert [each for each in shown if each.endswith("_s")] == ["time_s", "waiting_s"][: 1 + (name == "some")]
         waits = {row["choice"]: row["mean"] for row in document["means"] if row["metric"] == "waiting_s"}
         assert list(waits.values()) == pytest.approx([21, 21] if name == "some" else [0, 0])
+
+
+def test_unequal_numbers_of_sums_are_said():
+    assert unequal_sums({}) == unequal_sums({"a": None}) == unequal_sums({"a": 0.0, "b": 0.0}) == ""
+    assert unequal_sums({"a": 20.0, "b": 18.5, "c": None}) == "", "less than a tenth apart"
+    assert unequal_sums({"a": 20.0, "b": 0.0}).startswith("runs have 0 (b) to 20 (a) sums each")

@@ -255,7 +255,9 @@ def test_who_never_aggregated_anything_is_not_chosen_and_has_no_best_mark():
         run.summary.update(skipped=20, time_s=1.0, bytes_down=0, bytes_up=0)
     assert advise(study).pick.label == "group_0"
     assert cautions(study) == [
-        "group_1 skipped 100 of 100 rounds: nothing was aggregated in them; its model is untrained."
+        "group_1 skipped 100 of 100 rounds: nothing was aggregated in them; its model is untrained.",
+        "Runs have 0 (group_1) to 20 (group_0) sums each, and who has more has learned longer; "
+        "training.aggregations makes them equal.",
     ]
     table = group_table(study)
     assert not any(cell.best for cell in table.rows[1].cells)

@@ -255,3 +255,16 @@ def test_both_reports_open_without_complaint(pages, tmp_path):
                 assert not opened.errors and not [url for url in opened.requests if url.startswith("http")]
                 assert opened.js("document.documentElement.scrollWidth") <= width
                 assert opened.js("document.querySelectorAll('#figure-phases svg').length") == 1
+
+
+def test_what_protection_costs_has_no_interval_beside_a_collapsed_run():
+    """As all other tables: below ten seeds a measure in which a run has collapsed has none, differences and ratios."""
+    plain = {seed: {"test_accuracy": 0.9 + 0.001 * seed, "time_s": 10.0 + seed} for seed in range(5)}
+    masked = {seed: {**numbers, "secagg_bytes": 1.0, "time_s": 12.0 + 1.1 * seed} for seed, numbers in plain.items()}
+    masked[3]["test_accuracy"] = 0.1
+    rows = {row["metric"]: row for row in overhead_rows({"a": ({}, plain), "b": ({}, masked)})}
+    fallen, fine = rows["test_accuracy"], rows["time_s"]
+    assert [fallen[name] for name in ("lower", "upper", "ratio_lower", "ratio_upper")] == [None] * 4
+    assert (
+        fallen["difference"] == pytest.approx((0.1 - 0.903) / 5) and fine["lower"] < fine["difference"] < fine["upper"]
+    )

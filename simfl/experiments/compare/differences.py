@@ -7,7 +7,7 @@ import numpy as np
 from simfl.core.columns import TARGET_COLUMNS
 from simfl.core.json_data import JsonObject
 from simfl.core.types import Floats
-from simfl.experiments.compare.intervals import mean, p_values, paired_difference, student, unpaired_ends
+from simfl.experiments.compare.intervals import mean, p_values, student, unpaired_ends
 from simfl.experiments.compare.shapes import as_rows, find_collapses, mean_intervals, mean_p_values
 
 MEANS = ("choice", "metric", "runs", "mean", "standard_deviation", "lower", "upper", "collapsed_seeds")
@@ -168,11 +168,11 @@ def overhead_rows(configurations: Configurations) -> list[JsonObject]:
     for label, (values, results) in configurations.items():
         if not _hides(results):
             plain.setdefault(_others(values), []).append(label)
-    rows = []
+    rows, far = [], collapses({label: results for label, (_, results) in configurations.items()})
     for label, (values, results) in configurations.items():
         same = plain.get(_others(values), [])
         if _hides(results) and len(same) == 1:
-            rows += _rows(label, results, same[0], configurations[same[0]][1])
+            rows += _rows(label, results, same[0], configurations[same[0]][1], far)
     return rows
 
 
@@ -184,16 +184,18 @@ def _others(values: Mapping[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset((key, value) for key, value in values.items() if key.partition(".")[0] != "secagg")
 
 
-def _rows(label: str, results: Measured, base: str, baseline: Measured) -> list[JsonObject]:
+def _rows(label: str, results: Measured, base: str, baseline: Measured, far: Far) -> list[JsonObject]:
     rows = []
     for metric in TOLD:
         seeds = [seed for seed in sorted(results.keys() & baseline.keys())
                  if metric in results[seed] and metric in baseline[seed]]  # fmt: skip
         if not seeds:
             continue
-        ours, theirs = [results[seed][metric] for seed in seeds], [baseline[seed][metric] for seed in seeds]
-        difference = paired_difference(ours, theirs)
-        ratio = mean([a / b for a, b in zip(ours, theirs, strict=True)]) if all(theirs) else None
+        ours = np.array([results[seed][metric] for seed in seeds])
+        theirs = np.array([baseline[seed][metric] for seed in seeds])
+        samples = [ours - theirs, *([ours / theirs] if theirs.all() else [])]
+        difference, *ratios = (mean_intervals([each], True)[0] if metric in far else mean(each) for each in samples)
+        ratio = ratios[0] if ratios else None
         rows.append({"choice": label, "plain": base, "metric": metric, "pairs": len(seeds),
                      "difference": difference.estimate, "lower": difference.lower, "upper": difference.upper,
                      "ratio": ratio and ratio.estimate, "ratio_lower": ratio and ratio.lower,

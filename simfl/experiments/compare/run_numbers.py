@@ -119,7 +119,7 @@ def skipped_text(numbers: Mapping[str, float]) -> str:
 def unequal_sums(aggregations: Mapping[str, float | None]) -> str:
     """In words, that configurations learn from unequal numbers of sums, by label; empty if these hardly differ."""
     known = {label: count for label, count in aggregations.items() if count is not None}
-    if not known or max(known.values()) - min(known.values()) < FEW * max(known.values()):
+    if not known or max(known.values()) - min(known.values()) <= FEW * max(known.values()):
         return ""
     least, most = min(known, key=known.__getitem__), max(known, key=known.__getitem__)
     counts = f"{known[least]:.4g} ({least}) to {known[most]:.4g} ({most})"
