@@ -72,7 +72,7 @@ def summary(of: "Forecast") -> list[str]:
 
 
 def first_table(of: "Forecast") -> tuple[list[str], list[tuple[str, ...]], str]:
-    """Heading and rows of what holds now and after some rounds, of the first policies, and what it was coverages on."""
+    """Heading and rows of what holds now and after some rounds, of the first policies; of what coverage was measured."""
     table, coverages = of.milestones(), coverage_of(of.seen.choice)
     ends = [int(end) for end in table["round"].unique()]
     heading = ["", "policy", "now", *(f"after {amount(end, 'round')}" for end in ends)]
@@ -202,17 +202,25 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
     if plan.span.generic:
         said.append("Clients' weights vary from round to round; coming weights are taken to be unlike any before.")
     said.extend(_remaining_guarantee(choice, plan) for choice in plan.policies[1:] if choice.before is not None)
-    said.extend(_comparison_limits(past, plan, seen))
+    said.extend(_comparison_limits(past, plan, seen, model))
     said.append(f"As in the audit, who is exposed to the server is so {WORST}; updates that change tell less. That "
                 f"{ONLY_SUMS} is taken for granted.")  # fmt: skip
     return said
 
 
-def _comparison_limits(past: Past, plan: FuturePlan, seen: SeenPolicy) -> list[str]:
+TRIED_ROUNDS = 24, 60
+"""Past rounds of the simulated deployments of ``benchmarks/forecast.py``, at least and at most; as many came."""
+
+
+def _comparison_limits(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice) -> list[str]:
     """What forecasts were never compared with, in a sentence."""
     coverages = next(iter(coverage_of(seen.choice).values()), None)
     new = [] if coverages is None or coverages.fewest <= len(past.clients) <= coverages.most else [
         f"{len(past.clients)} clients (only {coverages.fewest} to {coverages.most})"]  # fmt: skip
+    few, many = TRIED_ROUNDS
+    if not (few <= len(past.rows) <= many and plan.horizon <= many):
+        new.append(f"{len(past.rows)} past and {plan.horizon} coming rounds (only {few} to {many}, as many coming)")
+    new += ["a model of availability that is named"] * model.named
     new += ["sizes and shares that are drawn again"] * (plan.policies[0].text == "as_before")
     new += ["policies other than the log's"] * (len(plan.policies) > 1)
     return [f"Forecasts were never compared with what then happens for {', '.join(new)}."] if new else []

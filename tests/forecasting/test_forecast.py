@@ -212,6 +212,13 @@ def test_what_was_never_tested_is_said(clients, against, said):
     assert said in limits if said else "never compared" not in limits
 
 
+def test_lengths_and_models_that_were_never_tested_are_said():
+    past = past_from(uniform_log(10, np.full(24, 0.9), 4))
+    limits = " ".join(forecast(past, horizon=70, futures=2, model="constant").limits)
+    assert "10 past and 70 coming rounds (only 24 to 60, as many coming)" in limits
+    assert "a model of availability that is named" in limits
+
+
 def test_failures_are_counted_from_the_sizes_of_sums():
     rows = uniform_log(200, np.full(20, 0.9), 8)
     rows[np.random.default_rng(0).random(rows.shape) < 0.1] = 0
