@@ -72,7 +72,7 @@ def summary(of: "Forecast") -> list[str]:
 
 
 def first_table(of: "Forecast") -> tuple[list[str], list[tuple[str, ...]], str]:
-    """Heading and rows of what holds now and after some rounds, of the first policies; of what coverage was measured."""
+    """Heading and rows of what holds now and after some rounds; of which deployments coverage was measured."""
     table, coverages = of.milestones(), coverage_of(of.seen.choice)
     ends = [int(end) for end in table["round"].unique()]
     heading = ["", "policy", "now", *(f"after {amount(end, 'round')}" for end in ends)]
