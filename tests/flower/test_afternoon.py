@@ -39,8 +39,10 @@ def test_the_promise_is_held(tmp_path):
             script.append(code)
     environment = {**os.environ, "PYTHONPATH": str(HERE), "PATH": f"{BIN}:{os.environ['PATH']}",
                    "FLWR_TELEMETRY_ENABLED": "0"}  # fmt: skip
-    with subprocess.Popen(["bash", "-c", "\n".join(script)], cwd=tmp_path, env=environment, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True) as process:  # fmt: skip
+    with subprocess.Popen(
+        ["bash", "-c", "\n".join(script)], cwd=tmp_path, env=environment, text=True, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, start_new_session=True,
+    ) as process:  # fmt: skip
         try:
             said, _ = process.communicate(timeout=840)
         finally:
