@@ -5,9 +5,9 @@ A place is ``folder/file|column=value;column=value|COLUMN|format``, where COLUMN
     value±half            with a stored half of a 95 % interval
     value[low,high]       with a stored 95 % interval
     value±se(column)      with a stored standard error, of as many degrees of freedom as there are seeds less one
+    value±fisher          a squared correlation of as many pairs as there are seeds: Fisher's interval
     mean value            of rows with a seed each: its mean (of rows of one seed first) and interval are computed here
-    max value, median value    of all rows, without an interval
-    value                 without an interval: an exact number, or nothing can be concluded from it
+    max value, median value, value    without an interval: exact, or nothing can be concluded
 """
 
 import math
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pandas
 from scipy import stats
 
@@ -29,8 +30,7 @@ EXACT = {
     "expected_cardinality": "an expectation by enumeration",
     "laplaces_predicted": "a formula of the setting",
     "proven_gap": "a lower bound of a limit, by enumeration",
-    "relative_error": "an identity of field elements: 0 or garbage",
-    "wrong": "an identity of field elements: 0 or garbage",
+    "wrong": "a share of field elements that are not identical",
 }
 """Columns beside simulated ones that hold exact numbers, and why they are exact."""
 
@@ -92,7 +92,7 @@ def quantity(place: str, seeds: str = "", exact: bool = False) -> Quantity:
     """The value of a place; ``seeds``: the column that counts the runs; ``exact``: its numbers come from no runs.
 
     Raises:
-        LookupError: not exactly one row where one value is meant, or a number of runs is called exact.
+        LookupError: not exactly one row, where one value is meant, or a number of runs is called exact.
     """
     name, where, column, _ = place.split("|")
     chosen = rows(name, where)
@@ -105,22 +105,27 @@ def quantity(place: str, seeds: str = "", exact: bool = False) -> Quantity:
     if form is None:
         raise LookupError(f"{place}: no column {column}")
     value, error, half, low, high = form.groups()
-    estimate = float(row[value])
+    estimate = cell(row, value)
     if exact:
         if value not in EXACT and {"seed", "trial", *COUNTS} & set(chosen.columns):
             raise LookupError(f"{place}: the table counts runs, and {value} is none of its exact columns")
         return number(estimate)
-    count = int(row[seeds or next((each for each in COUNTS if each in row), "")] or 0) if seeds or runs(row) else 0
+    counts = [row[each] for each in ((seeds,) if seeds else COUNTS) if each in row]
+    count = int(counts[0]) if counts else 0
     if low:
-        return Quantity(estimate, float(row[low] or "nan"), float(row[high] or "nan"), count)
-    width = float(row[half] or "nan") if half else math.nan
+        return Quantity(estimate, cell(row, low), cell(row, high), count)
+    if half == "fisher":
+        ends = np.arctanh(math.sqrt(estimate)) + np.array([-1, 1]) * stats.norm.ppf(0.975) / math.sqrt(count - 3)
+        return Quantity(estimate, *(float(each) for each in np.tanh(np.maximum(ends, 0)) ** 2), count)
+    width = cell(row, half) if half else math.nan
     if error:
-        width = float(stats.t.ppf(0.975, count - 1)) * float(row[error])
+        width = float(stats.t.ppf(0.975, count - 1)) * cell(row, error)
     return Quantity(estimate, estimate - width, estimate + width, count)
 
 
-def runs(row: pandas.Series) -> bool:
-    return any(each in row for each in COUNTS)
+def cell(row: pandas.Series, column: str) -> float:
+    """A number of a row, NaN where it is empty."""
+    return float(row[column] or "nan")
 
 
 def aggregate(place: str, chosen: pandas.DataFrame, statistic: str, column: str) -> Quantity:

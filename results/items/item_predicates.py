@@ -53,13 +53,16 @@ def compared(sign: ast.cmpop, difference: Quantity) -> Outcome:
     if isinstance(sign, (ast.Lt, ast.LtE)):
         low, high = -high, -low
     if isinstance(sign, (ast.Eq, ast.NotEq)):
-        equal = None if low <= 0 <= high or low != low else False
-        equal = low == 0 if difference.exact else equal
-        return equal if isinstance(sign, ast.Eq) or equal is None else not equal
+        same = low == 0 if difference.exact else False if low * high > 0 else None
+        return same if isinstance(sign, ast.Eq) else opposite(same)
     strict = isinstance(sign, (ast.Gt, ast.Lt))
     if low > 0 or (low == 0 and not strict):
         return True
     return False if high < 0 or (high == 0 and strict) else None
+
+
+def opposite(outcome: Outcome) -> Outcome:
+    return None if outcome is None else not outcome
 
 
 def all_of(outcomes: list[Outcome]) -> Outcome:
@@ -98,8 +101,7 @@ class Predicate:
             case ast.BoolOp(op=ast.And(), values=parts):
                 return all_of([self._outcome(each, values) for each in parts])
             case ast.BoolOp(op=ast.Or(), values=parts):
-                told = all_of([opposite(self._outcome(each, values)) for each in parts])
-                return opposite(told)
+                return opposite(all_of([opposite(self._outcome(each, values)) for each in parts]))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return opposite(self._outcome(operand, values))
             case ast.Compare(left=left, ops=signs, comparators=others):
@@ -119,10 +121,6 @@ class Predicate:
     def _step(self, sign: ast.cmpop, a: ast.expr, b: ast.expr, values: Mapping[str, Quantity]) -> Outcome:
         self.claimed_steps.append((a, b))
         return compared(sign, combined(measured(a, values), measured(b, values), operator.sub))
-
-
-def opposite(outcome: Outcome) -> Outcome:
-    return None if outcome is None else not outcome
 
 
 def measured(node: ast.expr, values: Mapping[str, Quantity]) -> Quantity:
