@@ -71,12 +71,12 @@ def table(name: str) -> pandas.DataFrame:
     return pandas.read_csv(RESULTS / f"{name}.csv", dtype=str, keep_default_na=False)
 
 
-def same(cell: str, value: str) -> bool:
-    """Whether a cell is this text or this number."""
+def same(column: pandas.Series, value: str) -> pandas.Series:
+    """Whether cells are this text or this number."""
     try:
-        return float(cell) == float(value)
+        return (column == value) | (pandas.to_numeric(column, errors="coerce") == float(value))
     except ValueError:
-        return cell == value
+        return column == value
 
 
 def rows(name: str, where: str) -> pandas.DataFrame:
@@ -84,7 +84,7 @@ def rows(name: str, where: str) -> pandas.DataFrame:
     chosen = table(name)
     for condition in filter(None, where.split(";")):
         key, value = condition.split("=", 1)
-        chosen = chosen.loc[[same(cell, value) for cell in chosen[key]]]
+        chosen = chosen[same(chosen[key], value)]
     return chosen
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from item_places import quantity, shown
 from item_predicates import Predicate
 from item_rows import Item, items
-from item_verdicts import VERDICTS, verdict
+from item_verdicts import VERDICTS, Verdict, verdict
 
 SOURCES = {
     "001": "Securing Secure Aggregation (arXiv 2106.03328)",
@@ -62,9 +62,8 @@ def printed_text(item: Item) -> str:
     return item.shown or ", ".join(each.printed for each in item.values.values() if each.printed).replace("-", "−")
 
 
-def verdict_text(item: Item) -> str:
+def verdict_text(item: Item, found: Verdict) -> str:
     """The verdict, and what belongs to it."""
-    found = verdict(item)
     parts = [
         f"**{found.word}**" + (f" ({found.here})" if found.here else ""),
         item.unplayed or item.replaced,
@@ -75,34 +74,33 @@ def verdict_text(item: Item) -> str:
     return "; ".join(filter(None, parts))
 
 
-def counts(rows: list[Item], name: str) -> str:
-    words = [verdict(item).word for item in rows]
+def counts(words: list[str], name: str) -> str:
     return f"| {name} | {' | '.join(str(words.count(each)) for each in VERDICTS)} | {len(words)} |"
 
 
 def page() -> Iterator[str]:
     """The lines of docs/papers/index.md."""
-    rows = items()
-    commands = list(dict.fromkeys(item.command for item in rows if item.command))
+    rows = [(item, verdict(item)) for item in items()]
+    commands = list(dict.fromkeys(item.command for item, _ in rows if item.command))
     yield from HEAD.splitlines()
     yield ""
     yield f"| source | {' | '.join(VERDICTS)} | all |"
     yield f"|{'---|' * (len(VERDICTS) + 2)}"
     for source in SOURCES:
-        yield counts([item for item in rows if item.source == source], source)
-    yield counts(rows, "all")
+        yield counts([found.word for item, found in rows if item.source == source], source)
+    yield counts([found.word for _, found in rows], "all")
     for source, name in SOURCES.items():
         yield from ("", f"## {name}", "")
         yield "| item | claim | printed | simfl | verdict | command |"
         yield "|---|---|---|---|---|---|"
-        for item in rows:
+        for item, found in rows:
             if item.source == source:
                 link = item.page.removeprefix("papers/") if item.page.startswith("papers/") else f"../{item.page}"
                 number = f"[{commands.index(item.command) + 1}](#commands)" if item.command else ""
                 cells = (f"[{item.item}]({link})", item.claim, printed_text(item), measured_text(item))
-                yield f"| {' | '.join((*cells, verdict_text(item), number))} |"
+                yield f"| {' | '.join((*cells, verdict_text(item, found), number))} |"
     yield from ("", "## Commands", "", "Minutes of one core; training needs MNIST, CIFAR-10 or KDD 99.", "")
-    minutes = {item.command: item.minutes for item in rows}
+    minutes = {item.command: item.minutes for item, _ in rows}
     for number, command in enumerate(commands, 1):
         yield f"{number}. `{command}` ({minutes[command]:g} min)"
 

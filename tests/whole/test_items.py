@@ -4,6 +4,7 @@ import math
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pandas
@@ -32,21 +33,22 @@ def rows(items):
 
 @pytest.fixture
 def altered(items, monkeypatch):
-    """Tables of results/ are read with some numbers altered."""
+    """Rows of tables of results/ are read with some numbers altered."""
     places = sys.modules["item_places"]
-    read = places.table
+    read = cache(places.rows)
 
     def alter(*changes):
-        """Each change is the name of a table and what it does to it."""
+        """Each change is the name of a table and what it does to some of its rows."""
 
-        def table(name):
-            result = read(name).copy()
+        def rows(name, where):
+            result = read(name, where).copy()
             for changed, change in changes:
                 result = change(result) if changed == name else result
             return result
 
-        monkeypatch.setattr(places, "table", table)
+        monkeypatch.setattr(places, "rows", rows)
 
+    alter()
     return alter
 
 
@@ -129,15 +131,17 @@ def columns(place):
     return [value.split("±")[0], *filter(None, ends.rstrip("]").split(","))]
 
 
-def shifted(items, place, sign):
+def shifted(items, place, by):
     """A table and a change of it: the rows of a place are moved up or down, and their intervals with them."""
     name, where = place.split("|")[:2]
     chosen = sys.modules["item_places"].rows(name, where).index
 
     def change(table):
+        there = chosen.intersection(table.index)
         for column in columns(place):
-            moved = table.loc[chosen, column].replace("", "nan").astype(float)
-            table.loc[chosen, column] = (moved + sign * 10 * (moved.abs() + 1)).map(repr)
+            moved = table.loc[there, column].replace("", "nan").astype(float)
+            moved += by * (moved.abs() + 1)
+            table.loc[there, column] = (moved.clip(0, 0.999) if "fisher" in place else moved).map(repr)
         return table
 
     return name, change
@@ -149,27 +153,29 @@ def printed_instead(each):
     chosen = sys.modules["item_places"].rows(name, where).index
 
     def change(table):
-        table.loc[chosen, columns(each.at)] = each.printed
+        table.loc[chosen.intersection(table.index), columns(each.at)] = each.printed
         return table
 
     return name, change
 
 
 def test_altered_tables_alter_the_verdicts(items, rows, altered):
-    """Of every row that says something of its numbers, moving one of them, or all, or printing them changes what it says."""
+    """A row that says something of its numbers says something else once one, or all, are moved, or are as printed."""
+
+    def otherwise(move):
+        altered(*move)
+        return items.verdict(row)
+
     checked = 0
     for row in rows:
         altered()
         before = items.verdict(row)
         if not row.values or (before.here or before.word) in OPEN:
             continue
-        moves = [[shifted(items, each.at, sign)] for each in row.values.values() for sign in (-1, 1)]
-        after = []
-        printed = [printed_instead(each) for each in row.values.values() if each.printed]
-        for move in [*moves, sum(moves[::2], []), sum(moves[1::2], []), printed]:
-            altered(*move)
-            after.append(items.verdict(row))
-        assert any(each != before for each in after), row.item
+        moves = [[shifted(items, each.at, by)] for each in row.values.values() for by in (-1000, -1, 1, 1000)]
+        moves += [sum(moves[start::4], []) for start in range(4)]
+        moves.append([printed_instead(each) for each in row.values.values() if each.printed])
+        assert any(otherwise(move) != before for move in moves), row.item
         checked += 1
     assert checked > 50
 
