@@ -146,5 +146,5 @@ def shown(found: Quantity, form: str) -> str:
     elif math.isclose(found.high - found.estimate, found.estimate - found.low, rel_tol=1e-2, abs_tol=1e-9):
         text = f"{estimate}±{format(found.half, form)}"
     else:
-        text = f"{estimate} ({format(found.low, form)} to {format(found.high, form)})"
+        text = f"{estimate} ({format(found.low, form)}, {format(found.high, form)})"
     return text.replace("-", "−")

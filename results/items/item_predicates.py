@@ -5,8 +5,7 @@
     near(a, b, 0.5)                 the interval of a - b lies within ± 0.5 (fails where it lies outside)
     rises(a, b, c), falls(a, b, c)  every step
     test("tests/file.py::test")     holds: a proof, definition or enumeration that this test carries
-    refuted_by("tests/file.py::test")     fails: a counter-example that this test computes
-    and, or, not
+    refuted_by("tests/file.py::test")     fails: a counter-example that this test computes; and, or, not
 
 Expressions are parsed and not evaluated by Python, so that a row can do nothing else.
 """

@@ -53,7 +53,7 @@ def measured_text(item: Item) -> str:
         for name, each in visible.items()
     ]
     seeds = {each.seeds for each in quantities.values() if each.seeds}
-    ends = [f"n = {min(seeds)}" + (f" to {max(seeds)}" if len(seeds) > 1 else "")] if seeds else []
+    ends = ["n=" + "–".join(str(each) for each in sorted({min(seeds), max(seeds)}))] if seeds else []
     files = [place.partition("::")[0].rpartition("/")[2] for place in Predicate(item.predicate or "0").tests()]
     return "; ".join([", ".join(texts)] * bool(texts) + ends + [f"`{name}`" for name in dict.fromkeys(files)])
 
@@ -91,14 +91,14 @@ def page() -> Iterator[str]:
     yield counts([found.word for _, found in rows], "all")
     for source, name in SOURCES.items():
         yield from ("", f"## {name}", "")
-        yield "| item | claim | printed | simfl | verdict | command |"
+        yield "|item|claim|printed|simfl|verdict|command|"
         yield "|---|---|---|---|---|---|"
         for item, found in rows:
             if item.source == source:
                 link = item.page.removeprefix("papers/") if item.page.startswith("papers/") else f"../{item.page}"
                 number = f"[{commands.index(item.command) + 1}](#commands)" if item.command else ""
                 cells = (f"[{item.item}]({link})", item.claim, printed_text(item), measured_text(item))
-                yield f"| {' | '.join((*cells, verdict_text(item, found), number))} |"
+                yield f"|{'|'.join((*cells, verdict_text(item, found), number))}|"
     yield from ("", "## Commands", "", "Minutes of one core; training needs MNIST, CIFAR-10 or KDD 99.", "")
     minutes = {item.command: item.minutes for item, _ in rows}
     for number, command in enumerate(commands, 1):
