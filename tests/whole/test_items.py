@@ -180,6 +180,19 @@ def test_altered_tables_alter_the_verdicts(items, rows, altered):
     assert checked > 50
 
 
+def test_an_altered_file_alters_a_verdict(items, rows, monkeypatch, tmp_path):
+    places = sys.modules["item_places"]
+    row = next(each for each in rows if each.item == "Remark 6, Appendix C")
+    assert items.verdict(row).word == "reproduced"
+    (tmp_path / "theorems").mkdir()
+    text = (HERE / "results" / "theorems" / "necessity.csv").read_text()
+    (tmp_path / "theorems" / "necessity.csv").write_text(text.replace("12,6,3,False,,6,6", "12,6,3,False,,7,6"))
+    monkeypatch.setattr(places, "RESULTS", tmp_path)
+    places.table.cache_clear()
+    assert items.verdict(row).word == "claim refuted"
+    places.table.cache_clear()
+
+
 def test_fewer_than_five_seeds_reproduce_nothing(items, rows, altered):
     counted = 0
     for row in rows:
