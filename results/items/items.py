@@ -1,29 +1,21 @@
-"""Every result of the four sources, what simfl does with it, and what comes out: docs/papers/index.md.
+"""Every result of the four sources, what it claims, and what simfl's tables say to it: docs/papers/index.md.
 
     python results/items/items.py > docs/papers/index.md
 
-items.csv beside this file has a row for each theorem, definition, table, figure and appendix: its source, what it is
-about, the module and the test or table that carry it, the command, simfl's numbers, the printed ones, and a verdict:
-``reproduced``, ``differs``, or ``not played``, with the reason. Numbers are not typed: a text in braces is a place in a
-table of results/,
-
-    {folder/file|column=value;column=value|column|format}
-
-where the column may be ``mean±half`` (a value and half of its interval), ``mean[low,high]``, or ``max column``,
-``median column`` and ``mean column`` of all rows that are chosen.
+The YAML files beside this one have a row for each theorem, definition, table, figure and appendix: its claim as a
+predicate, the printed values, and the places of simfl's in tables of results/. A verdict is computed from these by
+item_verdicts.py and cannot be written.
 """
 
 import re
 import sys
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 
-import pandas
+from item_places import quantity, shown
+from item_predicates import Predicate
+from item_rows import Item, items
+from item_verdicts import VERDICTS, Verdict, verdict
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE.parent
-VERDICTS = ("reproduced", "differs", "not played")
 SOURCES = {
     "001": "Securing Secure Aggregation (arXiv 2106.03328)",
     "002": "On Multi-Round Privacy in Federated Learning",
@@ -32,96 +24,85 @@ SOURCES = {
 }
 HEAD = """# Item by item
 
-After this page you know, of every definition, theorem, table and figure of the four sources, where simfl has it, which
-command computes it, and whether the numbers agree.
+After this page you know what every definition, theorem, table and figure of the four sources claims, which command
+plays it, and what came out. Verdicts are computed from the tables of `results/` by `results/items/item_verdicts.py`:
 
-* *Reproduced*: what is claimed holds here, and printed numbers agree as far as simfl's intervals can tell.
-* *Differs*: it was computed, and does not agree; the reason is given as far as it is known.
-* *Not played*: not computed, or in a reduced form only, with the reason.
+* *Reproduced*: the claim holds at 95 %, and every printed number lies inside simfl's interval, of five seeds or more,
+  whose half is below half of the claimed difference; or a test carries the proof or definition. *As far as fitted*:
+  the same, but a setting was fitted to the printed result.
+* *Claim holds, numbers differ*; *numbers agree, claim not seen*; *differs*; *undecided* (seeds or intervals do not do).
+* *Claim refuted*: the interval excludes it, or there is a counter-example, in the source's own setting.
+* *Reduced*: network, data, rounds or machine were replaced; what came out in this form is in brackets.
+* *Not played*, and why.
 
-± and brackets are 95 % intervals over the seeds. The page is made by `python results/items/items.py` from
-`results/items/items.csv`, in which numbers are places in the tables of `results/` and not typed.
+Intervals are of 95 %, n counts seeds. Made by `python results/items/items.py`.
 """
 
 
-@cache
-def table(name: str) -> pandas.DataFrame:
-    """A table of results/, all cells as texts."""
-    return pandas.read_csv(RESULTS / f"{name}.csv", dtype=str, keep_default_na=False)
-
-
-def same(cell: str, value: str) -> bool:
-    """Whether a cell is this text or this number."""
-    try:
-        return float(cell) == float(value)
-    except ValueError:
-        return cell == value
-
-
-def lookup(place: str) -> str:
-    """The text of one place, see the head of this file.
-
-    Raises:
-        LookupError: not exactly one row, where one value is asked for.
-    """
-    name, where, column, form = place.split("|")
-    chosen = table(name)
-    for condition in filter(None, where.split(";")):
-        key, value = condition.split("=", 1)
-        chosen = chosen.loc[[same(cell, value) for cell in chosen[key]]]
-    if column.startswith(("max ", "median ", "mean ")):
-        statistic, column = column.split()
-        return format(chosen[column].astype(float).agg(statistic), form)
-    if len(chosen) != 1:
-        raise LookupError(f"{place}: {len(chosen)} rows")
-    row = chosen.iloc[0]
-    value, half, low, high = re.fullmatch(r"(\w+)(?:±(\w+)|\[(\w+),(\w+)\])?", column).groups()
-    if form in ("d", ",d"):
-        return format(int(row[value]), form)
-    shown = format(float(row[value]), form)
-    if half and row[half]:
-        shown += f" ± {format(float(row[half]), form)}"
-    if low:
-        shown += f" ({format(float(row[low]), form)} to {format(float(row[high]), form)})"
-    return shown.replace("-", "−")
-
-
 def filled(text: str) -> str:
-    """A text whose places are numbers."""
-    return re.sub(r"\{([^{}]+)\}", lambda found: lookup(found[1]), text)
+    """A text whose places, in braces, are numbers."""
+    return re.sub(r"\{([^{}]+)\}", lambda place: shown(quantity(place[1]), place[1].split("|")[3]), text)
 
 
-def items() -> pandas.DataFrame:
-    """items.csv, its places filled in."""
-    rows = table("items/items").copy()
-    for column in ("ours", "because"):
-        rows[column] = rows[column].map(filled)
-    return rows
+def measured_text(item: Item) -> str:
+    """simfl's values: those with a name where there are several, and the tests that carry the claim."""
+    visible = {name: each for name, each in item.values.items() if not each.hidden}
+    quantities = {name: each.quantity for name, each in visible.items()}
+    texts = [
+        (f"{name.replace('_', ' ')} " if len(visible) > 1 else "") + shown(quantities[name], each.at.split("|")[3])
+        for name, each in visible.items()
+    ]
+    seeds = {each.seeds for each in quantities.values() if each.seeds}
+    ends = ["n=" + "–".join(str(each) for each in sorted({min(seeds), max(seeds)}))] if seeds else []
+    files = [place.partition("::")[0].rpartition("/")[2] for place in Predicate(item.predicate or "0").tests()]
+    return "; ".join([", ".join(texts)] * bool(texts) + ends + [f"`{name}`" for name in dict.fromkeys(files)])
+
+
+def printed_text(item: Item) -> str:
+    return item.shown or ", ".join(each.printed for each in item.values.values() if each.printed).replace("-", "−")
+
+
+def verdict_text(item: Item, found: Verdict) -> str:
+    """The verdict, and what belongs to it."""
+    parts = [
+        f"**{found.word}**" + (f" ({found.here})" if found.here else ""),
+        item.unplayed or item.replaced,
+        f"fitted: {item.fitted}" if item.fitted else "",
+        f"assumed: {item.assumed}" if item.assumed else "",
+        filled(item.note),
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def counts(words: list[str], name: str) -> str:
+    return f"| {name} | {' | '.join(str(words.count(each)) for each in VERDICTS)} | {len(words)} |"
 
 
 def page() -> Iterator[str]:
     """The lines of docs/papers/index.md."""
-    rows = items()
+    rows = [(item, verdict(item)) for item in items()]
+    commands = list(dict.fromkeys(item.command for item, _ in rows if item.command))
     yield from HEAD.splitlines()
     yield ""
     yield f"| source | {' | '.join(VERDICTS)} | all |"
-    yield "|---|---|---|---|---|"
-    for source, name in SOURCES.items():
-        counts = rows[rows.source == source].verdict.value_counts()
-        yield f"| {name} | {' | '.join(str(counts.get(each, 0)) for each in VERDICTS)} | {counts.sum()} |"
-    counts = rows.verdict.value_counts()
-    yield f"| all | {' | '.join(str(counts.get(each, 0)) for each in VERDICTS)} | {counts.sum()} |"
+    yield f"|{'---|' * (len(VERDICTS) + 2)}"
+    for source in SOURCES:
+        yield counts([found.word for item, found in rows if item.source == source], source)
+    yield counts([found.word for _, found in rows], "all")
     for source, name in SOURCES.items():
         yield from ("", f"## {name}", "")
-        yield "| item | about | where | command | simfl | printed | verdict |"
-        yield "|---|---|---|---|---|---|---|"
-        for row in rows[rows.source == source].itertuples():
-            verdict = f"**{row.verdict}**" + (f": {row.because}" if row.because else "")
-            where = " ".join(f"`{path}`" for path in dict.fromkeys((row.where, row.evidence)) if path)
-            command = f"`{row.command}`" if row.command else ""
-            link = row.page.removeprefix("papers/") if row.page.startswith("papers/") else f"../{row.page}"
-            subject = f"[{row.subject}]({link})"
-            yield f"| {row.item} | {subject} | {where} | {command} | {row.ours} | {row.printed} | {verdict} |"
+        yield "|item|claim|printed|simfl|verdict|command|"
+        yield "|---|---|---|---|---|---|"
+        for item, found in rows:
+            if item.source == source:
+                link = item.page.removeprefix("papers/") if item.page.startswith("papers/") else f"../{item.page}"
+                number = f"[{commands.index(item.command) + 1}](#commands)" if item.command else ""
+                cells = (f"[{item.item}]({link})", item.claim, printed_text(item), measured_text(item))
+                yield f"|{'|'.join((*cells, verdict_text(item, found), number))}|"
+    yield from ("", "## Commands", "", "Minutes of one core; training needs MNIST, CIFAR-10 or KDD 99.", "")
+    minutes = {item.command: item.minutes for item, _ in rows}
+    for number, command in enumerate(commands, 1):
+        yield f"{number}. `{command}` ({minutes[command]:g} min)"
 
 
 def main() -> None:

@@ -3,12 +3,14 @@
     python results/paper001/figures.py [--seeds 20] [--jobs 2] [--out results]
     python results/paper001/figures.py --only counts
     python results/paper001/figures.py --only fairness --seeds 5
+    python results/paper001/figures.py --only marks --seeds 10
 
 Runs scenarios/paper001_privacy.yaml for every scheme and seed (finished runs are reused), then draws
 figure3.svg from figure3.csv (privacy, fairness gap and cardinality against rounds, mean over the seeds) and
 tradeoff.svg from tradeoff.csv (T against C: every divisor T, theory as lines, simulation as points). ``counts`` writes
 table1.csv, the number of client sets of each family, from theory alone; ``fairness`` writes fairness.csv, the gap after
-200 rounds by both denominators, with 95 % intervals, of the paper's rules and of its authors' (least_total).
+200 rounds by both denominators, with 95 % intervals, of the paper's rules and of its authors' (least_total); ``marks``
+writes figure3_marks.csv, a row a seed at four rounds, by both rules, of the schemes that the paper's text speaks of.
 """
 
 import numpy as np
@@ -27,6 +29,15 @@ SCHEMES = PAPER | {
     "half T=4": "half_partition:T=4",
     "half T=2": "half_partition:T=2",
 }
+MARKS = (99, 109, 119, 199)
+MARKED = (
+    "privacy_strong",
+    "privacy_semi_strong",
+    "privacy_weak_lower",
+    "privacy_weak_upper",
+    "fairness_gap",
+    "mean_cardinality",
+)
 EXTRA = {"half T=12": "half_partition:T=12", "half T=6": "half_partition:T=6"}
 
 
@@ -86,9 +97,20 @@ def fairness(rules: str, runs: dict[str, list[Result]]) -> pandas.DataFrame:
     return pandas.DataFrame(rows)
 
 
+def marks(rules: str, runs: dict[str, list[Result]]) -> pandas.DataFrame:
+    """What Figure 3 shows, after some rounds, a row a seed; without what a run does not measure."""
+    rows = []
+    for name, results in runs.items():
+        for seed, result in enumerate(results):
+            table = result.rounds.ffill().set_index("round").loc[list(MARKS)]
+            table = table[[column for column in MARKED if column in table]].reset_index()
+            rows.append(table.assign(rules=rules, scheme=name, seed=seed))
+    return pandas.concat(rows)[["rules", "scheme", "seed", "round", *MARKED]]
+
+
 def main() -> None:
     parser = arguments(__doc__, 20)
-    parser.add_argument("--only", choices=("counts", "fairness", "figures"))
+    parser.add_argument("--only", choices=("counts", "fairness", "figures", "marks"))
     options = parser.parse_args()
     if options.only in (None, "counts"):
         table1().to_csv(HERE / "table1.csv", index=False)
@@ -97,6 +119,12 @@ def main() -> None:
         rules = {"paper": PAPER, "authors": AUTHORS}
         told = [fairness(name, play(SCENARIO, schemes, fixed, options)) for name, schemes in rules.items()]
         pandas.concat(told).to_csv(HERE / "fairness.csv", index=False, float_format="%.6g")
+    if options.only in (None, "marks"):
+        shown = {name: choice for name, choice in SCHEMES.items() if name not in ("weighted", "batch T=2", "half T=2")}
+        paper, others = play(SCENARIO, shown, {}, options), play(SCENARIO, EXTRA, {"privacy": "none"}, options)
+        authors = play(SCENARIO, AUTHORS, {"privacy": "none"}, options)
+        both = [marks("paper", paper), marks("paper", others), marks("authors", authors)]
+        pandas.concat(both).to_csv(HERE / "figure3_marks.csv", index=False, float_format="%.6g")
     if options.only in (None, "figures"):
         runs = play(SCENARIO, SCHEMES, {}, options)
         curves = figure3(runs)

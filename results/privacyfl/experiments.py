@@ -5,7 +5,7 @@
 Runs the scenarios privacyfl, privacyfl_kdd and privacyfl_serverless with the noise of the publication and with noise
 that is calibrated to the epsilon stated, and each client alone; finished runs are reused. Writes figure52, figure53
 and figure54 (.csv, .svg), or table52.csv and table52_paired.csv, which is worth --seeds 100: means and half the width
-of 95 % intervals over the seeds, after every tenth seed and the last.
+of 95 % intervals over the seeds, after every tenth seed and the last; figure52_seeds.csv and so on have a row a seed.
 """
 
 from collections.abc import Iterator
@@ -130,6 +130,7 @@ def write(name: str, rows: pandas.DataFrame) -> None:
                             for row in table.itertuples()]  # fmt: skip
         tables["table52_paired"] = paired(rows)
     else:
+        tables[f"{name}_seeds"] = rows.drop(columns="epsilon_weight", errors="ignore")
         drawn(name, table)
     for each, content in tables.items():
         content.to_csv(HERE / f"{each}.csv", index=False, float_format="%.4g", lineterminator="\n")

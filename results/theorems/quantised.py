@@ -1,12 +1,12 @@
 """Theorem 1 of arXiv 2110.02177 beside a run: FedBuff with and without BASecAgg's quantisation, on a known task.
 
-    python results/theorems/quantised.py [--rounds 2000] [--seeds 3] [--out results]
+    python results/theorems/quantised.py [--rounds 2000] [--seeds 5] [--out results]
 
 Runs buffered training (100 clients, a buffer of 10, staleness uniform on 0 ... 4) on the task of wells.py, without
 quantisation and with the protocol's own, of updates on grids of 2^2 ... 2^16 whole numbers in 1. Writes quantised.csv
 beside this file, a row a grid: the mean squared gradient over the rounds with its 95 % interval over the seeds, the
 theorem's bound with the variance d / (4 c^2) that its lemma 1 has for a quantised *gradient*, and the bound with
-d / (4 c^2 rate^2), since the protocol quantises updates, which are gradients times the rate. Two minutes of one core.
+d / (4 c^2 rate^2), since the protocol quantises updates, which are gradients times the rate. Three minutes of one core.
 """
 
 from pathlib import Path
@@ -59,7 +59,7 @@ def measured(seed: int, rounds: int, exponent: int | None, out: str) -> tuple[fl
 
 
 def main() -> None:
-    parser = runner.parser(__doc__, seeds=3, costs=False)
+    parser = runner.parser(__doc__, seeds=5, costs=False)
     parser.add_argument("--rounds", type=int, default=2000)
     options = parser.parse_args()
     rows = []

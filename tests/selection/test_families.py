@@ -66,6 +66,13 @@ def test_published_rows():
     assert ["".join(map(str, row)) for row in rows(of("batch_partition", 6, 4, 2))] == ["111100", "110011", "001111"]
 
 
+@pytest.mark.parametrize("n, t", [(4, 2), (12, 4), (120, 12)])
+def test_half_partitions_have_twice_the_rows_of_partitions(n, t):
+    """At K = T a half partition has a row for each of its 2N/T starts and a batch partition one for each batch."""
+    starts = {frozenset((start + i) % n for i in range(t)) for start in range(0, n, t // 2)}
+    assert of("half_partition", n, t, t).size() == len(starts) == 2 * of("batch_partition", n, t, t).size()
+
+
 @pytest.mark.parametrize("name", [*STRUCTURED, "bernoulli", "all"])
 def test_rows_are_the_enumerated_family(name):
     for n, k, t in product(range(1, 13), range(1, 13), range(1, 7)):

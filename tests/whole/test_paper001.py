@@ -20,7 +20,7 @@ from simfl.runs.run import run
 from simfl.scenario import Scenario
 
 FOLDER = Path(__file__).resolve().parents[2] / "results" / "paper001"
-OWN = ("cells", "convex", "printed", "schemes", "skipped", "tables", "convergence")
+OWN = ("cells", "convex", "figures", "figures_drawing", "printed", "schemes", "skipped", "tables", "convergence")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -368,3 +368,21 @@ def test_convergence_bound_by_hand():
         convergence_bound(5, cardinality=5.0, gradient_variance=3.0, **settings_)
     with pytest.raises(ValueError, match="negative"):
         convergence_bound(-1, cardinality=3.0, gradient_variance=3.0, **settings_)
+
+
+def test_marks_of_figure_3_are_rounds_of_its_runs(tmp_path):
+    from figures import MARKS, marks
+
+    text = "{clients: 12, selection: {name: random, k: 4}, training: {name: fedavg, rounds: 200}, learning: none}"
+    results = [Result.open(run(Scenario.parse(text, f"s{s}", [f"seed={s}"]), tmp_path).path) for s in range(2)]
+    table = marks("paper", {"random": results}).set_index(["seed", "round"])
+    assert len(table) == 2 * len(MARKS)
+    for (seed, mark), row in table.iterrows():
+        assert row.fairness_gap == results[seed].rounds.fairness_gap[mark]
+    issued = pandas.read_csv(FOLDER / "figure3_marks.csv")
+    shown = pandas.read_csv(FOLDER / "figure3.csv").set_index(["scheme", "round"])
+    assert (issued.groupby(["rules", "scheme", "round"]).seed.nunique() == 10).all()
+    for key, rows in issued[issued.rules == "paper"].groupby(["scheme", "round"]):
+        if key in shown.index:
+            error = rows.fairness_gap.std() * (1 / 10 - 1 / 20) ** 0.5
+            assert abs(rows.fairness_gap.mean() - shown.fairness_gap[key]) < 5 * error + 1e-6, key

@@ -116,3 +116,63 @@ def test_theorem_1_of_paper_003(script):
         assert row.measured + row.half_interval < row.bound_updates
     fine = stored.set_index("exponent").measured
     assert abs(fine[16] / stored.measured[0] - 1) < 0.01 < fine[2] / stored.measured[0] - 1
+
+
+def shares_by_hand(availability, k, rounds, rng):
+    """Shares of rounds of batches that the paper's text selects: a least-used available one, the others uniformly."""
+    used = np.zeros(len(availability), dtype=int)
+    for _ in range(rounds):
+        there = np.flatnonzero(rng.random(len(availability)) < availability)
+        if len(there) >= k:
+            least = rng.choice(there[used[there] == used[there].min()])
+            used[rng.choice(there[there != least], k - 1, replace=False)] += 1
+            used[least] += 1
+    return used / rounds
+
+
+def test_the_fairness_gap_stays_above_its_bound(script):
+    """Theorem 1 and Remark 4: the bounds by enumeration of all sets of available batches, and another simulation."""
+    fairness, stored = script("fairness"), table("fairness")
+    availability, k = np.array([0.2, 0.3, 0.9, 0.95, 1.0, 1.0]), 3
+    played, most, uniform = 0.0, {"fair": np.zeros(6), "least_total": np.zeros(6)}, np.zeros(6)
+    for pattern in itertools.product((False, True), repeat=6):
+        there = np.array(pattern)
+        weight = np.where(there, availability, 1 - availability).prod()
+        if there.sum() < k:
+            continue
+        played += weight
+        uniform += weight * there * k / there.sum()
+        for least in range(1, 6):
+            rows = [set(row) for row in itertools.combinations(np.flatnonzero(there), k)]
+            hits = [len(row & set(range(least))) for row in rows]
+            most["least_total"][least] += weight * max(hits)
+            of_first = [
+                np.mean([h for row, h in zip(rows, hits, strict=True) if b in row]) for b in np.flatnonzero(there)
+            ]
+            most["fair"][least] += weight * max(of_first)
+    for rule, upper in most.items():
+        gaps = [(k * played - upper[low]) / (6 - low) - upper[low] / low for low in range(1, 6)]
+        assert fairness.proven_gap(rule, availability, k) == pytest.approx(max(0, *gaps))
+    assert fairness.uniform_shares(availability, k) == pytest.approx(uniform)
+    long = shares_by_hand(availability, k, 20_000, np.random.default_rng(0))
+    assert np.ptp(long) > fairness.proven_gap("fair", availability, k) - 0.01 > 0.2
+    late, bound = stored.gap_30000, stored.proven_gap
+    assert (late > bound - 0.01).all() and len(stored) == 90
+    some = stored[(stored.rule == "fair") & (stored.dropouts == "unequal")]
+    assert (some.proven_gap > 0.02).all()
+    for row in stored.itertuples():
+        there = (1 - fairness.dropouts(row.dropouts, row.seed)).reshape(-1, row.T).prod(axis=1)
+        assert fairness.proven_gap(row.rule, there, 12 // row.T) == pytest.approx(row.proven_gap, rel=1e-3, abs=1e-9)
+
+
+def test_the_page_has_the_fairness_gaps_of_the_table():
+    """docs/papers/paper001.md, by rule and dropout, after 1,000 and 30,000 rounds and the bound of the limit."""
+    page = (HERE.parents[1] / "docs" / "papers" / "paper001.md").read_text()
+    found = table("fairness").groupby(["rule", "dropouts", "T"])[["gap_1000", "gap_30000", "proven_gap"]].mean()
+    for (rule, kind, size), row in found.iterrows():
+        numbers = " | ".join(f"{value:.4f}" for value in row)
+        assert f"| {fairness_name(rule)} | {kind} | {size} | {numbers} |" in page
+
+
+def fairness_name(rule):
+    return {"fair": "text", "least_total": "authors' code", "uniform": "uniform"}[rule]
