@@ -1,0 +1,146 @@
+"""The fairness gap of Theorem 1 and Remark 4 of arXiv 2106.03328 by selection rule, and what it tends to.
+
+    python results/theorems/fairness.py [--seeds 5]
+
+A simulation that does not use simfl: N = 120, K = 12, batches of T = 3, 4 and 6 clients, three rules
+
+    text         Algorithm 2 with lambda = 1: a row uniformly among the available ones that include a least-used client
+                 (of an available batch: the text does not say what happens if its batch is not)
+    least_total  the authors' public code: the K / T available batches of least participation, ties at random
+    uniform      Algorithm 2 with lambda = 0: a row uniformly among the available ones
+
+with dropout probabilities that are all 0.3, or drawn from {0.1, ..., 0.5} anew for every seed. Writes fairness.csv beside
+this file, a row a rule, seed and number of rounds: ``gap``, the fairness gap after so many rounds; ``limit``, what it
+tends to, by formula, where there is one (uniform: each batch's expected share; least_total: the shares of least sum of
+squares that any rule can give); ``least``, the least limit that any rule can have. A minute of one core.
+"""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas
+from numpy.typing import NDArray
+
+HERE = Path(__file__).resolve().parent
+N, K, EQUAL, DRAWN = 120, 12, 0.3, (0.1, 0.2, 0.3, 0.4, 0.5)
+MARKS = (200, 1000, 6000, 30_000)
+Numbers = NDArray[np.float64]
+Rule = Callable[[NDArray[np.intp], Numbers, int, np.random.Generator], NDArray[np.intp]]
+
+
+def text(usable: NDArray[np.intp], used: Numbers, k: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """One of the least-used available batches, and any others."""
+    least = usable[used[usable] == used[usable].min()]
+    first = least[rng.integers(len(least))]
+    return np.append(rng.permutation(usable[usable != first])[: k - 1], first)
+
+
+def least_total(usable: NDArray[np.intp], used: Numbers, k: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """The k available batches of least participation."""
+    mixed = rng.permutation(usable)
+    return mixed[np.argsort(used[mixed], kind="stable")[:k]]
+
+
+def uniform(usable: NDArray[np.intp], used: Numbers, k: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """Any k available batches."""
+    return rng.permutation(usable)[:k]
+
+
+RULES: dict[str, Rule] = {"text": text, "least_total": least_total, "uniform": uniform}
+
+
+def gaps(
+    rule: Rule, dropout: Numbers, t: int, k: int, marks: tuple[int, ...], rng: np.random.Generator
+) -> dict[int, float]:
+    """The fairness gap after some numbers of rounds of k batches of t, as the paper defines it: shares of all rounds."""
+    used, found = np.zeros(len(dropout) // t), {}
+    for done in range(1, marks[-1] + 1):
+        usable = np.flatnonzero((rng.random(len(dropout)) >= dropout).reshape(-1, t).all(axis=1))
+        if len(usable) >= k:
+            used[rule(usable, used, k, rng)] += 1
+        if done in marks:
+            found[done] = float(used.max() - used.min()) / done
+    return found
+
+
+def counts(available: Numbers) -> Numbers:
+    """How likely 0, 1, 2 ... of these batches are available at once."""
+    law = np.ones(1)
+    for chance in available:
+        law = np.convolve(law, [1 - chance, chance])
+    return law
+
+
+def uniform_shares(available: Numbers, k: int) -> Numbers:
+    """Each batch's expected share of rounds under ``uniform``, by how likely each is available."""
+    shares = []
+    for b, chance in enumerate(available):
+        others = counts(np.delete(available, b))
+        sizes = np.arange(k - 1, len(others))
+        shares.append(chance * float((k / (sizes + 1)) @ others[k - 1 :]))
+    return np.array(shares)
+
+
+def at_most(available: Numbers, size: int, k: int) -> float:
+    """The largest expected number of participations a round that any rule can give the first so many batches."""
+    inside, outside = counts(available[:size]), counts(available[size:])
+    both = np.outer(inside, outside)
+    i, j = np.indices(both.shape)
+    return float((both * np.minimum(i, k))[i + j >= k].sum())
+
+
+def least_square_shares(available: Numbers, k: int) -> Numbers:
+    """The shares of least sum of squares that any rule can give, in the order of availability.
+
+    What rules can give is the base of a polymatroid whose rank, of a set, is :func:`at_most`; of the sets of one size
+    it is least for the least available. So the shares are level on stretches, found one after the other.
+    """
+    ordered = np.sort(available)
+    ranks = np.array([at_most(ordered, size, k) for size in range(len(ordered) + 1)])
+    shares, start = np.empty(len(ordered)), 0
+    while start < len(ordered):
+        slopes = (ranks[start + 1 :] - ranks[start]) / np.arange(1, len(ordered) - start + 1)
+        length = int(np.flatnonzero(slopes <= slopes.min() + 1e-12)[-1]) + 1
+        shares[start : start + length] = slopes[length - 1]
+        start += length
+    return shares
+
+
+def rows_of(seed: int, t: int, dropouts: str) -> list[dict[str, object]]:
+    """The rows of one seed."""
+    rng = np.random.default_rng([seed, t, dropouts == "equal"])
+    dropout = np.full(N, EQUAL) if dropouts == "equal" else rng.choice(DRAWN, N)
+    available = (1 - dropout).reshape(-1, t).prod(axis=1)
+    least = float(np.ptp(least_square_shares(available, K // t)))
+    limits = {"least_total": least, "uniform": float(np.ptp(uniform_shares(available, K // t)))}
+    if dropouts == "equal":
+        limits["text"] = 0.0
+    named = {"dropouts": dropouts, "T": t, "seed": seed}
+    return [
+        named | {"rule": name, "rounds": done, "gap": gap, "limit": limits.get(name), "least": least}
+        for name, rule in RULES.items()
+        for done, gap in gaps(rule, dropout, t, K // t, MARKS, rng).items()
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    options = parser.parse_args()
+    rows = [
+        row
+        for dropouts in ("equal", "unequal")
+        for t in (3, 4, 6)
+        for seed in range(options.seeds)
+        for row in rows_of(seed, t, dropouts)
+    ]
+    table = pandas.DataFrame(rows)[["rule", "dropouts", "T", "seed", "rounds", "gap", "limit", "least"]]
+    table.sort_values(["dropouts", "T", "rule", "rounds", "seed"]).to_csv(
+        HERE / "fairness.csv", index=False, float_format="%.4f"
+    )
+
+
+if __name__ == "__main__":
+    main()
