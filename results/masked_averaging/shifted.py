@@ -5,7 +5,7 @@
 Five algorithms, with the mean and with the mask, at the rates of the thesis' Table B.6, on training images that are
 coloured or rotated by their class and test images that are not: coloured MNIST with clients alike, rotated MNIST with
 clients alike and with two classes a client (``algorithms.py algorithms_colours`` has the fourth). Ten clients, 20 local
-steps a round; the thesis trains until convergence. Seed after seed; finished runs are reused. Writes beside this file
+steps a round; the thesis trains until convergence. Case after case; finished runs are reused. Writes beside this file
 
     shifted_seeds.csv    a row a case and seed: the test accuracy of both arms in per cent, mean over the last five
                          evaluations (of every second round)
@@ -66,9 +66,9 @@ def main() -> None:
     options = parser.parse_args()
     runs = {
         (seed, *case, name, arm): scenario((*case, name), arm, seed, options.rounds)
-        for seed in range(options.seeds)
         for case in CASES
         for name in NAMES
+        for seed in range(options.seeds)
         for arm in ARMS_OF_THE_THESIS
     }
     folders = runner.run_all(runs, options, options.rounds * 0.8)

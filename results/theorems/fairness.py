@@ -9,7 +9,7 @@ A simulation that does not use simfl: N = 120, K = 12, batches of T = 3, 4 and 6
     least_total  the authors' public code: the K / T available batches of least participation, ties at random
     uniform      Algorithm 2 with lambda = 0: a row uniformly among the available ones
 
-with dropout probabilities that are all 0.3, or drawn from {0.1, ..., 0.5} anew for every seed. Writes fairness.csv beside
+with dropout probabilities that are all 0.3, or drawn from {0.1, ..., 0.5} for every seed. Writes fairness.csv beside
 this file, a row a rule, seed and number of rounds: ``gap``, the fairness gap after so many rounds; ``limit``, what it
 tends to, by formula, where there is one (uniform: each batch's expected share; least_total: the shares of least sum of
 squares that any rule can give); ``least``, the least limit that any rule can have. A minute of one core.
@@ -54,7 +54,7 @@ RULES: dict[str, Rule] = {"text": text, "least_total": least_total, "uniform": u
 def gaps(
     rule: Rule, dropout: Numbers, t: int, k: int, marks: tuple[int, ...], rng: np.random.Generator
 ) -> dict[int, float]:
-    """The fairness gap after some numbers of rounds of k batches of t, as the paper defines it: shares of all rounds."""
+    """The fairness gap after some numbers of rounds of k batches of t: shares of all rounds, as the paper has it."""
     used, found = np.zeros(len(dropout) // t), {}
     for done in range(1, marks[-1] + 1):
         usable = np.flatnonzero((rng.random(len(dropout)) >= dropout).reshape(-1, t).all(axis=1))
