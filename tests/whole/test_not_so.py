@@ -30,7 +30,7 @@ def value(table):
 
 
 def test_the_script_uses_nothing_of_simfl():
-    text = (FOLDER / "not_so.py").read_text() + (FOLDER / "fairness.py").read_text()
+    text = (FOLDER / "not_so.py").read_text() + (FOLDER / "fairness_limits.py").read_text()
     assert not re.search(r"^\s*(import|from) simfl", text, re.MULTILINE)
 
 

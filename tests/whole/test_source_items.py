@@ -43,7 +43,7 @@ def batches(tmp_path):
 
 
 def test_equations_6_and_7_are_the_columns_of_a_run(batches):
-    """The gap and the cardinality after every round, of the table of who took part: shares of all rounds, skipped too."""
+    """The gap and the cardinality after every round, of who took part: shares of all rounds, skipped too."""
     matrix = matrix_of(batches)
     with open(batches / "rounds.csv", newline="") as file:
         table = list(csv.DictReader(file))
@@ -61,7 +61,7 @@ def classes_of(matrix):
 
 
 def test_remark_3_models_that_change_every_round_leave_k(batches):
-    """Equation 5 of a matrix whose unknowns are the models of each round: every class is a round's clients, at least T."""
+    """Equation 5 of a matrix whose unknowns are the models of each round: a class is a round's clients."""
     matrix = matrix_of(batches)
     matrix = matrix[matrix.any(axis=1)]
     apart = np.zeros((len(matrix), matrix.size))
@@ -96,7 +96,7 @@ def test_remark_7_needs_models_that_may_be_anything():
 
 
 def test_equation_15_is_unbiased_and_within_a_quarter_of_a_squared_step():
-    """Ten ages, s = 1 / (1 + age), c_g = 64, by many draws: mean, bound 1 / (4 c^2), and the two nearest numbers only."""
+    """Ten ages, s = 1 / (1 + age), c_g = 64, 4,000 draws: mean, 1 / (4 c^2), and the two nearest numbers only."""
     protocol = PROTOCOLS.of({"name": "basecagg", "staleness_scale": 64})
     ages, draws = np.arange(11), 4000
     row = (1 / (1 + ages))[:, None]

@@ -1,4 +1,4 @@
-"""Theorem 1's fairness gap by selection rule: counter-example, proof's step, limits; results/theorems/fairness.py."""
+"""Theorem 1's fairness gap by selection rule: counter-example, step of the proof, limits."""
 
 import itertools
 from pathlib import Path
@@ -15,12 +15,12 @@ HERE = Path(__file__).resolve().parents[2] / "results" / "theorems"
 
 @pytest.fixture
 def fairness(monkeypatch):
-    return imported(HERE / "fairness.py", monkeypatch)
+    return imported(HERE / "fairness_limits.py", monkeypatch)
 
 
 @pytest.fixture
 def table():
-    return pandas.read_csv(HERE / "fairness.csv")
+    return pandas.read_csv(HERE / "fairness_limits.csv")
 
 
 def worlds(available, k):
@@ -50,6 +50,7 @@ def test_the_text_s_rule_leaves_a_gap_that_another_rule_closes(fairness):
     assert most == pytest.approx(2 * 0.55 * 0.45 + 0.55**2 * 4 / 3) and most < 0.8984
     gap = (2 - most) / 2 - most / 2
     assert gap > 0.1016
+    assert fairness.text_floor(available, k) == pytest.approx(gap)
     np.testing.assert_allclose(fairness.least_square_shares(available, k), 0.5)
     played = {
         name: fairness.gaps(rule, 1 - available, 1, k, (20_000,), np.random.default_rng(0))[20_000]
@@ -105,5 +106,7 @@ def test_the_stored_gaps_are_those_of_the_script_and_tend_to_their_limits(fairne
     assert ((known.gap - known.limit).abs() < 0.015).all()
     assert (last[last.dropouts == "equal"].limit == 0).all()
     assert (last.gap > last["least"] - 0.015).all(), "no rule goes below what any can"
+    assert (last.gap > last.floor - 0.015).all()
     unequal = last[(last.dropouts == "unequal") & (last.rule == "text")]
+    assert (unequal.floor > 0.02).all(), "proven, not only seen, in every draw"
     assert (unequal[unequal["T"] == 3]["least"] == 0).all() and unequal[unequal["T"] == 3].gap.min() > 0.03

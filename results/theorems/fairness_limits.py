@@ -1,6 +1,6 @@
 """The fairness gap of Theorem 1 and Remark 4 of arXiv 2106.03328 by selection rule, and what it tends to.
 
-    python results/theorems/fairness.py [--seeds 5]
+    python results/theorems/fairness_limits.py [--seeds 5]
 
 A simulation that does not use simfl: N = 120, K = 12, batches of T = 3, 4 and 6 clients, three rules
 
@@ -9,10 +9,11 @@ A simulation that does not use simfl: N = 120, K = 12, batches of T = 3, 4 and 6
     least_total  the authors' public code: the K / T available batches of least participation, ties at random
     uniform      Algorithm 2 with lambda = 0: a row uniformly among the available ones
 
-with dropout probabilities that are all 0.3, or drawn from {0.1, ..., 0.5} for every seed. Writes fairness.csv beside
-this file, a row a rule, seed and number of rounds: ``gap``, the fairness gap after so many rounds; ``limit``, what it
-tends to, by formula, where there is one (uniform: each batch's expected share; least_total: the shares of least sum of
-squares that any rule can give); ``least``, the least limit that any rule can have. A minute of one core.
+with dropout probabilities that are all 0.3, or drawn from {0.1, ..., 0.5} for every seed. Writes fairness_limits.csv
+beside this file, a row a rule, seed and number of rounds: ``gap``, the fairness gap after so many rounds; ``limit``,
+what it tends to, by formula, where there is one (uniform: each batch's expected share; least_total: the shares of least
+sum of squares that any rule can give); ``floor``, a number that it does not stay below, which is the limit where that
+is known; ``least``, the least limit that any rule can have. A minute of one core.
 """
 
 import argparse
@@ -108,6 +109,22 @@ def least_square_shares(available: Numbers, k: int) -> Numbers:
     return shares
 
 
+def text_floor(available: Numbers, k: int) -> float:
+    """A gap that ``text`` does not stay below: the l least available batches have at most so much, whatever was before.
+
+    Of x of them and y others that are available it takes one by participation and any k - 1 of the rest.
+    """
+    ordered, floors = np.sort(available), [0.0]
+    for size in range(1, len(ordered)):
+        both = np.outer(counts(ordered[:size]), counts(ordered[size:]))
+        x, y = np.indices(both.shape)
+        rows = np.where(x > 0, 1 + (k - 1) * (x - 1) / np.maximum(x + y - 1, 1), 0)
+        played = both * (x + y >= k)
+        most = float((played * np.minimum(rows, np.minimum(k, x))).sum())
+        floors.append((k * float(played.sum()) - most) / (len(ordered) - size) - most / size)
+    return max(floors)
+
+
 def rows_of(seed: int, t: int, dropouts: str) -> list[dict[str, object]]:
     """The rows of one seed."""
     rng = np.random.default_rng([seed, t, dropouts == "equal"])
@@ -117,9 +134,11 @@ def rows_of(seed: int, t: int, dropouts: str) -> list[dict[str, object]]:
     limits = {"least_total": least, "uniform": float(np.ptp(uniform_shares(available, K // t)))}
     if dropouts == "equal":
         limits["text"] = 0.0
+    floors = {"text": text_floor(available, K // t)} | limits
     named = {"dropouts": dropouts, "T": t, "seed": seed}
     return [
-        named | {"rule": name, "rounds": done, "gap": gap, "limit": limits.get(name), "least": least}
+        named
+        | {"rule": name, "rounds": done, "gap": gap, "limit": limits.get(name), "floor": floors[name], "least": least}
         for name, rule in RULES.items()
         for done, gap in gaps(rule, dropout, t, K // t, MARKS, rng).items()
     ]
@@ -136,9 +155,9 @@ def main() -> None:
         for seed in range(options.seeds)
         for row in rows_of(seed, t, dropouts)
     ]
-    table = pandas.DataFrame(rows)[["rule", "dropouts", "T", "seed", "rounds", "gap", "limit", "least"]]
+    table = pandas.DataFrame(rows)[["rule", "dropouts", "T", "seed", "rounds", "gap", "limit", "floor", "least"]]
     table.sort_values(["dropouts", "T", "rule", "rounds", "seed"]).to_csv(
-        HERE / "fairness.csv", index=False, float_format="%.4f"
+        HERE / "fairness_limits.csv", index=False, float_format="%.4f"
     )
 
 
