@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+from scipy import stats
 
 from tests.whole.test_scripts import imported
 
@@ -116,3 +117,49 @@ def test_sentences_of_the_thesis_beside_its_own_tables(value):
     assert value("printed_tables", "Table B.7: FedAvg at the best rates of Table B.5 (1, .01)") < value(
         "printed_tables", "Table B.7: FedAvg at (1, .1)"
     )
+
+
+def test_the_page_has_the_numbers_of_the_tables(table):
+    page = re.sub(r"\s+", " ", (HERE / "docs" / "papers" / "not-so.md").read_text())
+    assert len(page.split()) <= 1500
+    limits = pandas.read_csv(FOLDER / "fairness_limits.csv")
+    last = limits[(limits.dropouts == "unequal") & (limits["rounds"] == 30_000)]
+    means = last.groupby(["rule", "T"])[["gap", "floor"]].mean()
+    for rule in ("text", "least_total", "uniform"):
+        for column in ("floor", "gap"):
+            assert ", ".join(f"{means.loc[(rule, t), column]:.3f}" for t in (3, 4, 6)) in page, (rule, column)
+    rows = table.set_index("quantity")
+    pooled = rows.loc["pooled, residual variance in those of one Laplace variable"]
+    assert f"{pooled.value:.2f} ({pooled.low:.2f} to {pooled.high:.2f}) are left" in page
+    skips = rows.loc["T = 6 skips, mean and central 99.8 % of draws"]
+    assert f"skip {skips.value:.0f} of 1,000 rounds (99.8 % of draws: {skips.low:.0f} to {skips.high:.0f})" in page
+    for quantity, text in (
+        ("the same, by its formula 2 m C(2m, m) / 4^m", "of 99 it is {:.1f} λ"),
+        ("longest digit", "(up to {:.2f})"),
+        ("|Delta - grad F_1|^2", "the left {:.2f}"),
+        ("claimed bound 2 L (f(w_0) - f(w_1)) / T, rate 0.5", "the bound {:.2f}"),
+        ("claimed bound 2 L (f(w_0) - f(w_1)) / T, rate 0.01", "which it allows, {:.2f}"),
+        ("C(40, 4)", "C(40, 4) is {:,.0f}"),
+    ):
+        assert text.format(rows.value[quantity]) in page, quantity
+    masked = pandas.read_csv(HERE / "results" / "masked_averaging" / "algorithms.csv")
+    plain = masked[masked.algorithm == "FedAvg, no momentum"]
+    assert (plain.masked_mean_high < 0).all()
+    one, two, three, four = (f"{each:.2f}".replace("-", "−") for each in plain.masked_mean)
+    assert f"{one}, {two}, {three} and {four} points" in page
+    best = pandas.read_csv(HERE / "results" / "fedltn" / "high_lenet_best.csv")
+    best = best[best["rounds"] == 2000]
+    for arm, column in (("FedAvg", "best_mean"), ("FedLTN 0.9", "best_mean"), ("FedAvg", "trained_mean"),
+                        ("FedLTN 0.1", "trained_mean")):  # fmt: skip
+        runs = best[best.arm == arm][column]
+        half = stats.t.ppf(0.975, len(runs) - 1) * runs.sem()
+        assert f"{runs.mean():.1f} ± {half:.1f}" in page, (arm, column)
+
+
+def test_every_command_of_the_page_is_one(script):
+    page = (HERE / "docs" / "papers" / "not-so.md").read_text()
+    for name in re.findall(r"not_so\.py (\w+)`", page):
+        assert name in script.CLAIMS
+    assert {*re.findall(r"not_so\.py (\w+)`", page)} == {*script.CLAIMS}, "each claim of the script is on the page"
+    for path in re.findall(r"`(?:python )?(results/\S+\.(?:py|csv))", page):
+        assert (HERE / path).exists(), path
