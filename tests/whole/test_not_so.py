@@ -31,7 +31,8 @@ def value(table):
 
 
 def test_the_script_uses_nothing_of_simfl():
-    text = (FOLDER / "not_so.py").read_text() + (FOLDER / "fairness_limits.py").read_text()
+    names = ("not_so", "not_so_thesis", "fairness_limits", "share_limits")
+    text = "".join((FOLDER / f"{name}.py").read_text() for name in names)
     assert not re.search(r"^\s*(import|from) simfl", text, re.MULTILINE)
 
 
