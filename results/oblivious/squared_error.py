@@ -18,9 +18,9 @@ import numpy as np
 import pandas
 from numpy.typing import NDArray
 
-import simfl
 from simfl.core.rng import Streams
 from simfl.experiments import runner
+from simfl.results.run_files import read_table
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent
@@ -51,7 +51,8 @@ def row(scenario: Scenario, folders: dict[str, Path]) -> dict[str, float]:
     error = {name: float(np.square(p - truth).mean()) for name, p in chance.items()}
     score = {name: matthews(truth, p > 0.5) for name, p in chance.items()}
     for name, folder in folders.items():
-        stored = simfl.open(folder).summary["test_mcc"]
+        measured = read_table(folder / "evaluation.csv")
+        stored = float(measured[measured.name == "test_mcc"].value.iloc[-1])
         assert abs(score[name] - stored) < 1e-3, f"{folder}: {score[name]} is not the stored {stored}"
     return {f"error_{name}": value for name, value in error.items()} | {
         "relative_loss": error["noisy"] / error["clear"] - 1,
