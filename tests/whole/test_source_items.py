@@ -3,9 +3,12 @@
 import csv
 from collections import Counter
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
+from scipy import stats
 
 from simfl.core.rng import Streams
 from simfl.privacy.multiround.participation_matrix import strong_guarantee
@@ -14,6 +17,7 @@ from simfl.scenario import Scenario
 from simfl.secagg import PROTOCOLS
 from simfl.secagg.sessions import Cohort
 
+HERE = Path(__file__).resolve().parents[2]
 RUN = """
 name: few
 clients: 12
@@ -115,6 +119,15 @@ def test_definition_2_of_one_laplace_variable():
     x = np.linspace(-60, 60, 2_000_001)
     density = np.exp(-np.abs(x) / scale) / (2 * scale)
     assert np.trapezoid(np.abs(x) / (total + 1) * density, x) == pytest.approx(scale / (total + 1), rel=1e-6)
+
+
+def test_the_page_on_oblivious_noise_has_the_squared_errors_of_the_table():
+    runs = pandas.read_csv(HERE / "results" / "oblivious" / "squared_error.csv")
+    page = (HERE / "docs" / "how-to" / "oblivious.md").read_text()
+    for column, unit in (("relative_loss", 1e-5), ("prediction_difference", 1e-7)):
+        half = stats.t.ppf(0.975, len(runs) - 1) * runs[column].sem()
+        assert f"({runs[column].mean() / unit:.1f} ± {half / unit:.1f})e-{5 if unit == 1e-5 else 7}" in page
+    np.testing.assert_allclose(runs.error_noisy / runs.error_clear - 1, runs.relative_loss, atol=2e-5)
 
 
 def test_a_sum_of_masks_modulo_p_is_as_likely_for_every_model():
