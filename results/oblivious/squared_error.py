@@ -72,7 +72,7 @@ def training_times() -> pandas.DataFrame:
         for _ in range(50):
             gap = predicted(x, model) - y
             model -= RATE * np.append(gap @ x, gap.sum()) / len(y)
-        rows.append({"seed": attempt, "numpy_ms": 1e3 * (process_time() - began)})
+        rows.append({"steps": 50, "seed": attempt, "numpy_ms": 1e3 * (process_time() - began)})
     return pandas.DataFrame(rows)
 
 
@@ -90,7 +90,10 @@ def main() -> None:
     }
     folders = runner.run_all(runs, options, seconds=30)
     seeds = [seed for seed in range(options.seeds) if all((seed, name) in folders for name in NOISE)]
-    rows = [{"seed": seed} | row(runs[seed, "clear"], {name: folders[seed, name] for name in NOISE}) for seed in seeds]
+    rows = [
+        {"clients": CLIENTS, "seed": seed} | row(runs[seed, "clear"], {name: folders[seed, name] for name in NOISE})
+        for seed in seeds
+    ]
     pandas.DataFrame(rows).to_csv(HERE / "squared_error.csv", index=False, float_format="%.6g")
 
 
