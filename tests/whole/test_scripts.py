@@ -37,9 +37,9 @@ def test_a_script_is_short_and_has_the_options_of_all_studies(path):
     text = path.read_text()
     assert text.count("\n") <= 150
     own = set(re.findall(r"add_argument\(.--(seeds|finished|cost)\b", text))
-    assert own == {"plain": {"seeds"}, "threshold": {"seeds"}, "tables": {"cost"}}.get(path.stem, set()), (
-        "simfl.experiments.runner has them"
-    )
+    assert own == {"plain": {"seeds"}, "fairness_limits": {"seeds"}, "threshold": {"seeds"}, "tables": {"cost"}}.get(
+        path.stem, set()
+    ), "simfl.experiments.runner has them"
     assert 'add_argument("--shard' not in text or "Shard.parse" in text
 
 
