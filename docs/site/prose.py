@@ -37,7 +37,8 @@ NAMES = re.compile(
     r"|\d{4}-\d\d-\d\d|\b(?:19|20)\d\d[a-z]?\b(?=[),:;]|\. |$|, )"
     r"|(?:\b|(?<=[εδαστηκβγμρλ]))(?:[A-Za-z]|[εδαστηκβγμρλΔ])(?:_\w)?'? ?[=≤<>≥] ?-?\.?\d[\d.,⁻⁰¹²³⁴⁵⁶⁷⁸⁹e-]*"
     r"(?:(?:, | and | or | to )\d[\d.]*)*"
-    r"|\b[A-Za-z]+-\d[\d.]*\b(?:,? and -\d+)?|\b\d+(?:\.\d+){2,}\b|\b\d+[A-Za-z]\w*|\b95 % (?:confidence(?: intervals?)?|intervals?)"
+    r"|\b[A-Za-z]+-\d[\d.]*\b(?:,? and -\d+)?|\b\d+(?:\.\d+){2,}\b|\b\d+[A-Za-z]\w*"
+    r"|\b95 % (?:confidence(?: intervals?)?|intervals?)"
 )
 
 
