@@ -126,11 +126,23 @@ def number(place: str, seeds: int | None = None) -> tuple[float, str]:
     raise LookupError(f"{place}: neither results, scenario nor code")
 
 
+def looked_up(place: str, seeds: int | None = None) -> tuple[float, str]:
+    """The same.
+
+    Raises:
+        LookupError: there is no such number, for whatever reason.
+    """
+    try:
+        return number(place, seeds)
+    except (LookupError, ValueError, AttributeError, TypeError, ImportError, OSError) as error:
+        raise LookupError(f"no number at {place}: {error}") from error
+
+
 def text(place: str, seeds: int | None = None) -> tuple[str | None, float]:
     """The number of a place as it stands in a text, without its sign, and its value; None of what tests hold."""
     if place == "by test":
         return None, 0.0
-    found, form = number(place, seeds)
+    found, form = looked_up(place, seeds)
     shown = format(int(abs(found) + 0.5) if form.endswith("d") else abs(found), form)
     return shown, found
 

@@ -9,7 +9,8 @@ hold the sentence or its number against the program) or by a page with the proof
 results/, values by seed (``raw``), the command that made them, and the results version at which they hold. Its
 ``numbers`` are places (claim_places.py), all numbers of the block in their order; or ``tests`` hold them against the
 files. ``compare`` is what a comparing word rests on: an interval, and a margin where it says that there is no
-difference.
+difference. A study from before this rule may have no values by seed; then ``to_store`` says what storing them costs, and the
+page that they are not stored.
 
 A study is *stale* once the contents of its files, its command (without folders), the results version or, of speeds, the
 benchmark have changed: its digest ``stored`` is of them all. Folders count for nothing. ``docs/claims-open.csv`` lists
@@ -29,7 +30,7 @@ from pathlib import Path
 
 import pandas
 import yaml
-from claim_places import number, texts
+from claim_places import looked_up, texts
 from prose import ROOT, Block, blocks, pages
 
 from simfl.core.version import RESULTS
@@ -45,6 +46,7 @@ COMPARING = re.compile(
     re.I,
 )
 """Words of a measured block that need an interval."""
+NOT_STORED = "values by seed are not stored"
 
 
 def registry() -> Mapping[str, Mapping[str, dict]]:
@@ -92,7 +94,8 @@ def study_complaints(name: str, study: Mapping) -> Iterator[str]:
     if study["measured_at"] != study["holds_at"] and len(study.get("because", "")) < 20:
         yield f"study {name}: measured at results version {study['measured_at']}, and why it still holds is not said"
     if "raw" not in study:
-        yield f"study {name}: no values by seed"
+        if len(study.get("to_store", "")) < 20:
+            yield f"study {name}: no values by seed, and what storing them costs is not said"
         return
     rows = pandas.read_csv(located(study["raw"])) if study["raw"].endswith(".csv") else None
     if rows is not None and rows[study.get("by", "seed")].nunique() < study["seeds"]:
@@ -130,7 +133,7 @@ def compared_complaints(key: str, claim: Mapping, block: Block) -> Iterator[str]
     text = re.sub(r"\s+", " ", block.prose)
     for compare in claim.get("compare", ()):
         word, none = compare["word"], float(compare.get("none", 0))
-        low, high = (number(place)[0] for place in compare["interval"])
+        low, high = (looked_up(place)[0] for place in compare["interval"])
         if not re.search(rf"\b{re.escape(word)}\b", text):
             yield f"claim {key}: {block.page}:{block.line} does not say {word!r}"
         if compare.get("margin"):
@@ -183,7 +186,7 @@ def block_complaints(block: Block, known: Mapping) -> Iterator[str]:
     if measured and words and not any(claim.get("tests") for claim in mine):
         yield f"{place}: {', '.join(words)}: no interval"
     for claim in measured:
-        if "raw" not in studies[claim["study"]] and "values by seed are not stored" not in block.page_text:
+        if "raw" not in studies[claim["study"]] and NOT_STORED not in " ".join(block.page_text.split()):
             yield f"{place}: no values by seed, and the page does not say so"
 
 
@@ -218,7 +221,10 @@ def complaints(known: Mapping | None = None, found: list[Block] | None = None) -
         if (block.page, identity(block)) in left and not block.keys:
             left.discard((block.page, identity(block)))
             continue
-        yield from block_complaints(block, known)
+        try:
+            yield from block_complaints(block, known)
+        except LookupError as error:
+            yield f"{block.page}:{block.line}: {error}"
     for page, block in sorted(left):
         yield f"docs/claims-open.csv: {page} has no block {block} without a claim any more"
 
