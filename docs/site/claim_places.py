@@ -5,25 +5,30 @@ A place is one of
     results FILE | column=value; column=value | WHAT | FORMAT
     scenario FILE | key.of.the.scenario | FORMAT
     code MODULE:NAME | FORMAT
+    script FILE:NAME | FORMAT
     option COMMAND | OPTION | FORMAT
     seeds
     by test
 
-FILE is a CSV of results/ without its ending, or a scenario of scenarios/. Rows are chosen by ``=`` and ``!=``. WHAT is
-a column of the one row that is chosen; ``mean``, ``min``, ``max``, ``median``, ``sum`` or ``count`` (of values that
-differ) and a column, of all rows that are; ``rows``, their number; or, by seed and with Student's 95 % interval, the
-paired difference ``gain COLUMN KEY=A over B``, half of its interval ``half ...`` or its ends ``low ...`` and ``high ...``.
-``A / B`` and ``A - B`` of two such are computed, ``A where KEY=VALUE`` chooses rows for one of them. ``* 100`` after all scales.
+FILE is a CSV of results/ without its ending, a scenario of scenarios/ or results/, or a script. Rows are chosen by ``=``
+and ``!=``. WHAT is a column of the one row that is chosen; ``mean``, ``min``, ``max``, ``median``, ``sum`` or ``count`` (of
+values that differ) and a column, of all rows that are; ``rows``, their number; or, by seed and with Student's 95 %
+interval, the paired difference ``gain COLUMN KEY=A over B``, half of its interval ``half ...`` or its ends ``low ...`` and
+``high ...``. ``A / B`` and ``A - B`` of two such are computed, ``A where KEY=VALUE`` chooses rows for one of them.
+``* 100`` after all scales. NAME is a constant or a part of one (``NAME.key``), of a script one that is written out.
 ``option`` is the default of an option of a command, ``seeds`` are those of the study, and ``by test`` is a number that
 the claim's tests hold. A sign that stands in the text before a number is that of the value; where words say more or
 less, no sign does.
 """
 
+import ast
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pandas
 import yaml
@@ -93,6 +98,30 @@ def value(name: str, where: str, what: str) -> float:
     return float(rows[column].iloc[0])
 
 
+def part(whole: Any, names: Sequence[str]) -> Any:
+    """What is called so in a mapping, a sequence, a module or an object."""
+    for name in names:
+        if isinstance(whole, dict | list | tuple):
+            whole = whole[int(name) if name.isdigit() else name]
+        else:
+            whole = getattr(whole, name)
+    return whole
+
+
+def constants(script: Path) -> dict[str, Any]:
+    """The constants that are written out in a script, which is not executed."""
+    found: dict[str, Any] = {}
+    for node in ast.parse(script.read_text()).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            with suppress(ValueError):
+                value = ast.literal_eval(node.value)
+                several = isinstance(target, ast.Tuple)
+                names = [ast.unparse(name) for name in (target.elts if several else [target])]
+                found |= dict(zip(names, value if several else [value], strict=True))
+    return found
+
+
 def number(place: str, seeds: int | None = None) -> tuple[float, str]:
     """A place's value and format."""
     if place == "seeds":
@@ -105,17 +134,15 @@ def number(place: str, seeds: int | None = None) -> tuple[float, str]:
         what, _, factor = what.partition(" * ")
         return value(name, where, what) * float(factor or scale), form
     if kind == "scenario":
-        found: object = yaml.safe_load((ROOT / "scenarios" / f"{parts[0]}.yaml").read_text())
+        paths = [ROOT / folder / f"{parts[0]}.yaml" for folder in ("scenarios", "results")]
+        (file,) = [path for path in paths if path.is_file()]
         keys, _, factor = parts[1].partition(" * ")
-        for key in keys.split("."):
-            found = found[int(key) if key.isdigit() else key]
-        return float(found) * float(factor or scale), form
-    if kind == "code":
-        module, _, attribute = parts[0].partition(":")
-        attribute, _, factor = attribute.partition(" * ")
-        found = import_module(module)
-        for name in attribute.split("."):
-            found = found[name] if isinstance(found, dict) else getattr(found, name)
+        return float(part(yaml.safe_load(file.read_text()), keys.split("."))) * float(factor or scale), form
+    if kind in ("code", "script"):
+        module, _, name = parts[0].partition(":")
+        name, _, factor = name.partition(" * ")
+        whole = import_module(module) if kind == "code" else constants(ROOT / module)
+        found = part(whole, name.split("."))
         return float(len(found) if hasattr(found, "__len__") else found) * float(factor or scale), form
     if kind == "option":
         from simfl.cli import simfl
