@@ -15,7 +15,7 @@ and ``!=``. WHAT is a column of the one row that is chosen; ``mean``, ``min``, `
 values that differ) and a column, of all rows that are; ``rows``, their number; or, by seed and with Student's 95 %
 interval, the paired difference ``gain COLUMN KEY=A over B``, half of its interval ``half ...`` or its ends ``low ...`` and
 ``high ...``. ``A / B`` and ``A - B`` of two such are computed, ``A where KEY=VALUE`` chooses rows for one of them.
-``* 100`` after all scales. NAME is a constant or a part of one (``NAME.key``), of a script one that is written out.
+``* 100`` after all scales; a format that ends with z leaves out the zero before a point. NAME is a constant or a part of one (``NAME.key``), of a script one that is written out.
 ``option`` is the default of an option of a command, ``seeds`` are those of the study, and ``by test`` is a number that
 the claim's tests hold. A sign that stands in the text before a number is that of the value; where words say more or
 less, no sign does.
@@ -170,8 +170,8 @@ def text(place: str, seeds: int | None = None) -> tuple[str | None, float]:
     if place == "by test":
         return None, 0.0
     found, form = looked_up(place, seeds)
-    shown = format(int(abs(found) + 0.5) if form.endswith("d") else abs(found), form)
-    return shown, found
+    shown = format(int(abs(found) + 0.5) if form.endswith("d") else abs(found), form.removesuffix("z"))
+    return shown.removeprefix("0") if form.endswith("z") else shown, found
 
 
 def texts(places: Sequence[str], seeds: int | None = None) -> list[tuple[str | None, float]]:
