@@ -34,10 +34,11 @@ NAMES = re.compile(
     r"[Ss]ections?|[Cc]hapters?|[Aa]ppendix|[Ee]quations?|[Pp]apers?|RFC|arXiv|ISO|PEP|Python|numpy|PyTorch|Flower|Ray|FLGo|"
     r"KDD|versions?|[Ee]xperiments?|[Ss]teps?|[Rr]ounds?|[Ss]eeds?|[Cc]lients?|exit code|[Ll]evels?|Shamir)"
     r"\s(?:[A-Z]\.)?\d[\d.,]*\w?(?:(?:, | and | or | to |–)\d[\d.,]*\w?)*)"
-    r"|\d{4}-\d\d-\d\d|\b(?:19|20)\d\d[a-z]?\b(?=[),:;]|\. |$|, )"
+    r"|\d{4}-\d\d-\d\d|\b(?:19|20)\d\d[a-z]?\b(?=[),:;]|\. |$|, | \|)"
     r"|(?:\b|(?<=[εδαστηκβγμρλ]))(?:[A-Za-z]|[εδαστηκβγμρλΔ])(?:_\w)?'? ?[=≤<>≥] ?-?\.?\d[\d.,⁻⁰¹²³⁴⁵⁶⁷⁸⁹e-]*"
     r"(?:(?:, | and | or | to )\d[\d.]*)*"
     r"|\b[A-Za-z]+-\d[\d.]*\b(?:,? and -\d+)?|\b\d+(?:\.\d+){2,}\b|\b\d+[A-Za-z]\w*"
+    r"|\b\d+ ?[−+/·×] ?[A-Za-zα-ωΔ√(⌈]\w*|[A-Za-zα-ωΔ)⌉] ?[−+/·×] ?\d+(?![\d.,])"
     r"|\b\d[\d.]* [kMG]bit/s|\b95 % (?:confidence(?: intervals?)?|intervals?)"
 )
 
