@@ -10,15 +10,15 @@ A place is one of
     seeds
     by test
 
-FILE is a CSV of results/ without its ending, a scenario of scenarios/ or results/, or a script. Rows are chosen by ``=``
-and ``!=``. WHAT is a column of the one row that is chosen; ``mean``, ``min``, ``max``, ``median``, ``sum`` or ``count`` (of
-values that differ) and a column, of all rows that are; ``rows``, their number; or, by seed and with Student's 95 %
-interval, the paired difference ``gain COLUMN KEY=A over B``, half of its interval ``half ...`` or its ends ``low ...`` and
-``high ...``. ``A / B`` and ``A - B`` of two such are computed, ``A where KEY=VALUE`` chooses rows for one of them.
-``* 100`` after all scales; a format that ends with z leaves out the zero before a point. NAME is a constant or a part of one (``NAME.key``), of a script one that is written out.
-``option`` is the default of an option of a command, ``seeds`` are those of the study, and ``by test`` is a number that
-the claim's tests hold. A sign that stands in the text before a number is that of the value; where words say more or
-less, no sign does.
+FILE is a CSV of results/ without its ending, a scenario of scenarios/ or results/, or a script. Rows are chosen by
+``=`` and ``!=``. WHAT is a column of the one row that is chosen; ``mean``, ``min``, ``max``, ``median``, ``sum`` or
+``count`` (of values that differ) and a column, of all rows that are; ``rows``, their number; or, by seed and with
+Student's 95 % interval, the paired difference ``gain COLUMN KEY=A over B``, half of its interval ``half ...`` or its
+ends ``low ...`` and ``high ...``. ``A / B`` and ``A - B`` of two such are computed, ``A where KEY=VALUE`` chooses
+rows for one of them. ``* 100`` after all scales; a format that ends with z leaves out the zero before a point. NAME
+is a constant or a part of one (``NAME.key``), of a script one that is written out. ``option`` is the default of an
+option of a command, ``seeds`` are those of the study, and ``by test`` is a number that the claim's tests hold. A sign
+that stands in the text before a number is that of the value; where words say more or less, no sign does.
 """
 
 import ast

@@ -4,13 +4,13 @@
     python docs/site/claims.py --write      # numbers in the texts from their places
     python docs/site/claims.py --store STUDY ...   # after a study has been played again
 
-The comment under a block of a page names its claims (prose.py says what needs one). A claim is *proven*, by tests (that
-hold the sentence or its number against the program) or by a page with the proof; or *measured*, in a study: files of
-results/, values by seed (``raw``), the command that made them, and the results version at which they hold. Its
-``numbers`` are places (claim_places.py), all numbers of the block in their order; or ``tests`` hold them against the
-files. ``compare`` is what a comparing word rests on: an interval, and a margin where it says that there is no
-difference. A study from before this rule may have no values by seed; then ``to_store`` says what storing them costs, and
-the page that they are not stored.
+The comment under a block of a page names its claims (prose.py says what needs one). A claim is *proven*, by tests
+(that hold the sentence or its number against the program) or by a page with the proof; or *measured*, in a study:
+files of results/, values by seed (``raw``), the command that made them, and the results version at which they hold.
+Its ``numbers`` are places (claim_places.py), all numbers of the block in their order; or ``tests`` hold them against
+the files. ``compare`` is what a comparing word rests on: an interval, and a margin where it says that there is no
+difference. A study from before this rule may have no values by seed; then ``to_store`` says what storing them costs,
+and the page that they are not stored.
 
 A study is *stale* once the contents of its files, its command (without folders), the results version or, of speeds, the
 benchmark have changed: its digest ``stored`` is of them all. Folders count for nothing. ``docs/claims-open.csv`` lists

@@ -94,4 +94,6 @@ def test_the_table_of_stars_is_that_of_the_stored_counts():
         means = (100 * rows.means_held / rows.means.where(rows.means > 0)).dropna()
         held = (100 * rows.differences_held / rows.differences.where(rows.differences > 0)).dropna()
         stars = 100 * rows.with_stars / rows.studies
-        assert same(cells[0], *means) and same(cells[1], held.min()) and same(cells[2], stars.max()), name
+        assert (
+            same(cells[0].replace("– / ", ""), *means) and same(cells[1], held.min()) and same(cells[2], stars.max())
+        ), name
