@@ -38,6 +38,7 @@ NAMES = re.compile(
     r"|(?:\b|(?<=[εδαστηκβγμρλ]))(?:[A-Za-z]|[εδαστηκβγμρλΔ])(?:_\w)?'? ?[=≤<>≥] ?-?\.?\d[\d.,⁻⁰¹²³⁴⁵⁶⁷⁸⁹e-]*"
     r"(?:(?:, | and | or | to )\d[\d.]*)*"
     r"|\b[A-Za-z]+-\d[\d.]*\b(?:,? and -\d+)?|\b\d+(?:\.\d+){2,}\b|\b\d+[A-Za-z]\w*"
+    r"|\b(?:FedLTN|LotteryFL) 0\.\d\b"
     r"|\b\d+ ?[−+/·×] ?[A-Za-zα-ωΔ√(⌈]\w*|[A-Za-zα-ωΔ)⌉] ?[−+/·×] ?\d+(?![\d.,])"
     r"|\b\d[\d.]* [kMG]bit/s|\b95 % (?:confidence(?: intervals?)?|intervals?)"
 )

@@ -10,7 +10,8 @@ from typing import NamedTuple
 SIZES = ("smoke", "five-minutes", "nightly")
 COMPLETE = frozenset(
     ("traces", "hostile", "hostile-tests", "canaries", "source", "offline", "listening", "every-dropout",
-     "protocol-tests", "privacy-tests", "pairs", "lint", "stream-tests", "dask-workers", "sweep-tests", "golden", "installed",
+     "protocol-tests", "privacy-tests", "pairs", "lint", "stream-tests", "dask-workers", "sweep-tests", "golden",
+     "installed",
      "published-tests")
 )  # fmt: skip
 """Checks whose cases are a list that is gone through, and not drawn."""
