@@ -41,7 +41,7 @@ UP = r"more accurate|ahead|higher|above|more|longer|slower|larger|greater"
 DOWN = r"less accurate|behind|lower|below|less|fewer|faster|quicker|shorter|smaller"
 ALIKE = r"no difference|no significant difference|as accurate|equally accurate|the same"
 COMPARING = re.compile(
-    r"\b(more accurate|less accurate|ahead|behind|faster|slower|quicker|fastest|significant(?:ly)?|no difference|"
+    r"\b(?<!-)(more accurate|less accurate|ahead|behind|faster|slower|quicker|fastest|significant(?:ly)?|no difference|"
     r"equally accurate|as accurate|hardly changes?|costs? nothing)\b",
     re.I,
 )

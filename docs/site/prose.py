@@ -30,10 +30,10 @@ WORDED = re.compile(
     rf"hundred|thousand|million|half an|a few)(?: and a half)?[ -](?:{UNIT}|hour)",
 )
 NAMES = re.compile(
-    r"(?:\b(?:Tables?|Figures?|Fig\.|Theorems?|Propositions?|Lemmas?|Remarks?|Definitions?|Algorithms?|Protocols?|"
+    r"(?:\b(?:[Tt]ables?|[Ff]igures?|Fig\.|Theorems?|Propositions?|Lemmas?|Remarks?|Definitions?|Algorithms?|Protocols?|"
     r"[Ss]ections?|[Cc]hapters?|[Aa]ppendix|[Ee]quations?|[Pp]apers?|RFC|arXiv|ISO|PEP|Python|numpy|PyTorch|Flower|Ray|FLGo|"
     r"KDD|versions?|[Ee]xperiments?|[Ss]teps?|[Rr]ounds?|[Ss]eeds?|[Cc]lients?|exit code|[Ll]evels?|Shamir)"
-    r"\s(?:[A-Z]\.)?\d[\d.,]*\w?(?:(?:, | and | or | to |–)\d[\d.,]*\w?)*)"
+    r"\s(?:[A-Z]\.)?\d[\d.,]*\w?(?:-\d+)?(?:(?:, | and | or | to |–)\d[\d.,]*\w?(?:-\d+)?)*)"
     r"|\d{4}-\d\d-\d\d|\b(?:19|20)\d\d[a-z]?\b(?=[),:;]|\. |$|, | \|)"
     r"|(?:\b|(?<=[εδαστηκβγμρλ]))(?:[A-Za-z]|[εδαστηκβγμρλΔ])(?:_\w)?'? ?[=≤<>≥] ?-?\.?\d[\d.,⁻⁰¹²³⁴⁵⁶⁷⁸⁹e-]*"
     r"(?:(?:, | and | or | to )\d[\d.]*)*"

@@ -452,7 +452,7 @@ def test_the_sentences_on_twelve_policies_and_mnist(recovered):
     )
     assert (gain.plain > 0).all() and (gain.secagg < 0).all() and "recovers no image under these policies" in text
     assert "up to ranks {}, {}, {} and {}.".format(*rank[PARTIAL][UNITS]) in text
-    assert f"the AUCs are {alike.min(axis=None):.2f} to {alike.max(axis=None):.2f} in every cell" in text
+    assert f"the AUCs are {alike.min(axis=None):.2f} to {alike.max(axis=None):.2f} in each cell" in text
     costs = [100 * (accuracy.secagg - accuracy[block]) for block in (STRONG, SERVERS)]
     gained = -costs[0].pop("bernoulli")
     clients, server = (f"{cost.min():.0f} to {cost.max():.0f}" for cost in costs)
