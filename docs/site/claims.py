@@ -13,13 +13,10 @@ difference. A study from before this rule may have no values by seed; then ``to_
 and the page that they are not stored.
 
 A study is *stale* once the contents of its files, its command (without folders), the results version or, of speeds, the
-benchmark have changed: its digest ``stored`` is of them all. Folders count for nothing. ``docs/claims-open.csv`` lists
-blocks that were there before this check and have no claim yet, by the digest of their text: the list can only become
-shorter, and whoever changes such a block has to name its claims.
+benchmark have changed: its digest ``stored`` is of them all. Folders count for nothing.
 """
 
 import ast
-import csv
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -36,7 +33,6 @@ from prose import ROOT, Block, blocks, pages
 from simfl.core.version import RESULTS
 
 REGISTRY = ROOT / "docs" / "claims.yaml"
-OPEN = ROOT / "docs" / "claims-open.csv"
 UP = r"more accurate|ahead|higher|above|more|longer|slower|larger|greater"
 DOWN = r"less accurate|behind|lower|below|less|fewer|faster|quicker|shorter|smaller"
 ALIKE = r"no difference|no significant difference|as accurate|equally accurate|the same"
@@ -190,17 +186,6 @@ def block_complaints(block: Block, known: Mapping) -> Iterator[str]:
             yield f"{place}: no values by seed, and the page does not say so"
 
 
-def identity(block: Block) -> str:
-    """The digest of a block's words."""
-    return sha256(" ".join(" ".join(block.lines).split()).encode()).hexdigest()[:12]
-
-
-def opened() -> set[tuple[str, str]]:
-    """Pages and digests of the blocks that have no claim yet."""
-    with OPEN.open(newline="") as file:
-        return {(row["page"], row["block"]) for row in csv.DictReader(file)}
-
-
 def read(path: Path) -> list[Block]:
     """The blocks of a page."""
     return list(blocks(path.read_text(), path.relative_to(ROOT).as_posix()))
@@ -216,17 +201,11 @@ def complaints(known: Mapping | None = None, found: list[Block] | None = None) -
         yield from evidence_complaints(key, claim, known["studies"])
     for key in set(known["claims"]) - {key for block in found for key in block.keys}:
         yield f"claim {key}: no page has it"
-    left = opened()
     for block in found:
-        if (block.page, identity(block)) in left and not block.keys:
-            left.discard((block.page, identity(block)))
-            continue
         try:
             yield from block_complaints(block, known)
         except LookupError as error:
             yield f"{block.page}:{block.line}: {error}"
-    for page, block in sorted(left):
-        yield f"docs/claims-open.csv: {page} has no block {block} without a claim any more"
 
 
 def rewritten(path: Path, known: Mapping) -> str:
@@ -266,7 +245,7 @@ def main() -> None:
             path.write_text(rewritten(path, registry()))
     else:
         found = list(complaints())
-        print("\n".join([*found, f"{len(found)} complaints; {len(opened())} blocks have no claim yet"]))
+        print("\n".join([*found, f"{len(found)} complaints"]))
         sys.exit(bool(found))
 
 

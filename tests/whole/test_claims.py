@@ -57,13 +57,11 @@ def small(tmp_path, monkeypatch):
     """A repository with one page, one study and its registry; what is wrong with it."""
     for path, text in {
         "README.md": PAGE, "results/study/seeds.csv": SEEDS, "results/study/study.py": "", "benchmarks/speed.py": "1",
-        "docs/claims-open.csv": "page,block\n",
     }.items():  # fmt: skip
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     for module in (claims, claim_places, prose):
         monkeypatch.setattr(module, "ROOT", tmp_path)
-    monkeypatch.setattr(claims, "OPEN", tmp_path / "docs/claims-open.csv")
     registry = known()
     clear()
     registry["studies"]["study"]["stored"] = claims.digest(registry["studies"]["study"])
@@ -158,15 +156,9 @@ def test_a_word_that_its_evidence_does_not_carry_is_refused(small, claim, change
     assert any(named in line for line in wrong(small)), wrong(small)
 
 
-def test_a_claim_that_stands_nowhere_and_a_block_that_was_changed_are_named(small):
-    root, registry = small
-    registry["claims"]["lonely"] = {"kind": "proven", "pages": ["README.md"]}
-    (root / "README.md").write_text(PAGE + "\nIt takes 7 hours.\n")
-    (block,) = [each for each in claims.read(root / "README.md") if "hours" in each.lines[0]]
-    (root / "docs/claims-open.csv").write_text(f"page,block\nREADME.md,{claims.identity(block)}\n")
+def test_a_claim_that_stands_nowhere_is_named(small):
+    small[1]["claims"]["lonely"] = {"kind": "proven", "pages": ["README.md"]}
     assert wrong(small) == ["claim lonely: no page has it"]
-    (root / "README.md").write_text(PAGE + "\nIt takes 8 hours.\n")
-    assert [line.partition(":")[0] for line in wrong(small)] == ["claim lonely", "README.md", "docs/claims-open.csv"]
 
 
 def test_numbers_are_written_from_their_places(small):
