@@ -42,8 +42,11 @@ TOTALS = {"mean", "min", "max", "median", "sum", "count"}
 
 @cache
 def table(name: str) -> pandas.DataFrame:
-    """A CSV of results/."""
-    return pandas.read_csv(ROOT / "results" / f"{name}.csv")
+    """A CSV of results/, also after it was moved there to another folder, if no other has its name."""
+    path = ROOT / "results" / f"{name}.csv"
+    if not path.is_file():
+        (path,) = (ROOT / "results").rglob(path.name)
+    return pandas.read_csv(path)
 
 
 def same(cells: pandas.Series, value: str) -> pandas.Series:
