@@ -91,9 +91,11 @@ def study_complaints(name: str, study: Mapping) -> Iterator[str]:
         if len(study.get("to_store", "")) < 20:
             yield f"study {name}: no values by seed, and what storing them costs is not said"
         return
-    rows = pandas.read_csv(located(study["raw"])) if study["raw"].endswith(".csv") else None
-    if rows is not None and rows[study.get("by", "seed")].nunique() < study["seeds"]:
-        yield f"study {name}: {study['raw']} has not {study['seeds']} values of {study.get('by', 'seed')}"
+    if study["raw"].endswith(".csv"):
+        rows, by = pandas.read_csv(located(study["raw"])), study.get("by", "seed")
+        columns = [name for name in rows if re.search(r"_seed_\d+$", name)]  # a column a seed
+        if (rows[by].nunique() if by in rows else len(columns)) < study["seeds"]:
+            yield f"study {name}: {study['raw']} has not {study['seeds']} values of {by}"
 
 
 @cache
