@@ -6,13 +6,14 @@
     python benchmarks/reliability.py --json FILE                     # the figures for machines
 
 A check's cases are numbered; the seed and the number decide all that is drawn. What fails is printed with the command
-that runs it again. The checks are in ``tests/reliability/``, a file a bar; they use the searches, judges and damages
-of ``tests/``. Exit code 1 if anything failed.
+that runs it again; *failed* counts it as it came out first. The checks are in ``tests/reliability/``, a file a bar;
+they use the searches, judges and damages of ``tests/``. Exit code 1 if anything failed.
 """
 
 import argparse
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -21,6 +22,7 @@ if __name__ == "__main__":  # before anything loads these libraries
     os.environ |= {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from simfl.core.version import RESULTS  # noqa: E402
 from tests.reliability import (  # noqa: E402
     certificates,
     code,
@@ -56,13 +58,29 @@ BARS = (
     published,
 )
 CHECKS: tuple[Check, ...] = tuple(check for bar in BARS for check in bar.CHECKS)
-HEADINGS = "bar", "check", "what is done, and what must come out", "how many", "failed", "besides", "processor s"
+HEADINGS = (
+    "bar",
+    "check",
+    "what is done, and what must come out",
+    "how many",
+    "failed",
+    "at most",
+    "besides",
+    "processor s",
+)
 
 
 def table(figures: list[Figure]) -> str:
     """In Markdown."""
     rows = [HEADINGS, ("---",) * len(HEADINGS), *(figure.cells for figure in figures)]
     return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in rows)
+
+
+def commit() -> str:
+    """That of the working tree, and whether it differs."""
+    here = Path(__file__).resolve().parent
+    words = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=8"]
+    return subprocess.run(words, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -93,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(
                 " ".join(figures[-1].cells[i] for i in (0, 1, 3)), "done,", figures[-1].cells[4], "failed", flush=True
             )
-    print(f"\n{table(figures)}")
+    print(f"\n{table(figures)}\n\nAt commit {commit()}, results version {RESULTS}, seed {given.seed}.")
     if given.json:
         given.json.write_text(json.dumps([dict(zip(HEADINGS, figure.cells)) for figure in figures], indent=1) + "\n")
     return int(any(figure.failed for figure in figures))

@@ -8,6 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 SIZES = ("smoke", "five-minutes", "nightly")
+COMPLETE = frozenset(
+    ("traces", "hostile", "hostile-tests", "canaries", "source", "offline", "listening", "every-dropout",
+     "protocol-tests", "privacy-tests", "pairs", "lint", "stream-tests", "dask-workers", "sweep-tests", "golden",
+     "installed",
+     "published-tests")
+)  # fmt: skip
+"""Checks whose cases are a list that is gone through, and not drawn."""
 SHOWN = 20
 """Wrong cases that are printed at most."""
 
@@ -110,14 +117,22 @@ class Figure:
         return sum(map(len, self.wrong.values()))
 
     @property
+    def limit(self) -> str:
+        """Of cases that are drawn at random, none of which has failed: what share may fail at most, with 95 %
+        confidence; three divided by their number (1 - (1 - 3 / n)^n is .95).
+        """
+        return "–" if self.failed or self.done < 30 or self.check.name in COMPLETE else f"1 in {self.done / 3:,.0f}"
+
+    @property
     def cells(self) -> tuple[str, ...]:
-        """Bar, check, what, how many, failed, besides, processor seconds."""
+        """Bar, check, what, how many, failed, limit, besides, processor seconds."""
         besides = "; ".join(f"{count:,} {name}" for name, count in sorted(self.tally.items()))
         known = self.done > 0
         return (
             str(self.check.bar), self.check.name, self.check.what,
             f"{self.done:,} {self.check.unit}" if known else "not measured",
             str(self.failed) if known else "–",
+            self.limit,
             self.reason or besides or "–",
             f"{self.processor_s:.0f}",
         )  # fmt: skip

@@ -36,7 +36,9 @@ def test_some_checks_in_the_smallest_size(tmp_path, capsys):
     assert [figure["check"] for figure in figures] == names
     assert all(figure["failed"] == "0" and all(figure.values()) for figure in figures)
     assert [figure["how many"] for figure in figures] == ["5 damages", "100 scenarios", "100,000 pairs", "3 matrices"]
-    assert "| 9 | guarantees |" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "| 9 | guarantees |" in said and ", seed 0.\n" in said
+    assert [figure["at most"] for figure in figures] == ["–", "1 in 33", "1 in 33,333", "–"]
 
 
 def odd(plan):
@@ -58,14 +60,14 @@ def test_what_fails_or_crashes_is_counted_and_told_with_its_command(tmp_path, ca
     said = capsys.readouterr().out
     assert "--only odd --case 3" in said and "TypeError: oh" in said and "--only odd --case 5" in said
     again = Check(2, "odd", "it", "kills", (1, 12, 12), odd).played(Plan(tmp_path / "again", 0, "smoke"), only=5)
-    assert (again.done, again.failed) == (2, 2) and again.cells[3:6] == ("2 kills", "2", "1 runs")
+    assert (again.done, again.failed) == (2, 2) and again.cells[3:7] == ("2 kills", "2", "–", "1 runs")
 
 
 def test_what_cannot_be_measured_says_why(tmp_path):
     found = Check(2, "odd", "it", "kills", (1, 1, 1), missing).played(Plan(tmp_path / "odd", 0, "smoke"))
-    assert found.cells[3:6] == ("not measured", "–", "no such machine") and not found.failed
+    assert found.cells[3:7] == ("not measured", "–", "–", "no such machine") and not found.failed
     none = Check(2, "odd", "it", "kills", (0, 1, 9), missing).played(Plan(tmp_path / "none", 0, "smoke"))
-    assert none.cells[5] == "not in the size smoke; 9 in the nightly one"
+    assert none.cells[6] == "not in the size smoke; 9 in the nightly one"
 
 
 def test_a_failure_is_the_exit_code(monkeypatch, capsys):

@@ -313,17 +313,6 @@ def test_five_policies_with_four_protocols():
     assert lost == {0, 7, 8, 9}
 
 
-def test_what_the_first_picture_says():
-    """README: hardly anybody is recovered, at errors that its first lines name, whatever is guaranteed."""
-    table, text = csv("policies/measured", "group"), " ".join((RESULTS.parent / "README.md").read_text().split())
-    assert len(table) == 6 and 0 < table.measured_recovered.max() < 0.1
-    assert "recovers on average less than 0.1 of 40 clients under every" in text
-    alone = table.guarantee_semi_strong == 1
-    free, kept = (table.measured_error[each] for each in (alone, ~alone))
-    said = f"error of {free.min():.2f} to {free.max():.2f} there and of {kept.min():.2f} to {kept.max():.2f} under the"
-    assert said in text and sorted(set(table.guarantee_semi_strong)) == [1, 4, 8]
-
-
 def test_coverage_of_the_forecasts():
     rows = {(row.policy, row.unit, row.quantity): row for row in coverage_table()}
     quantities = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas
 import pytest
-from scipy import stats
 
 from simfl.compression import COMPRESSIONS
 from simfl.core.registration.family_index import undone
@@ -78,58 +77,6 @@ def test_the_cost_model_is_the_one_that_was_checked(monkeypatch):
 POLICIES = HERE / "results" / "policies"
 
 
-def test_the_readmes_picture_shows_the_guarantees_that_theory_knows():
-    """The numbers behind it: after 60 rounds each policy has the guarantee that its theorem promises, in every run."""
-    table = pandas.read_csv(POLICIES / "policies.csv").set_index("group")
-    promised = {"partition": 8, "batch_partition:T=4": 4, "half_partition:T=4": 4}
-    expected = dict.fromkeys(("random", "weighted", "bernoulli"), 1) | promised
-    assert table.guarantee_semi_strong.to_dict() == expected
-    seeds = pandas.read_csv(POLICIES / "seeds.csv").query("world == 'memoryless'").groupby("selection")
-    assert seeds.privacy_semi_strong.min().to_dict() == seeds.privacy_semi_strong.max().to_dict() == expected
-    assert table.test_accuracy.between(0.85, 1).all() and table.mean_cardinality.between(4, 8).all()
-    assert (POLICIES / "policies.svg").read_text().count("half_partition") == 1
-
-
-def test_the_pictures_numbers_are_means_of_stored_seeds():
-    """A row a seed: thirty in each of two worlds, from which whoever reads can compute every interval."""
-    seeds = pandas.read_csv(POLICIES / "seeds.csv")
-    table = pandas.read_csv(POLICIES / "policies.csv").set_index("group")
-    assert (seeds.groupby(["world", "selection"]).seed.nunique() == 30).all() and len(seeds) == 360
-    here = seeds[seeds.world == "memoryless"].groupby("selection")
-    for name in ("test_accuracy", "time_s", "mean_cardinality"):
-        assert here[name].mean().to_dict() == pytest.approx(table[name].to_dict())
-        half = stats.t.ppf(0.975, 29) * here[name].std() / 30**0.5
-        wider = table[f"{name}_ci"] / half  # without a shape for granted; see docs/how-to/compare.md
-        assert wider.between(1 - 1e-9, 1.5).all()
-
-
-def test_the_readme_says_what_the_waits_do():
-    """What partition costs in time, from stored differences; the share that is waits from two of them."""
-    table = pandas.read_csv(POLICIES / "waits.csv").set_index(["metric", "skipped_round_s"])
-    text = " ".join((HERE / "README.md").read_text().split())
-    half = (table.upper - table.lower) / 2
-
-    def said(metric, wait_s, places, scale=1.0):
-        place = metric, wait_s
-        return f"{scale * abs(table.difference[place]):.{places}f} ± {scale * half[place]:.{places}f}"
-
-    time_s = table.loc["time_s"]
-    waits = (time_s["mean"][10] - time_s["mean"][0.1]) / 9.9  # of a second each
-    assert waits == pytest.approx((time_s["mean"][1] - time_s["mean"][0.1]) / 0.9, rel=1e-3)
-    assert (time_s["mean_random"] == time_s["mean_random"][1]).all() and (time_s.lower > 0).tolist() == [
-        False,
-        True,
-        True,
-    ]
-    for words in (
-        f"costs {said('test_accuracy', 1.0, 1, 100)} points of accuracy: {table['mean']['skipped', 1]:.1f} of its 60",
-        f"With 1 s, as here, it takes {said('time_s', 1.0, 1)} s more than `random`, and {waits:.0f} of its "
-        f"{time_s['mean'][1]:.0f} s are such waits; with 0.1 s it takes {said('time_s', 0.1, 1)} s less, with 10 s "
-        f"{said('time_s', 10.0, 0)} s more",
-    ):
-        assert words in text, words
-
-
 OTHERS = {
     ("privacy accounting", "Flower"): "Rényi (clients)",  # flwr.serverapp.RdpAccountant
     ("buffered asynchronous training", "FLGo"): "yes",  # flgo 0.4.4, algorithm/fedbuff.py: (1 + staleness) ** -0.5
@@ -146,35 +93,6 @@ def test_the_readme_says_of_other_simulators_what_they_have():
     rows = {cells[0].strip(): cells for line in lines if len(cells := line.strip("|").split("|")) == len(head)}
     for (row, name), cell in OTHERS.items():
         assert rows[row][column[name]].strip() == cell, (row, name)
-
-
-def test_the_page_on_quorums_says_what_the_table_says():
-    """Every number of the page's table, and what follows from the definitions: units stay whole, rounds get shorter."""
-    table = pandas.read_csv(HERE / "results" / "quorum" / "quorum.csv")
-    text = (HERE / "docs" / "how-to" / "quorum.md").read_text()
-    for row in table.itertuples():
-        cells = (f"{row.time_s:.0f}", f"{row.time_to_target_s:.1f}", f"{row.test_accuracy:.3f}",
-                 f"{row.fairness_gap:.2f}", f"{row.late:.1f}", f"{row.never_summed:.1f}",
-                 f"{row.privacy_semi_strong:.0f}")  # fmt: skip
-        assert f" | {row.selected} | {' | '.join(cells)} |\n" in text
-    assert (table.reached == 5).all() and (table.privacy_semi_strong == [1] * 4 + [4] * 8).all()
-    for _, rows in table.groupby("policy"):
-        assert rows.time_s.is_monotonic_decreasing and rows.late.is_monotonic_increasing and rows.late.iloc[0] == 0
-        assert rows.fairness_gap.is_monotonic_increasing
-
-
-def test_the_page_on_shared_networks_says_what_the_table_says():
-    """Every number of the page's table; and what must be: a link that is wider than all lines changes nothing."""
-    table = pandas.read_csv(HERE / "results" / "links" / "links.csv", index_col=["way", "link"])
-    text = (HERE / "docs" / "how-to" / "network-sharing.md").read_text()
-    for way in table.index.unique("way").drop("plain"):
-        seconds = table.loc[way]["s_per_100_updates"]
-        use = round(100 * table.loc[way, "1 Gbit/s"]["use_down"] - 1e-9)
-        assert f"| {way} | {' | '.join(f'{value:.1f}' for value in seconds)} | {use} % |\n" in text
-        assert seconds["own"] == seconds["10 Gbit/s"] and seconds["0.3 Gbit/s"] > seconds["own"]
-    assert (table[["use_down", "use_up"]] <= 1).all(axis=None)
-    random, quorum = (table.loc[way]["s_per_100_updates"] for way in ("random", "random 130, quorum 100"))
-    assert quorum["own"] < 0.4 * random["own"] and quorum["0.3 Gbit/s"] > 1.2 * random["0.3 Gbit/s"]
 
 
 @pytest.mark.parametrize(("data", "dimension"), [("mnist", 50890), ("cifar10", 62006)])
