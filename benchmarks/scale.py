@@ -187,7 +187,7 @@ def aggregation(name: str, n: int, d: int, repeats: int) -> float:
 
     from simfl.core.types import Job
     from simfl.secagg.crypto import keys
-    from simfl.secagg.updates import ClientUpdates
+    from simfl.secagg.sessions import ClientUpdates
     from simfl.training.aggregates import Mean
 
     protocol, cohort, streams = made(name, n, d)

@@ -42,8 +42,7 @@ from simfl.secagg.crypto import keys  # noqa: E402
 from simfl.secagg.crypto.field import Q, inverse, matmul, vandermonde  # noqa: E402
 from simfl.secagg.neighbours import circle, degree_and_threshold  # noqa: E402
 from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets  # noqa: E402
-from simfl.secagg.sessions import Cohort  # noqa: E402
-from simfl.secagg.updates import ClientUpdates  # noqa: E402
+from simfl.secagg.sessions import ClientUpdates, Cohort  # noqa: E402
 from simfl.training.aggregates import Mean  # noqa: E402
 
 N, D = 100, 10**5

@@ -26,8 +26,8 @@ from simfl.experiments import runner
 from simfl.experiments.attack.replay import ATTACKS, Recorded
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
-from simfl.runs.in_memory import run_in_memory
 from simfl.runs.run import build
+from simfl.runs.simulation import run_in_memory
 from simfl.scenario import Scenario
 
 START = 150

@@ -21,8 +21,7 @@ from simfl.runs.accounting import facts_of, history_of
 from simfl.runs.run import build
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
-from simfl.secagg.sessions import SessionResult
-from simfl.secagg.updates import ClientUpdates
+from simfl.secagg.sessions import ClientUpdates, SessionResult
 from simfl.training.base import Rule
 
 Vectors = NDArray[np.float64]

@@ -21,7 +21,7 @@ from simfl.runs.run import run
 from simfl.scenario import Scenario
 from simfl.secagg import PROTOCOLS
 from simfl.secagg.crypto.quantise import Grid, round_stochastically
-from simfl.secagg.updates import ClientUpdates
+from simfl.secagg.sessions import ClientUpdates
 from tests.support.judge import table
 from tests.support.privacy_losses import own_loss
 

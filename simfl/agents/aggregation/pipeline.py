@@ -38,8 +38,7 @@ from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, und
 from simfl.core.validation import checked_type, checked_vectors, read_only
 from simfl.privacy.dp.stages.output_perturbation import of_each_sample, of_one_sample
 from simfl.privacy.stage import NOT_FINITE, Members
-from simfl.secagg.sessions import SessionResult
-from simfl.secagg.updates import ClientUpdates
+from simfl.secagg.sessions import ClientUpdates, SessionResult
 from simfl.training.aggregates import Factor
 from simfl.training.base import Rule, used_row
 

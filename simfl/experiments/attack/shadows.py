@@ -25,8 +25,8 @@ from simfl.learning.objects.module_sources import accepted_marks
 from simfl.learning.transforms.base import Unchanged
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
-from simfl.runs.in_memory import run_in_memory
 from simfl.runs.run import build
+from simfl.runs.simulation import run_in_memory
 from simfl.scenario import Scenario, plugin_files
 from simfl.scenario.plugin_files import Trust
 
