@@ -23,7 +23,7 @@ from simfl.attacks.least_squares import LeastSquares
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.experiments import runner
-from simfl.experiments.attack.replay import ATTACKS, Recorded
+from simfl.experiments.attack.after_run import ATTACKS, Recorded
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
 from simfl.runs.run import build

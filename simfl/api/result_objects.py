@@ -179,8 +179,8 @@ class SweepResult:
         Raises:
             SimflError: no such key, value or measure, or another key varies, too.
         """
-        from simfl.report.pivot import pivot
         from simfl.report.study_reader import read_study
+        from simfl.report.study_tables import pivot
 
         return pivot(read_study([self.path]), _keys(rows), _keys(columns), cell, _texts(where))
 
@@ -197,9 +197,8 @@ class SweepResult:
         Raises:
             SimflError: no run is complete, or none has such a measure.
         """
-        from simfl.report.latex import latex
-        from simfl.report.pivot import latex_pivot, pivot
         from simfl.report.study_reader import read_study
+        from simfl.report.study_tables import latex, latex_pivot, pivot
 
         study = read_study([self.path])
         if not (rows or cell or where):

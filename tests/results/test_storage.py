@@ -56,7 +56,7 @@ OTHERS = {
     "flower.deployment": "the last model of a real server, which is no result",
     "audit.log_matrix": "logs of users",
     "audit.log_table": "logs of users",
-    "experiments.attack.replay": "paths that ResultsFolder has checked",
+    "experiments.attack.after_run": "paths that ResultsFolder has checked",
     "results.export.tensorboard": "a path that ResultsFolder has checked",
     "experiments.sweep.plugin_pickling": "Python objects, by the SHA-256 in the task",
     "experiments.compare.run_numbers": "a path that ResultsFolder has checked",
