@@ -16,8 +16,7 @@ from simfl.core.json_data import JsonObject
 from simfl.experiments.sweep.grid import value_text
 from simfl.results.file_names import SCENARIO, is_finished, is_swept
 from simfl.results.folder import ResultsFolder, columns_of_runs, no_results
-from simfl.results.frames import SHOWN_ROWS, as_printed, html_table, indexed_rounds
-from simfl.results.run_files import participation_matrix, read_table
+from simfl.results.run_files import SHOWN_ROWS, as_printed, html_table, indexed_rounds, participation_matrix, read_table
 from simfl.scenario import Scenario
 from simfl.scenario.plugin_files import Trust
 

@@ -97,7 +97,7 @@ def advise(study: Study, margin: float = MARGIN) -> Advice | None:
     accuracy = known.get("test_accuracy")
     if accuracy is None and "test_loss" in known:
         return Advice(None, "a margin of accuracy says nothing of runs that measure a loss only")
-    enough = [group for group in left if _has_enough(group, accuracy)]
+    enough = [group for group in left if len(accuracy.by_seed(group) if accuracy else group.runs) >= FEWEST_PAIRS]
     if len(enough) < min(2, len(left)):
         return Advice(None, f"with fewer than {FEWEST_PAIRS} seeds configurations cannot be distinguished")
     rule = [f"among those with at least {FEWEST_PAIRS} seeds"] * (len(enough) < len(left))
@@ -114,10 +114,6 @@ def advise(study: Study, margin: float = MARGIN) -> Advice | None:
 def points(share: float) -> str:
     """A difference of accuracies in words."""
     return amount(round(100 * share, 6), "point")
-
-
-def _has_enough(group: Group, accuracy: StudyMeasure | None) -> bool:
-    return len(group.runs if accuracy is None else accuracy.by_seed(group)) >= FEWEST_PAIRS
 
 
 def _in_the_running(accuracy: StudyMeasure, ranks: Sequence[Sequence[Group]], margin: float) -> list[Group]:

@@ -8,8 +8,7 @@ from simfl.core.errors import SimflError, requires_extra
 from simfl.core.storage.disk import refuse_links_of_results, write_atomically
 from simfl.results.file_names import is_finished, is_swept, refuse_result_files
 from simfl.results.folder import ResultsFolder
-from simfl.results.frames import all_rounds
-from simfl.results.run_files import read_table
+from simfl.results.run_files import all_rounds, read_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
