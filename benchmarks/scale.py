@@ -174,7 +174,7 @@ SECONDS, BYTES = ("client", "client_holder", "coordinate", "coordinate_holder"),
 def made(name: str, n: int, d: int, **settings: Any) -> tuple[Any, Any, Any]:
     """A protocol, a cohort for it, and streams."""
     from simfl.core.rng import Streams
-    from simfl.secagg import PROTOCOLS
+    from simfl.secagg.base import PROTOCOLS
     from simfl.secagg.sessions import Cohort
 
     protocol = PROTOCOLS.of({"name": name, "min_sum": 2, "weight_channel": False, **settings})

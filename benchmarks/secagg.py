@@ -36,7 +36,8 @@ from simfl.core.rng import Streams  # noqa: E402
 from simfl.core.types import Job  # noqa: E402
 from simfl.runs.run import run  # noqa: E402
 from simfl.scenario import Scenario  # noqa: E402
-from simfl.secagg import PROTOCOLS, pairwise  # noqa: E402
+from simfl.secagg import pairwise  # noqa: E402
+from simfl.secagg.base import PROTOCOLS  # noqa: E402
 from simfl.secagg.coded_session import MaskCode, decode_sum  # noqa: E402
 from simfl.secagg.crypto import keys  # noqa: E402
 from simfl.secagg.crypto.field import Q, inverse, matmul, vandermonde  # noqa: E402
@@ -179,7 +180,7 @@ def sums(repeats: int) -> None:
 
 
 def rounds(repeats: int) -> None:
-    from simfl.learning.backends import BACKENDS
+    from simfl.learning.backends.base import BACKENDS
 
     model, shape, held, *_ = local_rounds.CASES["cnn_mnist"]
     task, works = local_rounds.prepare(model, shape, held)

@@ -16,7 +16,7 @@ from simfl.devices.failure import BernoulliFailure
 from simfl.devices.random_availability import Bernoulli
 from simfl.metrics.participation import concurrency
 from simfl.network.star import Star
-from simfl.selection import POLICIES
+from simfl.selection.base import POLICIES
 from simfl.training.fedbuff import FedBuff
 from simfl.training.staleness import PolynomialStaleness, UniformStaleness
 from tests.support.policies import Blind

@@ -28,7 +28,7 @@ from simfl.report.page_tables import equal_table, group_table
 from simfl.report.study_reader import read_study
 from simfl.report.study_tables import latex
 from simfl.scenario.column_owners import with_bases
-from simfl.secagg import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS
 
 pytestmark = pytest.mark.usefixtures("sweeps_here")
 

@@ -167,7 +167,7 @@ class Fates(Script):
 
 
 def play(fates, rule, units):
-    from simfl.secagg import PROTOCOLS
+    from simfl.secagg.base import PROTOCOLS
 
     Scenario.parse("clients: 4\nselection: {name: random, k: 2}\ntraining: {name: fedavg, rounds: 1}\n"
                    "plugins: [three_phases.py]", folder=PLUGINS)  # fmt: skip

@@ -16,7 +16,7 @@ from simfl.cli import simfl as group
 from simfl.core.rng import Streams
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.secagg import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.costs import costs
 from simfl.secagg.sessions import Cohort, PreparedUnits, SessionFailure, SessionResult
 from tests.secagg.test_world import NO_RATES, real, rows

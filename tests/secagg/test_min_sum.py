@@ -11,7 +11,8 @@ from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.runs.run import run
 from simfl.scenario import Scenario
-from simfl.secagg import PROTOCOLS, basecagg
+from simfl.secagg import basecagg
+from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.field import Q
 from simfl.secagg.crypto.keys import ProtocolViolation
 from simfl.secagg.sessions import ClientUpdates, Cohort, SessionFailure, SessionResult

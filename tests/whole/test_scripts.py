@@ -9,7 +9,7 @@ import pandas
 import pytest
 from scipy import stats
 
-from simfl.compression import COMPRESSIONS
+from simfl.compression.base import COMPRESSIONS
 from simfl.core.registration.family_index import undone
 
 HERE = Path(__file__).resolve().parents[2]
