@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from simfl.agents import SERVERS
+from simfl.agents.servers import SERVERS
 from simfl.agents.world import World
 from simfl.attacks.least_squares import LeastSquares
 from simfl.attacks.matching import Target, match

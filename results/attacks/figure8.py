@@ -17,7 +17,7 @@ import pandas
 from figure8_drawing import HERE, POLICIES, draw, markdown
 
 import simfl
-from simfl.agents import Components
+from simfl.agents.aggregation.components import Components
 from simfl.attacks.base import ServerView
 from simfl.attacks.least_squares import LeastSquares
 from simfl.core.rng import Streams

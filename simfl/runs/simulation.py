@@ -11,7 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from simfl.agents import Components, MetricRunner, RoundResult, Server, finalise_attacks, make_server
+from simfl.agents.aggregation.attack_runner import finalise_attacks
+from simfl.agents.aggregation.components import Components, RoundResult
+from simfl.agents.aggregation.metric_runner import MetricRunner
+from simfl.agents.server_choice import make_server
+from simfl.agents.servers import Server
 from simfl.agents.world import World
 from simfl.attacks.base import Finding, ServerView
 from simfl.core.columns import ROUND_COLUMNS

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from simfl.agents import SERVERS, Components
+from simfl.agents.aggregation.components import Components
+from simfl.agents.servers import SERVERS
 from simfl.agents.world import World
 from simfl.clients.client_agents import Agents
 from simfl.core.distributions import HalfNormal

@@ -378,7 +378,7 @@ EVERY = ("loss", "logits", "fedmia", "fedmia_gradient")
 @pytest.fixture(scope="module")
 def played():
     """A federation that each client's few samples are learned by heart in, played in memory."""
-    from simfl.agents import SERVERS
+    from simfl.agents.servers import SERVERS
     from simfl.agents.world import World
     from simfl.core.types import under
     from simfl.runs.run import build

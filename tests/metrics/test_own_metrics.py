@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from simfl.agents import Components, RoundResult
+from simfl.agents.aggregation.components import Components, RoundResult
 from simfl.agents.aggregation.metric_runner import MetricRunner
 from simfl.api.result_objects import Result
 from simfl.cli import simfl

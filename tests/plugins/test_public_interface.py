@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfl.agents import SERVERS, Components
+from simfl.agents.aggregation.components import Components
+from simfl.agents.servers import SERVERS
 from simfl.agents.world import World
 from simfl.core.rng import Streams
 from simfl.report.html_page import page

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from simfl.agents import finalise_attacks
+from simfl.agents.aggregation.attack_runner import finalise_attacks
 from simfl.attacks.base import Finding, Observer, ServerView, TrueUpdates
 from simfl.attacks.context import AttackerKnowledge
 from simfl.attacks.membership import lira, margins, membership_finding, rates
