@@ -215,7 +215,7 @@ def holders(name: str, n: int) -> int:
 
 def phases(name: str, n: int, d: int, rates: dict[str, float]) -> tuple[list[dict[str, Any]], float]:
     """Each phase's bytes and seconds of a client; seconds of the server."""
-    from simfl.secagg.costs import costs
+    from simfl.agents.aggregation.expected import costs
 
     protocol, cohort, streams = made(name, n, d, rates=rates)
     found = costs(protocol, cohort, False, (4 * d, 4 * d), streams)
