@@ -1,12 +1,17 @@
 """Holds forecasts to what then happens: worlds of known law, their logs cut in the middle.
 
     python benchmarks/forecast.py --worlds 100 --policy half_partition [--out results/forecast] [--futures 100]
+    python benchmarks/forecast.py --worlds 30 --policy half_partition --wrong drift
     python benchmarks/forecast.py --table [--out results/forecast]
 
 Each world is a deployment of one of ``FAMILIES`` under one of the five ``WORLDS`` of availability: simfl's own policy
 selects among clients whose availability is drawn here. The forecast gets the first half of the log; the script looks
 where the second half lies among the futures. Finished worlds are stored in OUT/FAMILY.jsonl, and a second call goes on.
 ``--table`` writes simfl/forecasting/coverage.csv, which forecasts print beside their numbers, and OUT/reliability.svg.
+
+``--wrong`` has devices whose law the forecast's model does not hold: rates that move over the whole log to those of
+other clients (``drift``), a third of the clients that leave for good (``leaving``), or clients that are away for two
+rounds after they took part (``rest``). These are stored apart, and stand in no table of the package.
 
 Where several futures give one value, the place of what happened among them is drawn at random within the tie; an
 interval of discrete values otherwise holds more than its share.
@@ -24,6 +29,7 @@ from scipy.stats import binomtest
 from simfl.audit.log import Log
 from simfl.core.types import View
 from simfl.forecasting.forecast_result import Forecast
+from simfl.forecasting.forecast_text import DRIFT
 from simfl.forecasting.future_span import exposures
 from simfl.forecasting.futures import plan
 from simfl.forecasting.parts import simulate_all
@@ -38,14 +44,15 @@ WORLDS = ("constant", "per_client", "sticky", "time_of_day", "groups")
 FAMILIES = {"all": 1, "random": 1, "weighted": 1, "batch_partition T=2": 2, "batch_partition T=4": 4,
             "batch_partition T=8": 8, "partition": 8, "half_partition": 4}  # fmt: skip
 """Kinds of policies, and clients in a unit at most."""
+WRONG = ("drift", "leaving", "rest")
 HOUR_S = 3600.0
 
 
 class World:
     """A deployment of known law: a policy, availability and failures, all from its number."""
 
-    def __init__(self, family: str, number: int, large: bool = False) -> None:
-        self.family, self.number = family, number
+    def __init__(self, family: str, number: int, large: bool = False, wrong: str | None = None) -> None:
+        self.family, self.number, self.wrong = family, number, wrong
         self.rng = rng = np.random.default_rng([20261, list(FAMILIES).index(family), number, int(large)])
         name, unit = family.split()[0], FAMILIES[family]
         if name == "partition":
@@ -81,14 +88,21 @@ class World:
     def play(self) -> Past:
         """The whole log: twice as many rounds as it is given."""
         rng, policy = self.rng, policy_of(self.text, self.clients)
+        odd, leaves = np.random.default_rng([8, self.number]), np.full(self.clients, np.inf)
+        other, gone = odd.permutation(self.rate), odd.permutation(self.clients)[: self.clients // 3]
+        if self.wrong == "leaving":
+            leaves[gone] = odd.uniform(self.rounds / 4, self.rounds * 3 / 2, len(gone))
         rows, times_s = np.zeros((2 * self.rounds, self.clients), dtype=bool), np.zeros(2 * self.rounds)
         used, on, now_h = np.zeros(self.clients, np.int64), rng.random(self.clients) < self.rate, 0.0
         for t in range(len(rows)):
             now_h += 2 + rng.exponential(1.0)
             day = (now_h - self.dawn) % 24 < self.day
-            rate = self.rate * np.where(day, 1.0, self.night)[self.group]
+            moved = t / len(rows) if self.wrong == "drift" else 0.0
+            rate = (self.rate * (1 - moved) + other * moved) * np.where(day, 1.0, self.night)[self.group]
             on = rng.random(self.clients) < rate * (1 - self.memory) + self.memory * on
-            there = on & (rng.random(len(self.away)) >= self.away)[self.group]
+            there = on & (rng.random(len(self.away)) >= self.away)[self.group] & (t < leaves)
+            if self.wrong == "rest":
+                there &= ~rows[max(0, t - 2) : t].any(axis=0)
             units = policy.select(View(t, there, used), self.k, rng)
             units = units[(rng.random(units.shape) >= self.failing).all(axis=1)]
             rows[t, units.ravel()] = True
@@ -225,6 +239,7 @@ def main() -> None:
     parser.add_argument("--worlds", type=int, default=100)
     parser.add_argument("--policy", choices=[*FAMILIES, "every"], default="every")
     parser.add_argument("--large", action="store_true", help="60 to 200 clients")
+    parser.add_argument("--wrong", choices=WRONG, help="devices that the model does not hold")
     parser.add_argument("--futures", type=int, default=100)
     parser.add_argument("--model", help="of availability, in every world")
     parser.add_argument("--table", action="store_true", help="write the tables of the worlds that are there")
@@ -233,23 +248,22 @@ def main() -> None:
     if arguments.table:
         return table(arguments.out)
     for family in FAMILIES if arguments.policy == "every" else [arguments.policy]:
-        name = "-".join(
-            [family.replace(" ", "-"), *["large"] * arguments.large, *[arguments.model] * bool(arguments.model)]
-        )
+        marks = ["large" if arguments.large else None, arguments.model, arguments.wrong]
+        name = "-".join([family.replace(" ", "-"), *filter(None, marks)])
         file = arguments.out / f"{name}.jsonl"
         results = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         done = {row["world"] for row in results}
         for number in range(arguments.worlds):
             if number in done:
                 continue
-            result = judge(World(family, number, arguments.large), arguments.futures, arguments.model) or {
-                "world": number
-            }
+            world = World(family, number, arguments.large, arguments.wrong)
+            result = judge(world, arguments.futures, arguments.model) or {"world": number}
             results.append(result)
             with open(file, "a") as stored:
                 stored.write(json.dumps(result) + "\n")
         played = [row for row in results if "places" in row and row["world"] < arguments.worlds]
-        print(f"{name}: {len(played)} worlds", *lines(played), sep="\n", flush=True)
+        named = sum(row["drift"] < DRIFT for row in played)
+        print(f"{name}: {len(played)} worlds, drift named in {named}", *lines(played), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,9 @@ COURSE = ("after round", "rank", "strong", "semi-strong", "weak", "exposed")
 
 def text(report: Report) -> str:
     """The report for a person at a terminal."""
-    changes = ["{:>12} {:>6} {:>7} {:>12} {:>9} {:>8}".format(*row) for row in (COURSE, *timeline(report))]
+    rows = [COURSE, *timeline(report)]
+    width = max(12, *(len(label) for label, *_ in rows))
+    changes = [f"{label:>{width}} " + "{:>6} {:>7} {:>12} {:>9} {:>8}".format(*row) for label, *row in rows]
     return "\n".join([*_summary(report), "", *changes, "", *_exposures(report)])
 
 

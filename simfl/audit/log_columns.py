@@ -74,12 +74,14 @@ class LogOptions:
         where: by column the value that rows have which took part.
         all_rows: every row took part.
         form: "lists", "matrix", or "indexed" (a matrix whose first column names its rows); None = as it looks.
+        past: a log whose rounds come before; the other options are of that one, as it is the stranger of the two.
     """
 
     columns: Columns = field(default_factory=dict)
     where: Mapping[str, str] = field(default_factory=dict)
     all_rows: bool = False
     form: str | None = None
+    past: Path | None = None
 
     def role(self, name: str) -> str:
         """What a column of this name may be read as; "" = as nothing."""

@@ -7,6 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy.sparse import csr_array, vstack
+
 from simfl.audit.entries import entries
 from simfl.audit.log import Limits, Log
 from simfl.audit.log_columns import Columns, LogOptions, column_roles, is_likely, missing_column
@@ -51,6 +54,8 @@ def read(path: Path | str, columns: Columns | None = None, options: LogOptions |
     """
     path, options = Path(path), options or LogOptions()
     options = options if columns is None else replace(options, columns=columns)
+    if options.past is not None:
+        return _after(options.past, replace(options, past=None), path)
     try:
         if path.is_dir():
             return _folder(path)
@@ -67,6 +72,27 @@ def read(path: Path | str, columns: Columns | None = None, options: LogOptions |
         raise SimflError(f"{path}: not a CSV file: {error}") from None
     except (*UNREADABLE, UnicodeError) as error:
         raise SimflError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _after(past: Path, options: LogOptions, path: Path) -> Log:
+    """The sums of an earlier log and then those of the log at the path; a client is the same by its name.
+
+    Raises:
+        SimflError: as for each of them, or one is a results folder.
+    """
+    if folder := next((each for each in (past, path) if each.is_dir()), None):
+        raise SimflError(f"--past: {folder} is a results folder; only logs of one deployment come after another")
+    before, log = read(past, options=options), read(path)
+    clients = list(dict.fromkeys(map(str, [*before.clients, *log.clients])))
+    place = {name: position for position, name in enumerate(clients)}
+    parts = []
+    for each in (before, log):
+        entries, columns = each.matrix.tocoo(), np.array([place[str(client)] for client in each.clients], dtype=int)
+        shape = each.matrix.shape[0], len(clients)
+        parts.append(csr_array((entries.data, (entries.row, columns[entries.col])), shape=shape))
+    rounds = [*(f"past {label}" for label in before.rounds), *log.rounds]
+    words = (f"{past} comes before {path}", *before.words)
+    return Log(vstack(parts, format="csr"), rounds, clients, before.unused, words=words, varying=before.varying)
 
 
 def _text(path: Path, options: LogOptions) -> Log:

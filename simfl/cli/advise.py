@@ -66,8 +66,8 @@ def command(
     of = _simulate(past, grid, settings)
     click.echo(past.how_read, err=True)
     if output is not None:
-        _write(of, output, participation)
-    print_json(of.to_json()) if as_json else click.echo(text(of, participation))
+        _write(of, output, participation, log_options)
+    print_json(of.to_json()) if as_json else click.echo(text(of, participation, log_options))
 
 
 def _simulate(past: Any, grid: tuple[str, ...], settings: dict[str, Any]) -> "PolicyAdvice":
@@ -84,7 +84,7 @@ def _simulate(past: Any, grid: tuple[str, ...], settings: dict[str, Any]) -> "Po
         return advise(past, grid, **settings, begin=begin, step=lambda ready: bars[0].update(ready))
 
 
-def _write(of: "PolicyAdvice", folder: Path, log: str) -> None:
+def _write(of: "PolicyAdvice", folder: Path, log: str, options: "LogOptions") -> None:
     from simfl.core.storage.disk import write_atomically
     from simfl.forecasting.advice_text import deployment
 
@@ -92,7 +92,7 @@ def _write(of: "PolicyAdvice", folder: Path, log: str) -> None:
     written = [folder / "policies.csv"]
     (folder / "deploy.py").unlink(missing_ok=True)
     if best := of.ranking()[:1]:
-        lines = deployment(of, best[0], log)
+        lines = deployment(of, best[0], log, options)
         write_atomically(folder / "deploy.py", ("\n".join(lines) + "\n").encode())
         written.append(folder / "deploy.py")
     click.echo(f"Written: {', '.join(map(str, written))}", err=True)

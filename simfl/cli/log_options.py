@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,6 +27,11 @@ OPTIONS = (
         type=click.Choice(["lists", "matrix", "indexed"]),
         help="Lists of clients, or a matrix, or one whose first column names the rounds; as the log looks.",
     ),
+    click.option(
+        "--past",
+        metavar="LOG",
+        help="A log whose rounds come before, as of an earlier deployment; the options above are of it.",
+    ),
 )
 
 
@@ -33,10 +39,13 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options; the command gets ``log_options``."""
 
     @wraps(function)
-    def command(columns: str | None, where: tuple[str, ...], all_rows: bool, form: str | None, **others: Any) -> Any:
+    def command(
+        columns: str | None, where: tuple[str, ...], all_rows: bool, form: str | None, past: str | None, **others: Any
+    ) -> Any:
         from simfl.audit.log_columns import LogOptions
 
-        chosen = LogOptions(columns_of(columns), dict(map(_pair, where)), all_rows, form)
+        before = None if past is None else Path(past)
+        chosen = LogOptions(columns_of(columns), dict(map(_pair, where)), all_rows, form, before)
         if all_rows and where:
             raise SimflError(
                 "--all-rows: says that every row took part, and --where that some did; leave one of them out"

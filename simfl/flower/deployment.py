@@ -5,6 +5,7 @@ import logging
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Event
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -24,8 +25,8 @@ class Deployment:
     """A policy on a real server.
 
     Args:
-        policy, nodes, seed, log, floor, past: as for :class:`simfl.flower.node_selection.NodeSelection`; nodes are
-            devices, and paths absolute.
+        policy, nodes, seed, log, floor, past, past_options: as for
+            :class:`simfl.flower.node_selection.NodeSelection`; nodes are devices, and paths absolute.
         identity: how a device is recognised when its node has another id: ``reported``, each client says which device
             it is (``ConfigRecord({"device": ...})`` in answer to a query); ``authenticated``, SuperNodes have
             registered keys; a mapping from ids to devices; or ``node_id``, if devices that restart may count as others.
@@ -42,7 +43,7 @@ class Deployment:
     def __init__(
         self, policy: str, nodes: int | list[Node], *, seed: int = 0, identity: str | Mapping[int, str] = "",
         log: Path | str | None = None, floor: str | tuple[str, ...] = (), skipped_round_s: float = 10.0,
-        past: Path | str | None = None, query: str = MessageType.QUERY,
+        past: Path | str | None = None, past_options: Mapping[str, Any] | None = None, query: str = MessageType.QUERY,
     ) -> None:  # fmt: skip
         for what, path in (("log", log), ("past", past)):
             if path is not None and not Path(path).is_absolute():
@@ -52,7 +53,7 @@ class Deployment:
             raise SimflError(f"log: {log}: the last model is kept in a file of this name; give another, e.g. "
                              f"{Path(log).with_suffix('.csv').name}")  # fmt: skip
         self.identity, self.skipped_round_s = Identity(identity, query), skipped_round_s
-        self.selection = NodeSelection(policy, nodes, seed, log, floor, past)
+        self.selection = NodeSelection(policy, nodes, seed, log, floor, past, past_options)
         if self.selection.log and self.selection.log.taken_out:
             _log.warning(self.selection.log.taken_out)
         self.model = None if log is None else Path(log).with_suffix(".npz")

@@ -4,6 +4,7 @@ Its participation log (:mod:`simfl.flower.participation_file`) has one line for 
 audit`` reads it.
 """
 
+import dataclasses
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from simfl.audit.log_columns import LogOptions
 from simfl.audit.reading import read
-from simfl.core.errors import SimflError, amount
+from simfl.core.errors import SimflError, amount, suggestion
 from simfl.core.rng import Streams
 from simfl.core.types import CLEAR_FIELDS, View
 from simfl.flower.participation_file import Node, ParticipationFile, same_id
@@ -47,6 +49,8 @@ class NodeSelection:
         past: a log of an earlier deployment, of any form that ``simfl audit`` reads; its clients are ids of nodes, and
             its rounds come before those of ``log``. Where it has all of the ``nodes``, others of its clients take part
             no more.
+        past_options: how ``past`` is read where it has more than one reading, as fields of
+            :class:`simfl.audit.log_columns.LogOptions`: ``{"where": {"status": "ok"}}``.
         floor: least guarantees, e.g. ``semi_strong=3``.
 
     Attributes:
@@ -68,6 +72,7 @@ class NodeSelection:
         log: Path | str | None = None,
         floor: str | Iterable[str] = (),
         past: Path | str | None = None,
+        past_options: Mapping[str, Any] | None = None,
     ) -> None:
         ids = [] if isinstance(nodes, int) else list(nodes)
         n = self.clients = nodes if isinstance(nodes, int) else len(ids)
@@ -89,7 +94,7 @@ class NodeSelection:
         self.unknown: list[Node] = []
         self.log = None if log is None else ParticipationFile(Path(log), n)
         if past is not None:
-            self._take_past(past)
+            self._take_past(past, past_options or {})
         for number, entries in groupby(self.log.entries if self.log else [], lambda entry: entry.round):
             if number < self.round:
                 raise SimflError(f"{log}: has round {number}, which the {self.round} rounds of the past hold, too")
@@ -110,9 +115,12 @@ class NodeSelection:
         self.left = what_is_left(self.policy, self.text, view, f"round {self.round}")
         _log.info("%s", self.left)
 
-    def _take_past(self, path: Path | str) -> None:
+    def _take_past(self, path: Path | str, options: Mapping[str, Any]) -> None:
         """Counts the rounds of another deployment's log."""
-        past = read(path)
+        fields = [each.name for each in dataclasses.fields(LogOptions)]
+        if unknown := next((name for name in options if name not in fields), ""):
+            raise SimflError(f"past_options: {unknown!r} is none of {', '.join(fields)}{suggestion(unknown, fields)}")
+        past = read(path, options=LogOptions(**options))
         clients = [same_id(node) for node in past.clients]
         others = [node for node in clients if node not in self.client_of]
         gone = {node: self.clients + place for place, node in enumerate(others)}

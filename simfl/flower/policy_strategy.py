@@ -33,7 +33,7 @@ class PolicyStrategy(Strategy):  # type: ignore[misc]  # Flower is no requiremen
         metrics: for fields that the policy reads, where they stand in the MetricRecord of a reply if under another name
             than ``num-examples`` (samples), else their own; ``seconds`` may be missing: then it is the time between
             the two messages.
-        keys: identity, seed, log, floor, past, skipped_round_s, as for the same.
+        keys: identity, seed, log, floor, past, past_options, skipped_round_s, as for the same.
 
     Attributes:
         selection: who has taken part, and ``stopped``: why training has ended, if the floor was reached.

@@ -29,7 +29,7 @@ class PolicySecAgg(SecAggPlusWorkflow):  # type: ignore[misc]  # Flower is no re
         policy, nodes: as for ``simfl.flower.deployment.Deployment``.
         num_shares, reconstruction_threshold: of SecAgg+.
         protocol: further arguments of Flower's ``SecAggPlusWorkflow``, such as timeout (real seconds).
-        keys: identity, seed, log, floor, past, skipped_round_s, as for the deployment.
+        keys: identity, seed, log, floor, past, past_options, skipped_round_s, as for the deployment.
 
     Raises:
         SimflError: one of them cannot be, or the policy reads what replies do not report under masks.

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from simfl.audit.log import plain
+from simfl.audit.log_columns import LogOptions
 from simfl.core.certificate_words import IF_ONLY_SUMS, ONLY_SUMS, WORST
 from simfl.core.errors import amount
 from simfl.core.types import View
@@ -18,16 +19,17 @@ ORDERS = {"as now": "", "as_logged": "as in the log", "availability": "by availa
 TESTED = "docs/how-to/advise.md says in how many simulated deployments such an advice kept its promise"
 
 
-def text(of: PolicyAdvice, log: str) -> str:
+def text(of: PolicyAdvice, log: str, options: LogOptions) -> str:
     """The advice for a person at a terminal.
 
     Args:
         log: path of the log.
+        options: as it was read.
     """
     best = of.ranking()[:BEST]
     if of.exposed_already == len(of.past.clients):
         return "\n".join([*_past(of), "That is everybody. No policy takes it back, and none is advised."])
-    parts = [_past(of), _table(of, best) if best else _none(of), _deployment(of, best[0], log) if best else [],
+    parts = [_past(of), _table(of, best) if best else _none(of), _deployment(of, best[0], log, options) if best else [],
              _limits(of)]  # fmt: skip
     return "\n\n".join("\n".join(part) for part in parts if part)
 
@@ -81,10 +83,14 @@ def _none(of: PolicyAdvice) -> list[str]:
             f"shorter --horizon{guards}, larger units, fewer clients a round (--grid), a lower --target."]  # fmt: skip
 
 
-def deployment(of: PolicyAdvice, place: int, log: str) -> list[str]:
-    """Lines of Python that deploy a policy of the grid on a Flower server, after the same log."""
+def deployment(of: PolicyAdvice, place: int, log: str, options: LogOptions) -> list[str]:
+    """Lines of Python that deploy a policy of the grid on a Flower server, after the same log, read alike."""
     past = Path(log).resolve()
-    beside = past.parent / "participation.csv"
+    used = {past, options.past.resolve() if options.past else past}
+    names = (f"participation{number}.csv" for number in ("", "-2", "-3"))
+    beside = next(file for file in map(past.with_name, names) if file not in used)
+    reading = {name: str(Path(value).resolve()) if name == "past" else value
+               for name, value in vars(options).items() if value}  # fmt: skip
     nodes = json.dumps([node if isinstance(node, int) else str(node) for node in of.nodes(place)])
     return ["from flwr.serverapp.strategy import FedAvg",
             "from simfl.flower import PolicyStrategy",
@@ -93,17 +99,18 @@ def deployment(of: PolicyAdvice, place: int, log: str) -> list[str]:
             "strategy = PolicyStrategy(",
             f"    FedAvg(fraction_train=1.0, fraction_evaluate=0.0), {json.dumps(of.grid[place].text)}, nodes, seed=1,",
             f'    identity="reported", past={json.dumps(str(past))}, log={json.dumps(str(beside))},',
-            ")"]  # fmt: skip
+            *([f"    past_options={reading!r},"] if reading else []), ")"]  # fmt: skip
 
 
-def _deployment(of: PolicyAdvice, place: int, log: str) -> list[str]:
+def _deployment(of: PolicyAdvice, place: int, log: str, options: LogOptions) -> list[str]:
     if not place:
         return ["The first is what you have: nothing needs to change."]
     choice = of.choices[place]
     left = sorted(set(range(len(of.past.clients))) - set(choice.order.tolist()))
     out = [f"Without {', '.join(plain(of.past.clients[client], 10**6) for client in left)}, whom no unit has room for."]
     said = ["The first on a Flower server (docs/how-to/flower.md says how a device is recognised):", "",
-            *(f"    {line}".rstrip() for line in deployment(of, place, log)), "", *out * bool(left)]  # fmt: skip
+            *(f"    {each}".rstrip() for each in deployment(of, place, log, options)),
+            "", *out * bool(left)]  # fmt: skip
     if choice.before is not None:
         everybody = np.ones(len(choice.order), dtype=bool)
         view = View(0, everybody, np.zeros(len(everybody), dtype=np.int64), before=choice.before, history=())

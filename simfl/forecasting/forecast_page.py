@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from simfl.audit.log import plain
@@ -25,7 +26,7 @@ PANELS = {
     "strong": "Strong (clients)",
     "semi_strong": "Semi-strong (clients)",
     "weak_upper": "Weak, at most (clients)",
-    "cardinality": "Clients in a sum",
+    "mean_cardinality": "Clients a round, mean",
     "fairness_gap": "Fairness gap",
     "bytes": "Bytes of coming rounds",
 }
@@ -122,7 +123,8 @@ def drawing(policies: list[str], table: "DataFrame", wide: bool = True) -> "Figu
         for number, policy in enumerate(policies):
             part = table[(table.quantity == name) & (table.policy == policy)]
             look = style.look(number)
-            axes.plot(part["round"], part["median"], drawstyle="steps-post", label=plain(policy, 40), **look)
+            label = "\n".join(wrap(plain(policy, 10**6), 40))
+            axes.plot(part["round"], part["median"], drawstyle="steps-post", label=label, **look)
             if number < MOST:
                 for low, high in bands:
                     axes.fill_between(part["round"], part[low], part[high], step="post", linewidth=0, alpha=0.13,
@@ -132,6 +134,7 @@ def drawing(policies: list[str], table: "DataFrame", wide: bool = True) -> "Figu
         axes.set_axis_off()
     for axes in flat[: len(shown)][-columns:]:
         axes.set_xlabel("Coming round")
+        axes.tick_params(labelbottom=True)
     style.legend(fig, flat[0], on_page=True)
     style.footnote(fig, [f"{OF_A_LOG}."])
     return fig

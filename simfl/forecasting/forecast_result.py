@@ -103,9 +103,9 @@ class Forecast:
     def rounds(self) -> "DataFrame":
         """A row for each policy, quantity and coming round, with the median and the ends of the intervals.
 
-        Quantities: ``exposed`` (clients), ``rank``, ``strong``, ``cardinality``, ``fairness_gap``, ``bytes`` (of all
-        coming rounds until then, where the log has them), and at four rounds ``semi_strong``, ``weak_lower`` and
-        ``weak_upper``, of fewer futures.
+        Quantities: ``exposed`` (clients), ``rank``, ``strong``, ``cardinality``, ``mean_cardinality`` and
+        ``bytes`` (of all coming rounds until then, the latter where the log has them), ``fairness_gap``, and at four
+        rounds ``semi_strong``, ``weak_lower`` and ``weak_upper``, of fewer futures.
         """
         from pandas import DataFrame, concat
 
@@ -113,6 +113,7 @@ class Forecast:
         for policy, text in enumerate(self.policies):
             outcome = self.outcomes[policy]
             values = {"exposed": self.exposed_counts(policy), **{name: getattr(outcome, name) for name in OVER_TIME}}
+            values["mean_cardinality"] = np.cumsum(outcome.cardinality, axis=1) / np.arange(1, self.plan.horizon + 1)
             if self.knows_bytes:
                 values["bytes"] = outcome.bytes
             for name, table in values.items():

@@ -80,16 +80,16 @@ def first_table(of: "Forecast") -> tuple[list[str], list[tuple[str, ...]], str]:
     for (name, policy), part in table.groupby(["quantity", "policy"], sort=False):
         if policy in of.policies[:FIRST]:
             cells = [f"{row.median:.3g} ({row.low_95:.3g}..{row.high_95:.3g})" for row in part.itertuples()]
-            measured = coverages.get(MEASURED[name]) if policy == of.policies[0] else None
-            rows.append(
-                (SO_FAR[name], policy, f"{part['now'].iloc[0]:.3g}", *cells, measured.words if measured else "")
-            )
+            quantity = SO_FAR[name] if policy == of.policies[0] else ""
+            rows.append((quantity, policy, f"{part['now'].iloc[0]:.3g}", *cells))
     if not coverages:
-        return heading, [row[:-1] for row in rows], "Forecasts of this policy were never compared with what happens."
+        return heading, rows, "Forecasts of this policy were never compared with what happens."
     some = next(iter(coverages.values()))
-    basis = ("Medians with 95 % intervals; how many of them held what then happened, in simulated deployments of "
-             f"{some.policy} with {some.fewest} to {some.most} clients: {COMMAND}.")  # fmt: skip
-    return [*heading, "intervals held"], rows, basis
+    shares = [f"{SO_FAR[name]} {coverages[MEASURED[name]].words}" for name in dict.fromkeys(table["quantity"])
+              if MEASURED.get(name) in coverages]  # fmt: skip
+    basis = (f"Medians with 95 % intervals. In simulated deployments of {some.policy} with {some.fewest} to "
+             f"{some.most} clients such intervals held what then happened: {'; '.join(shares)}. {COMMAND}")  # fmt: skip
+    return heading, rows, basis
 
 
 def columns(heading: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[str]:

@@ -214,7 +214,7 @@ def distinct(names: list[str]) -> list[str]:
         lambda name: f"…{name[1 - NAME :]}",
     )
     for short in abbreviations:
-        shortened = [name if len(name) <= NAME else short(name) for name in names]
+        shortened = [name if max(map(len, name.split("\n"))) <= NAME else short(name) for name in names]
         if len(set(shortened)) == len(set(names)):
             return shortened
     return ["\n".join(wrap(name, NAME)) for name in names]

@@ -342,3 +342,33 @@ def test_partitions_of_flower_are_clients(tmp_path):
     (tmp_path / "flower.csv").write_text(text(("server_round", "partition_id", "num_examples"), rows))
     log = read(tmp_path / "flower.csv")
     assert (log.matrix.toarray() == TRUTH).all() and "client = partition_id" in log.words[0]
+
+
+@pytest.mark.parametrize("cut", [1, 5, 11])
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_log_in_two_parts_is_one_log(cut, numbers, tmp_path):
+    """The earlier part is another system's, whose columns and failures the options tell; names are in another order."""
+    name = {each: str(100 + place) if numbers else each for place, each in enumerate(NAMES)}
+    failed = [(DAYS[t], name[c], "late") for t, c in OUT if t < cut]
+    before = [(DAYS[t], name[c], "ok") for t, c in ROWS if t < cut]
+    (tmp_path / "old.csv").write_text(text(("when", "device", "status"), shuffled(before + failed)))
+    rest = shuffled([(t, name[c]) for t, c in ROWS if t >= cut])
+    (tmp_path / "new.csv").write_text(text(("round", "client"), rest))
+    options = LogOptions({"round": "when", "client": "device"}, {"status": "ok"}, past=tmp_path / "old.csv")
+    log = read(tmp_path / "new.csv", options=options)
+    order = [log.clients.index(name[each]) for each in NAMES]
+    np.testing.assert_array_equal(log.matrix.toarray()[:, order], TRUTH)
+    assert read_past(tmp_path / "new.csv", options).rows.shape == TRUTH.shape
+    said = ["--past", str(tmp_path / "old.csv"), "--columns", "round=when,client=device", "--where", "status=ok"]
+    done = CliRunner().invoke(simfl, ["audit", str(tmp_path / "new.csv"), *said, "--json"], catch_exceptions=False)
+    (tmp_path / "whole.csv").write_text(PLAIN)
+    whole = CliRunner().invoke(simfl, ["audit", str(tmp_path / "whole.csv"), "--json"], catch_exceptions=False)
+    parts, one = json.loads(done.stdout), json.loads(whole.stdout)
+    for what in ("clients", "rounds", "rank", "strong", "semi_strong", "weak"):
+        assert parts[what] == one[what], what
+
+
+def test_a_folder_of_a_run_comes_after_no_log(tmp_path):
+    (tmp_path / "new.csv").write_text(PLAIN)
+    done = CliRunner().invoke(simfl, ["audit", str(tmp_path / "new.csv"), "--past", str(tmp_path)])
+    assert done.exit_code == 2 and "is a results folder" in done.stderr and done.stderr.count("\n") == 1

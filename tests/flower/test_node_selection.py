@@ -368,6 +368,16 @@ def test_a_past_of_any_form_counts_and_nodes_may_have_names(tmp_path):
         raise SimflError(_stopped(NodeSelection("random:k=1", nodes, floor="strong=2", past=past), nodes))
 
 
+def test_a_past_of_another_system_is_read_as_its_options_say(tmp_path):
+    past = tmp_path / "past.csv"
+    past.write_text("when,device,status\n2026-01-01,a,ok\n2026-01-01,b,late\n2026-01-02,b,ok\n2026-01-02,c,ok\n")
+    options = {"columns": {"round": "when", "client": "device"}, "where": {"status": "ok"}}
+    selection = NodeSelection("random:k=2", ["a", "b", "c"], past=past, past_options=options)
+    assert selection.round == 2 and selection.participation.tolist() == [1, 1, 1]
+    with pytest.raises(SimflError, match="past_options: 'were' is none of columns, where.*'where'"):
+        NodeSelection("random:k=2", ["a", "b", "c"], past=past, past_options={"were": {"status": "ok"}})
+
+
 def _stopped(selection, nodes):
     while not selection.stopped:
         selection.conclude({node: {} for node in selection.select(nodes)})
