@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from simfl.agents import SERVERS
+from simfl.agents.servers import SERVERS
 from simfl.agents.world import World
 from simfl.attacks.least_squares import LeastSquares
 from simfl.attacks.matching import Target, match
 from simfl.core.types import Job
-from simfl.experiments.attack.shadows import LEAST, likelihood
+from simfl.experiments.attack.after_run import LEAST, likelihood
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario
 

@@ -24,7 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from local_rounds import CASES, prepare
 
-from simfl.learning.backends import BACKENDS
+from simfl.learning.backends.base import BACKENDS
 
 EVERY = 10
 """Rounds between two kills."""

@@ -25,7 +25,7 @@ from local_rounds import CASES, prepare
 from torch.profiler import ProfilerActivity, profile
 
 import simfl
-from simfl.learning.backends import BACKENDS
+from simfl.learning.backends.base import BACKENDS
 from simfl.learning.torch_setup import configure_torch, device, device_name
 
 ENGINES = ("sequential", "dense", "grouped", "vmap")

@@ -24,7 +24,7 @@ import torch
 from local_rounds import CASES, K, prepare, round_of
 from torch.nn.functional import cross_entropy
 
-from simfl.learning.backends import BACKENDS, TrainingTask
+from simfl.learning.backends.base import BACKENDS, TrainingTask
 from simfl.learning.models.build import build
 
 BEST = {"digits": "dense", "logistic": "dense", "mlp": "dense", "lenet5": "sequential", "cnn_mnist": "sequential"}

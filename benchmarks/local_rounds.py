@@ -7,8 +7,8 @@ from simfl.clients.local_training import LocalTraining
 from simfl.clients.local_values import LocalPass
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.learning.backends import Sgd, TrainingTask
-from simfl.learning.models import MODELS
+from simfl.learning.backends.base import Sgd, TrainingTask
+from simfl.learning.models.base import MODELS
 from simfl.learning.models.build import build, initial
 from simfl.learning.work import work
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from simfl.clients.personal.sparse import prunable, prune
 from simfl.core.types import Job
-from simfl.learning.models import MODELS
+from simfl.learning.models.base import MODELS
 from simfl.learning.models.build import build as build_model
 from simfl.learning.models.build import initial
 from simfl.learning.models.flat import parameters

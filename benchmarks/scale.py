@@ -174,7 +174,7 @@ SECONDS, BYTES = ("client", "client_holder", "coordinate", "coordinate_holder"),
 def made(name: str, n: int, d: int, **settings: Any) -> tuple[Any, Any, Any]:
     """A protocol, a cohort for it, and streams."""
     from simfl.core.rng import Streams
-    from simfl.secagg import PROTOCOLS
+    from simfl.secagg.base import PROTOCOLS
     from simfl.secagg.sessions import Cohort
 
     protocol = PROTOCOLS.of({"name": name, "min_sum": 2, "weight_channel": False, **settings})
@@ -187,7 +187,7 @@ def aggregation(name: str, n: int, d: int, repeats: int) -> float:
 
     from simfl.core.types import Job
     from simfl.secagg.crypto import keys
-    from simfl.secagg.updates import ClientUpdates
+    from simfl.secagg.sessions import ClientUpdates
     from simfl.training.aggregates import Mean
 
     protocol, cohort, streams = made(name, n, d)
@@ -215,7 +215,7 @@ def holders(name: str, n: int) -> int:
 
 def phases(name: str, n: int, d: int, rates: dict[str, float]) -> tuple[list[dict[str, Any]], float]:
     """Each phase's bytes and seconds of a client; seconds of the server."""
-    from simfl.secagg.costs import costs
+    from simfl.agents.aggregation.expected import costs
 
     protocol, cohort, streams = made(name, n, d, rates=rates)
     found = costs(protocol, cohort, False, (4 * d, 4 * d), streams)

@@ -36,14 +36,14 @@ from simfl.core.rng import Streams  # noqa: E402
 from simfl.core.types import Job  # noqa: E402
 from simfl.runs.run import run  # noqa: E402
 from simfl.scenario import Scenario  # noqa: E402
-from simfl.secagg import PROTOCOLS, pairwise  # noqa: E402
+from simfl.secagg import pairwise  # noqa: E402
+from simfl.secagg.base import PROTOCOLS  # noqa: E402
 from simfl.secagg.coded_session import MaskCode, decode_sum  # noqa: E402
 from simfl.secagg.crypto import keys  # noqa: E402
 from simfl.secagg.crypto.field import Q, inverse, matmul, vandermonde  # noqa: E402
 from simfl.secagg.neighbours import circle, degree_and_threshold  # noqa: E402
 from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets  # noqa: E402
-from simfl.secagg.sessions import Cohort  # noqa: E402
-from simfl.secagg.updates import ClientUpdates  # noqa: E402
+from simfl.secagg.sessions import ClientUpdates, Cohort  # noqa: E402
 from simfl.training.aggregates import Mean  # noqa: E402
 
 N, D = 100, 10**5
@@ -180,7 +180,7 @@ def sums(repeats: int) -> None:
 
 
 def rounds(repeats: int) -> None:
-    from simfl.learning.backends import BACKENDS
+    from simfl.learning.backends.base import BACKENDS
 
     model, shape, held, *_ = local_rounds.CASES["cnn_mnist"]
     task, works = local_rounds.prepare(model, shape, held)

@@ -12,7 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from simfl.core.types import View
-from simfl.selection import POLICIES
+from simfl.selection.base import POLICIES
 
 VIEWS = 8
 REPEATS = 5

@@ -17,17 +17,17 @@ import pandas
 from figure8_drawing import HERE, POLICIES, draw, markdown
 
 import simfl
-from simfl.agents import Components
+from simfl.agents.aggregation.components import Components
 from simfl.attacks.base import ServerView
 from simfl.attacks.least_squares import LeastSquares
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.experiments import runner
-from simfl.experiments.attack.replay import ATTACKS, Recorded
+from simfl.experiments.attack.after_run import ATTACKS, Recorded
 from simfl.results.file_names import SCENARIO
 from simfl.results.folder import ResultsFolder
-from simfl.runs.in_memory import run_in_memory
 from simfl.runs.run import build
+from simfl.runs.simulation import run_in_memory
 from simfl.scenario import Scenario
 
 START = 150

@@ -18,8 +18,8 @@ import pandas
 from simfl.attacks.inversion import psnr, ssim
 from simfl.experiments import runner
 from simfl.experiments.compare.intervals import mean
-from simfl.runs.in_memory import run_in_memory
 from simfl.runs.run import build
+from simfl.runs.simulation import run_in_memory
 from simfl.scenario import Scenario
 
 HERE = Path(__file__).resolve().parent

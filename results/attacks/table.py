@@ -37,8 +37,8 @@ from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.runs.accounting import of_clients
-from simfl.runs.in_memory import RunInMemory, run_in_memory
 from simfl.runs.run import build
+from simfl.runs.simulation import RunInMemory, run_in_memory
 from simfl.scenario import Scenario
 
 

@@ -26,7 +26,7 @@ import pandas
 from masked_averaging import ARMS, HERE, SCENARIO
 
 import simfl
-from simfl.agents import finalise_attacks
+from simfl.agents.aggregation.attack_runner import finalise_attacks
 from simfl.attacks.membership import Membership
 from simfl.core.rng import Streams
 from simfl.core.storage.disk import write_atomically

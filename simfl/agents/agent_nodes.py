@@ -16,8 +16,7 @@ from simfl.agents.agent_run import AgentRun, Nodes
 from simfl.agents.aggregation.accounts import RoundAccounts
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import ANSWER, REQUEST, computation, message
-from simfl.agents.assignment import Assignment
-from simfl.agents.reply import REPLY, Reply
+from simfl.agents.assignment import REPLY, Assignment, Reply
 from simfl.agents.trips import ARRIVES, AT_WORK, ON_LINK_UP, OVER, Trip, Trips
 from simfl.agents.world import DEADLINES
 from simfl.clients.client_agents import ClientAgent, Request, Standard

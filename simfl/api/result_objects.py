@@ -16,8 +16,7 @@ from simfl.core.json_data import JsonObject
 from simfl.experiments.sweep.grid import value_text
 from simfl.results.file_names import SCENARIO, is_finished, is_swept
 from simfl.results.folder import ResultsFolder, columns_of_runs, no_results
-from simfl.results.frames import SHOWN_ROWS, as_printed, html_table, indexed_rounds
-from simfl.results.run_files import participation_matrix, read_table
+from simfl.results.run_files import SHOWN_ROWS, as_printed, html_table, indexed_rounds, participation_matrix, read_table
 from simfl.scenario import Scenario
 from simfl.scenario.plugin_files import Trust
 
@@ -179,8 +178,8 @@ class SweepResult:
         Raises:
             SimflError: no such key, value or measure, or another key varies, too.
         """
-        from simfl.report.pivot import pivot
         from simfl.report.study_reader import read_study
+        from simfl.report.study_tables import pivot
 
         return pivot(read_study([self.path]), _keys(rows), _keys(columns), cell, _texts(where))
 
@@ -197,9 +196,8 @@ class SweepResult:
         Raises:
             SimflError: no run is complete, or none has such a measure.
         """
-        from simfl.report.latex import latex
-        from simfl.report.pivot import latex_pivot, pivot
         from simfl.report.study_reader import read_study
+        from simfl.report.study_tables import latex, latex_pivot, pivot
 
         study = read_study([self.path])
         if not (rows or cell or where):

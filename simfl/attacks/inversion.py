@@ -8,10 +8,9 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from simfl.attacks.base import OBSERVERS, Finding, Picture, with_label
+from simfl.attacks.base import OBSERVERS, Finding, Picture, unread, with_label
 from simfl.attacks.context import AttackerKnowledge, GroundTruth
-from simfl.attacks.update_recovery import Recovery
-from simfl.attacks.view import unread
+from simfl.attacks.least_squares import Recovery
 from simfl.clients.local_values import Parameter
 from simfl.core.columns import Column
 from simfl.core.errors import ScenarioError

@@ -18,9 +18,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simfl.attacks.base import ServerView, TrueUpdates
+from simfl.attacks.base import ServerView, TrueUpdates, equations
 from simfl.attacks.least_squares import chosen_coordinates
-from simfl.attacks.view import equations
 from simfl.core.processor import one_thread
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Floats, Integers

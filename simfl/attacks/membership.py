@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.attacks.base import OBSERVERS, Curve, Finding, with_label
+from simfl.attacks.base import OBSERVERS, Curve, Finding, unread, with_label
 from simfl.attacks.context import AttackerKnowledge, GroundTruth
-from simfl.attacks.update_recovery import Recovered, Recovery
-from simfl.attacks.view import unread
+from simfl.attacks.least_squares import Recovered, Recovery
 from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView

@@ -100,10 +100,6 @@ def _is_pair(value: object) -> bool:
     )
 
 
-def _is_nested(value: object) -> bool:
-    return isinstance(value, (dict, list))
-
-
 def _is_label(value: object) -> bool:
     return isinstance(value, (str, int)) and not isinstance(value, bool)
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from simfl.audit.log import ROLES, plain
 from simfl.audit.log_table import Table, WordColumn
-from simfl.core.errors import SimflError, amount, suggestion
+from simfl.core.errors import SimflError, suggestion
 
 Columns = Mapping[str, str]
 """For some of :data:`simfl.audit.log.ROLES` the name of the column that holds it."""
@@ -333,8 +333,3 @@ def _list(word: str) -> list[str]:
         return [word.strip()]
     parts = re.split(r"[;|]|,|\s+" if re.fullmatch(r"[\d\s,;|]*", text) else r"[;|]|,", text)
     return [part.strip().strip("\"'") for part in parts if part.strip().strip("\"'")]
-
-
-def lists_note(rows: int, clients: int) -> str:
-    """In words, that cells were lists."""
-    return f"{amount(rows, 'row')} with lists of clients, {clients} in all"

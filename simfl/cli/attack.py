@@ -43,7 +43,7 @@ def command(
     as there are shadows, and needs no recorded sums.
     """
     if name == LIRA:
-        from simfl.experiments.attack.shadows import likelihood
+        from simfl.experiments.attack.after_run import likelihood
 
         scores = {
             kind: each.numbers
@@ -53,7 +53,7 @@ def command(
         numbers = {f"{kind} {key}": value for kind, each in scores.items() for key, value in each.items()}
         title = f"{name}: {shadows} shadow federations"
     else:
-        from simfl.experiments.attack.replay import attack
+        from simfl.experiments.attack.after_run import attack
 
         replayed = attack(folder, name, overrides, *_window(rounds), trust_plugins=trust_plugins)
         document, numbers = replayed.to_json(), {**replayed.errors, **replayed.finding.numbers}

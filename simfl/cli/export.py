@@ -70,8 +70,8 @@ def command(
 
 def _pivot(directory: Path, keys: list[list[str]], cell: str, where: tuple[str, ...], latex: Path | None) -> None:
     from simfl.core.storage.disk import write_atomically
-    from simfl.report.pivot import latex_pivot, pivot
     from simfl.report.study_reader import read_study
+    from simfl.report.study_tables import latex_pivot, pivot
 
     study = read_study([directory])
     down, across = keys

@@ -90,8 +90,8 @@ def write_latex(folder: Path, file: Path, columns: tuple[str, ...] = (), sort: s
         SimflError: no run is complete, or none has such a column.
     """
     from simfl.core.storage.disk import write_atomically
-    from simfl.report.latex import chosen_measures, latex
     from simfl.report.study_reader import read_study
+    from simfl.report.study_tables import chosen_measures, latex
 
     study = read_study([folder])
     write_atomically(file, latex(study, columns, sort).encode())

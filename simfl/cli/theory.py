@@ -24,7 +24,7 @@ from simfl.core.json_data import JsonObject
 if TYPE_CHECKING:
     from simfl.core.columns import Column
     from simfl.scenario import Scenario
-    from simfl.secagg import Protocol
+    from simfl.secagg.base import Protocol
 
 FORMS = {"masked": ONLY_SUMS, "noisy": "noised by the client", "clear": "in clear"}
 """How each part of what a client sends reaches the server, in words."""

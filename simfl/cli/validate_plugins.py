@@ -20,8 +20,8 @@ from simfl.probes.declarations import (
     refuted_masks,
     refuted_rows,
 )
+from simfl.probes.signal import refutations
 from simfl.probes.simulate import DIMENSION, simulate
-from simfl.probes.sums import refutations
 from simfl.scenario import Scenario
 from simfl.scenario.plugin_files import load
 from simfl.selection.theory.expected_cardinality import guarantee

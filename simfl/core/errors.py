@@ -3,7 +3,8 @@
 import errno
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from os.path import basename, commonprefix
 
@@ -106,6 +107,19 @@ class MissingError(SimflError):
     """An extra package, data set or device is not there (exit 5); the message says how to get it."""
 
     exit_code = 5
+
+
+@contextmanager
+def requires_extra(extra: str, what: str) -> Iterator[None]:
+    """What is imported inside comes with an extra.
+
+    Raises:
+        MissingError: it is not installed.
+    """
+    try:
+        yield
+    except ImportError:
+        raise MissingError(f'{what} needs the extra "{extra}": pip install "simfl[{extra}]"') from None
 
 
 def printable(text: str) -> str:

@@ -20,7 +20,7 @@ from simfl.core.registration.protocol import is_foreign
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import RuntimeOptions, ScenarioView
 from simfl.core.types import Arrays, Job, Labels, Updates
-from simfl.learning.backends import Sgd, TrainingTask
+from simfl.learning.backends.base import Sgd, TrainingTask
 from simfl.learning.backends.trial import refusal
 from simfl.learning.base import Learner, Sizes
 from simfl.learning.client_accuracies import ClientAccuracies, ClientSamples, Predictor

@@ -14,7 +14,7 @@ from simfl.core.payload import Download, Upload
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
 from simfl.core.validation import checked_type
-from simfl.learning.backends import Engine
+from simfl.learning.backends.base import Engine
 from simfl.learning.base import Sizes
 from simfl.learning.client_accuracies import ClientSamples
 from simfl.learning.partitions.base import Split

@@ -11,14 +11,13 @@ from simfl.core.processor import BF16_CAUTION, processor
 from simfl.core.registration.protocol import SINCE_LATER, is_foreign
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.learning.backends import BACKENDS, Auto
+from simfl.learning.backends.base import BACKENDS
+from simfl.learning.backends.choices import Auto
 from simfl.learning.base import LEARNING, Learner
-from simfl.learning.data import DATA
+from simfl.learning.data.base import DATA
 from simfl.learning.holdout import Holdout
-from simfl.learning.models import MODELS
-from simfl.learning.models.base import check_size, check_tokens
-from simfl.learning.partitions import PARTITIONS
-from simfl.learning.partitions.base import Iid
+from simfl.learning.models.base import MODELS, check_size, check_tokens
+from simfl.learning.partitions.base import PARTITIONS, Iid
 from simfl.learning.scores import (
     BEST_COLUMNS,
     COLUMNS,
@@ -27,8 +26,7 @@ from simfl.learning.scores import (
     EvaluationSettings,
     on_training_samples,
 )
-from simfl.learning.transforms import TRANSFORMS
-from simfl.learning.transforms.base import Unchanged
+from simfl.learning.transforms.base import TRANSFORMS, Unchanged
 from simfl.learning.work import Augment
 
 ALONE = "the training function keeps nothing of a client in files, modules, classes, caches or generators"

@@ -2,9 +2,8 @@
 
 from simfl.core.columns import MASKED_COLUMNS, failing
 from simfl.secagg.base import PROTOCOLS, Protocol
-from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, SessionFailure, SessionResult
+from simfl.secagg.sessions import ClientUpdates, Cohort, PhaseRequest, PreparedUnits, SessionFailure, SessionResult
 from simfl.secagg.transcript import Transcript, rows_of
-from simfl.secagg.updates import ClientUpdates
 
 __all__ = [
     "MASKED_COLUMNS",

@@ -13,7 +13,7 @@ from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
 from simfl.privacy.certify.chain import Beside, candidates, is_known, noise_where
-from simfl.privacy.certify.clip import fits
+from simfl.privacy.certify.maps import fits
 from simfl.privacy.stage import STAGES, Stage
 
 COLUMNS = tuple(column for column in ROUND_COLUMNS if column.name.startswith("privacy_"))

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents import AggregationPipeline, AggregationResult, Components, RoundResult, make_server
-from simfl.agents.aggregation.pipeline import ReleasedUpdate
+from simfl.agents.aggregation.components import Components, RoundResult
+from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult, ReleasedUpdate
+from simfl.agents.server_choice import make_server
 from simfl.agents.world import World
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
@@ -21,8 +22,7 @@ from simfl.runs.accounting import facts_of, history_of
 from simfl.runs.run import build
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
-from simfl.secagg.sessions import SessionResult
-from simfl.secagg.updates import ClientUpdates
+from simfl.secagg.sessions import ClientUpdates, SessionResult
 from simfl.training.base import Rule
 
 Vectors = NDArray[np.float64]

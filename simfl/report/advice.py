@@ -7,11 +7,15 @@ guarantees are those that hold for any number of rounds.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 from statistics import fmean
+
+import numpy as np
 
 from simfl.core.certificate_words import NOT_COMPARED, unlike_sentences
 from simfl.core.errors import amount
-from simfl.experiments.compare.intervals import CONFIDENCE, FEWEST_PAIRS
+from simfl.core.types import Floats
+from simfl.experiments.compare.intervals import CONFIDENCE, FEWEST_PAIRS, margin_p_values
 from simfl.experiments.compare.run_numbers import divergence_text, skipped_text, unequal_sums
 from simfl.experiments.compare.shapes import unseen_collapses
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
@@ -22,7 +26,6 @@ from simfl.report.measures import (
     compare_with_baseline,
     with_values,
 )
-from simfl.report.non_inferiority import levels, most_loss, p_loss, seeds_needed
 from simfl.report.study import Group, Study, eligible
 
 MARGIN = 0.01
@@ -94,7 +97,7 @@ def advise(study: Study, margin: float = MARGIN) -> Advice | None:
     accuracy = known.get("test_accuracy")
     if accuracy is None and "test_loss" in known:
         return Advice(None, "a margin of accuracy says nothing of runs that measure a loss only")
-    enough = [group for group in left if _has_enough(group, accuracy)]
+    enough = [group for group in left if len(accuracy.by_seed(group) if accuracy else group.runs) >= FEWEST_PAIRS]
     if len(enough) < min(2, len(left)):
         return Advice(None, f"with fewer than {FEWEST_PAIRS} seeds configurations cannot be distinguished")
     rule = [f"among those with at least {FEWEST_PAIRS} seeds"] * (len(enough) < len(left))
@@ -111,10 +114,6 @@ def advise(study: Study, margin: float = MARGIN) -> Advice | None:
 def points(share: float) -> str:
     """A difference of accuracies in words."""
     return amount(round(100 * share, 6), "point")
-
-
-def _has_enough(group: Group, accuracy: StudyMeasure | None) -> bool:
-    return len(group.runs if accuracy is None else accuracy.by_seed(group)) >= FEWEST_PAIRS
 
 
 def _in_the_running(accuracy: StudyMeasure, ranks: Sequence[Sequence[Group]], margin: float) -> list[Group]:
@@ -298,3 +297,75 @@ def _known_guarantee(group: Group) -> tuple[float, ...] | None:
 def _or_minus_infinity(value: float) -> float:
     """The value as one to be maximised; NaN is the worst."""
     return -math.inf if math.isnan(value) else value
+
+
+# -- Whether an accuracy is shown to lie below every other by less than a margin, and how many seeds would show it
+# Not to differ significantly is no evidence of being as accurate. So a configuration stays in the running only if the
+# hypothesis is rejected that some other one is more accurate by the margin or more: the largest of its one-sided p
+# values against the others must not exceed its level (an intersection-union test, which needs no correction over the
+# others). But several configurations may pass though they should not, so that these levels add up to 5 %.
+#
+# References:
+#     R. L. Berger, Multiparameter hypothesis testing and acceptance sampling, Technometrics 24 (1982).
+#     B. L. Wiens, A fixed sequence Bonferroni procedure for testing multiple endpoints, Pharm. Stat. 2 (2003).
+
+ERROR = 0.05
+"""Probability, at most, with which any configuration passes that is worse than the margin."""
+
+FIRST = 0.6
+"""Share of what is left of the error that the next best rank gets: its members are recommended first."""
+
+POWER = 0.8
+MOST_SEEDS = 1000
+
+Values = Mapping[int, float]
+"""By seed."""
+
+
+def levels(ranks: Sequence[int]) -> list[float]:
+    """The level for a member of each rank, given how many members each has, the best rank first.
+
+    The most accurate configuration cannot pass wrongly. So the levels of all but the least may add up to the error.
+    """
+    shares, left = [], 1.0
+    for place, members in enumerate(ranks):
+        part = left if place == len(ranks) - 1 else FIRST * left
+        left -= part
+        shares.append(part / members)
+    wrong = 1.0 - min(shares) if sum(ranks) > 1 else 1.0
+    return [ERROR * share / wrong for share in shares]
+
+
+def p_loss(ours: Values, others: Sequence[Values], margin: float) -> float:
+    """How probable such values are, at most, if some other's mean is larger by ``margin`` or more; 1 if untested."""
+    alike = [other for other in others if other.keys() == ours.keys()]
+    pairs = [_pairs(ours, other) for other in others if other.keys() != ours.keys()]
+    if alike:
+        pairs.append((np.array([*ours.values()]), np.array([[other[seed] for seed in ours] for other in alike])))
+    return max((float(margin_p_values(values, baseline, margin).max()) for values, baseline in pairs), default=0.0)
+
+
+def most_loss(ours: Values, other: Values, level: float) -> float:
+    """The least tenth of a point below which our loss is shown to stay; infinite for too few seeds."""
+    values, baseline = _pairs(ours, other)
+    margins = np.arange(-1000, 1001) / 1000
+    shown = margin_p_values(values, baseline, margins) <= level
+    return float(margins[shown.argmax()]) if shown.any() else inf
+
+
+def seeds_needed(ours: Values, other: Values, margin: float, level: float) -> int | None:
+    """Seeds with which we pass in four of five studies, if the mean and spread so far are right; None = not known."""
+    from scipy.stats import nct, t
+
+    values, baseline = _pairs(ours, other)
+    losses = baseline - values
+    if len(losses) < 2 or losses.mean() >= margin or not (spread := losses.std(ddof=1)):
+        return None
+    n = np.arange(FEWEST_PAIRS, MOST_SEEDS + 1)
+    enough = nct.sf(t.isf(level, n - 1), n - 1, (margin - losses.mean()) * np.sqrt(n) / spread) >= POWER
+    return int(n[enough][0]) if enough.any() else None
+
+
+def _pairs(ours: Values, other: Values) -> tuple[Floats, Floats]:
+    seeds = sorted(ours.keys() & other.keys())
+    return np.array([ours[seed] for seed in seeds]), np.array([other[seed] for seed in seeds])

@@ -24,8 +24,7 @@ from simfl.experiments.compare.run_numbers import measures_of, to_target
 from simfl.experiments.compare.worlds import is_choice, world_name
 from simfl.results.file_names import ACCURACIES, CLIENTS, FINDINGS, LATENCY, SCENARIO
 from simfl.results.folder import ResultsFolder
-from simfl.results.frames import as_printed, html_table
-from simfl.results.run_files import participation_matrix, read_table
+from simfl.results.run_files import as_printed, html_table, participation_matrix, read_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -22,8 +22,8 @@ def seal_document(
     """A document with the SHA-256 digests of all files and its own, and the bytes of its file."""
     digests = dict(sorted(files.items()))
     complete = {**document, "sha256": digests}
-    digests[name] = sha256_of(_json_bytes(complete)).hexdigest()
-    return complete, _json_bytes(complete)
+    digests[name] = sha256_of(json_bytes(complete)).hexdigest()
+    return complete, json_bytes(complete)
 
 
 def write_sealed(path: Path, document: Mapping[str, object], files: Mapping[str, str] | None = None) -> None:
@@ -62,7 +62,7 @@ def check_seal(data: bytes, path: Path) -> JsonObject:
         files = dict(document["sha256"])
         digest = files.pop(path.name)
         rest = {**document, "sha256": files}
-        if data != _json_bytes(document) or sha256_of(_json_bytes(rest)).hexdigest() != digest:
+        if data != json_bytes(document) or sha256_of(json_bytes(rest)).hexdigest() != digest:
             raise damaged
     except (ValueError, KeyError, TypeError, RecursionError):
         raise damaged from None
@@ -95,7 +95,7 @@ def read_sealed_bytes(path: Path, name: str = "") -> bytes:
     return data
 
 
-def _json_bytes(document: Mapping[str, object]) -> bytes:
+def json_bytes(document: object) -> bytes:
     return (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
 
 

@@ -12,7 +12,7 @@ from zlib import compressobj
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.agents import Components
+from simfl.agents.aggregation.components import Components
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import write_atomically
 from simfl.core.types import SERVER

@@ -22,7 +22,7 @@ from simfl.runs.observers import Columns, ObserverRecords, as_lists, only_sums, 
 from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.scenario.edge_scenarios import edge_groups, edge_scenario
-from simfl.secagg import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.transcript import Transcript
 from simfl.topology.base import StarTopology
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -32,7 +31,7 @@ from simfl.privacy.accountant import History
 from simfl.results.file_names import ACCURACIES, FINDINGS, GZ, MACHINE, OBSERVERS, PRIVACY, SUMMARY, UPDATES
 from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import DIVERGED, LOSSES, fill_columns, read_table, summarise, summarise_jobs
-from simfl.results.sealed_files import seal_document, write_sealed
+from simfl.results.sealed_files import json_bytes, seal_document, write_sealed
 from simfl.results.tables import TableWriter
 from simfl.runs.accounting import has_unshown
 from simfl.runs.coalition import records_of
@@ -147,14 +146,14 @@ def _describe_columns(
         measured = (column for attack in scenario.attacks for column in (*attack.columns, *attack.finals))
         attacks = {column.name for column in measured if column.better}
         every = [column._replace(**AGGREGATES_ONLY) if column.name in attacks else column for column in every]
-    write_atomically(folder / FILE, _json(document(every)))
+    write_atomically(folder / FILE, json_bytes(document(every)))
 
 
 def _attack_numbers(folder: Path, scenario: Scenario, attack_results: Sequence[Finding]) -> JsonObject:
     """What the attacks add to the summary; their findings are written if there are any."""
     if any(finding.numbers for finding in attack_results):
         names = [attack.name for attack in scenario.attacks]
-        write_atomically(folder / FINDINGS, _json(document_of(attack_results, names)))
+        write_atomically(folder / FINDINGS, json_bytes(document_of(attack_results, names)))
     return {
         column.name: cell(finding.numbers.get(column.name))
         for attack, finding in zip(scenario.attacks, attack_results, strict=True)
@@ -280,10 +279,6 @@ def _clients(values: Mapping[str, NDArray[np.generic]]) -> str:
     writer.writerow(["client", *values])
     writer.writerows([client, *row] for client, row in enumerate(rows))
     return text.getvalue()
-
-
-def _json(content: object) -> bytes:
-    return (json.dumps(content, indent=2, allow_nan=False) + "\n").encode()
 
 
 @cache

@@ -8,8 +8,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from simfl.agents import Components, server_for
+from simfl.agents.aggregation.components import Components
 from simfl.agents.edges.members import EdgeMembers, components_of, edge_streams
+from simfl.agents.server_choice import server_for
 from simfl.core.errors import BusyError, IntegrityError, ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import refuse_altered

@@ -5,18 +5,23 @@ import itertools
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from simfl.agents import Components, MetricRunner, RoundResult, Server, finalise_attacks, make_server
+from simfl.agents.aggregation.attack_runner import finalise_attacks
+from simfl.agents.aggregation.components import Components, RoundResult
+from simfl.agents.aggregation.metric_runner import MetricRunner
+from simfl.agents.server_choice import make_server
+from simfl.agents.servers import Server
 from simfl.agents.world import World
-from simfl.attacks.base import ServerView
+from simfl.attacks.base import Finding, ServerView
 from simfl.core.columns import ROUND_COLUMNS
 from simfl.core.errors import IntegrityError
 from simfl.core.json_data import JsonObject
-from simfl.core.types import SERVER, under
+from simfl.core.types import SERVER, Floats, Vectors, under
 from simfl.metrics.participation import Tally
 from simfl.results import checkpoint
 from simfl.results.file_names import BEGUN, JOINED, OWN, PRUNED, UPDATES
@@ -297,3 +302,43 @@ def remove_leftovers(folder: Path) -> None:
             shutil.rmtree(left, ignore_errors=True)
         else:
             left.unlink()
+
+
+# -- A scenario run in memory: no tables, no checkpoints; for shadow models and studies of many small runs -----
+
+
+@dataclass(frozen=True)
+class RunInMemory:
+    """What a run in memory left behind.
+
+    Attributes:
+        model: the final global model, (d,).
+        rounds: what each left behind.
+        attack_results: of each observer.
+    """
+
+    model: Vectors
+    rounds: list[RoundResult]
+    attack_results: list[Finding]
+
+    def participation(self, clients: int) -> Floats:
+        """The participation matrix, (rounds, clients)."""
+        matrix = np.zeros((len(self.rounds), clients))
+        for row, done in zip(matrix, self.rounds, strict=True):
+            row[done.clients] = done.weights
+        return matrix
+
+    def last(self, name: str) -> float | None:
+        """The last value of a column of the rounds."""
+        values = [value for done in self.rounds if (value := done.row.get(name)) is not None]
+        return values[-1] if values else None
+
+
+def run_in_memory(parts: Components[Rule]) -> RunInMemory:
+    """Runs what :func:`simfl.runs.run.build` built."""
+    rounds: list[RoundResult] = []
+    server = make_server(parts, World(0.0), rounds.append)
+    server.world.run(server.world.spawn(server.run()))
+    state = server.state() if parts.observers else {}
+    seen = [under(f"observed/{i}", state) for i in range(len(parts.observers))]
+    return RunInMemory(server.model, rounds, finalise_attacks(parts.observers, seen, parts.learner, parts.streams))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from simfl.agents import RoundResult
+from simfl.agents.aggregation.components import RoundResult
 from simfl.core.coverage import changing_lengths, exposing, silent_server, told_by_compression
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import changing_weights, tolerated_colluders

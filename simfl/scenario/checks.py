@@ -24,7 +24,7 @@ from simfl.scenario.edge_scenarios import (
 )
 from simfl.scenario.plugin_files import Trust, note_executed
 from simfl.scenario.yaml.places import KeyPath, dotted_key, shown
-from simfl.secagg import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS
 from simfl.selection.asking import unreadable
 from simfl.training.fedavg import FedAvg
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import plain
 from simfl.core.rng import Streams
-from simfl.selection import POLICIES
+from simfl.selection.base import POLICIES
 from simfl.topology.base import StarTopology
 from simfl.training.fedavg import FedAvg
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, core_schema
 
-from simfl.attacks import OBSERVERS
+from simfl.attacks.base import OBSERVERS
 from simfl.clients.client_agents import Agents
-from simfl.compression import COMPRESSIONS
+from simfl.compression.base import COMPRESSIONS
 from simfl.core import coverage
 from simfl.core.errors import ScenarioError
 from simfl.core.json_data import JsonObject
@@ -22,10 +22,10 @@ from simfl.core.registration.registry import OrNull, validate
 from simfl.core.scenario_view import RuntimeOptions
 from simfl.core.storage.data_folder import DATA_PATH
 from simfl.devices import Devices
-from simfl.learning import LEARNING
-from simfl.metrics import METRICS
-from simfl.network import NETWORKS
-from simfl.privacy import PRIVACY
+from simfl.learning.base import LEARNING
+from simfl.metrics.base import METRICS
+from simfl.network.base import NETWORKS
+from simfl.privacy.base import PRIVACY
 from simfl.scenario import checks, data_files, overrides
 from simfl.scenario import plugin_files as pluginfiles
 from simfl.scenario import resolution as plugins
@@ -37,10 +37,10 @@ from simfl.scenario.plugin_files import NAMED, Trust
 from simfl.scenario.yaml.places import InvalidScenario, KeyPath, Place, Places, Problem, dotted_key, in_order
 from simfl.scenario.yaml.reader import LARGEST, Document, read
 from simfl.scenario.yaml.writer import as_data, dump
-from simfl.secagg import PROTOCOLS
-from simfl.selection import POLICIES
+from simfl.secagg.base import PROTOCOLS
+from simfl.selection.base import POLICIES
 from simfl.topology.base import TOPOLOGIES
-from simfl.training import RULES
+from simfl.training.base import RULES
 
 MAX_CLIENTS = 10**8
 

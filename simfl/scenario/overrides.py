@@ -13,7 +13,7 @@ from typing import Any
 from simfl.core.registration.protocol import Plugin, default_of, plain
 from simfl.core.registration.registry import Registry
 from simfl.scenario.fields import annotation_at, keys_of, owner, registry_of
-from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, shown
+from simfl.scenario.yaml.places import KeyPath, Place, Problem, dotted_key, leads_on, shown
 from simfl.scenario.yaml.reader import MAX_DEPTH, Document, read, scalar
 
 FORM = "an override has the form key=value without spaces"
@@ -122,7 +122,7 @@ class Change:
         fitting = SHORTHAND.match(text) if registry else None
         inner = split_fields(text[fitting.end() :]) if fitting else []
         value = fitting[1] if fitting else _value(path, text)
-        current = parent[path[-1]] if _has(parent, path[-1]) else None
+        current = parent[path[-1]] if leads_on(parent, path[-1]) else None
         if registry and (isinstance(value, str) or isinstance(value, dict) and "name" in value):
             self.choose(parent, path, registry, current, value)
         else:
@@ -167,7 +167,7 @@ class Change:
         for depth in range(1, len(path)):
             here = path[:depth]
             self.step(here, data)
-            inner = data[here[-1]] if _has(data, here[-1]) else None
+            inner = data[here[-1]] if leads_on(data, here[-1]) else None
             if not isinstance(inner, (dict, list)):
                 inner = self.open_mapping(here, inner)
                 self.put(data, here, inner)
@@ -181,7 +181,7 @@ class Change:
         key, holder = path[-1], f"'{dotted_key(path[:-1])}'" if path[:-1] else "the scenario"
         if isinstance(data, dict) and not isinstance(key, str):
             raise _Bad(f"{holder} is not a list; {key} is no key of it")
-        if isinstance(data, list) and not _has(data, key):
+        if isinstance(data, list) and not leads_on(data, key):
             valid = f"its indices are 0 to {len(data) - 1}" if data else "it is empty"
             raise _Bad(f"{holder} is a list; {valid} (got {shown(key)})")
 
@@ -205,7 +205,7 @@ class Change:
     def value_at(self, path: KeyPath) -> Any:
         data = self.document.value
         for key in path:
-            data = data[key] if _has(data, key) else None
+            data = data[key] if leads_on(data, key) else None
         return data
 
 
@@ -217,12 +217,6 @@ def brief(value: object) -> Any:
             if getattr(value, field.name) == default_of(field):
                 data.pop(field.name, None)
     return data
-
-
-def _has(data: object, key: object) -> bool:
-    if isinstance(data, dict):
-        return key in data
-    return isinstance(data, list) and isinstance(key, int) and 0 <= key < len(data)
 
 
 def split_values(text: str) -> list[str]:

@@ -21,9 +21,8 @@ from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Aggregate
-from simfl.secagg.sessions import Cohort, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.sessions import ClientUpdates, Cohort, PreparedUnits, Session, SessionFailure, SessionResult
 from simfl.secagg.transcript import Rows, Transcript
-from simfl.secagg.updates import ClientUpdates
 
 
 class Protocol(Plugin, Interface):

@@ -20,8 +20,15 @@ from simfl.secagg.crypto.field import Elements, Q, mul
 from simfl.secagg.crypto.keys import ELEMENT, secret
 from simfl.secagg.lightsecagg import Coded
 from simfl.secagg.masked_protocol import beyond, clipped_row, whole_units
-from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
-from simfl.secagg.updates import ClientUpdates
+from simfl.secagg.sessions import (
+    ClientUpdates,
+    Cohort,
+    PhaseRequest,
+    PreparedUnits,
+    Session,
+    SessionFailure,
+    SessionResult,
+)
 
 JOB = 8
 """Bytes of a job's number."""

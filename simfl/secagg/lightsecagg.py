@@ -18,9 +18,16 @@ from simfl.secagg.coded_session import Helper, MaskCode, Owner, sum_masks
 from simfl.secagg.crypto.field import Elements, Q
 from simfl.secagg.crypto.keys import ELEMENT, secret
 from simfl.secagg.masked_protocol import MaskedProtocol, whole_units
-from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.sessions import (
+    ClientUpdates,
+    Cohort,
+    PhaseRequest,
+    PreparedUnits,
+    Session,
+    SessionFailure,
+    SessionResult,
+)
 from simfl.secagg.transcript import Rows, Transcript
-from simfl.secagg.updates import ClientUpdates
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,8 +20,7 @@ from simfl.secagg.base import Protocol
 from simfl.secagg.crypto.field import Elements, Q, to_signed
 from simfl.secagg.crypto.keys import ELEMENT
 from simfl.secagg.crypto.quantise import HALF, Grid, Quantised, grid, round_stochastically
-from simfl.secagg.sessions import Cohort
-from simfl.secagg.updates import ClientUpdates
+from simfl.secagg.sessions import ClientUpdates, Cohort
 
 FINEST = 2.0**36
 

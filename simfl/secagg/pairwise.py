@@ -22,9 +22,16 @@ from simfl.secagg.crypto.shamir import SHARE
 from simfl.secagg.masked_protocol import MaskedProtocol, whole_units
 from simfl.secagg.neighbours import Circle, circle, degree_and_threshold
 from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets
-from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.sessions import (
+    ClientUpdates,
+    Cohort,
+    PhaseRequest,
+    PreparedUnits,
+    Session,
+    SessionFailure,
+    SessionResult,
+)
 from simfl.secagg.transcript import Rows, Transcript, rows_of
-from simfl.secagg.updates import ClientUpdates
 
 KEYS = 2 * KEY
 SHARES = ID + 2 * ID + 2 * SHARE + TAG

@@ -17,9 +17,16 @@ from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.field import Elements, Q
 from simfl.secagg.crypto.keys import KEY, ProtocolViolation, agree, derive, elements, public_key, secret
 from simfl.secagg.masked_protocol import MaskedProtocol
-from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.sessions import (
+    ClientUpdates,
+    Cohort,
+    PhaseRequest,
+    PreparedUnits,
+    Session,
+    SessionFailure,
+    SessionResult,
+)
 from simfl.secagg.transcript import Rows, Transcript
-from simfl.secagg.updates import ClientUpdates
 
 STRIDE = 64
 """Rounds between seeds that are kept."""

@@ -14,9 +14,8 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Aggregate
 from simfl.secagg.base import PROTOCOLS, Protocol
-from simfl.secagg.sessions import Cohort, Session, SessionFailure, SessionResult
+from simfl.secagg.sessions import ClientUpdates, Cohort, Session, SessionFailure, SessionResult
 from simfl.secagg.transcript import Rows, Transcript
-from simfl.secagg.updates import ClientUpdates
 
 
 @PROTOCOLS("plain")

@@ -6,10 +6,11 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from simfl.agents import BufferedServer, make_server
 from simfl.agents.buffered import block_server
 from simfl.agents.buffered import server as buffered
 from simfl.agents.buffered.block_server import BlockServer
+from simfl.agents.buffered.server import BufferedServer
+from simfl.agents.server_choice import make_server
 from simfl.agents.world import World
 from simfl.core.errors import SimflError
 from simfl.runs.run import build, run

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from simfl.agents import SERVERS, Components
+from simfl.agents.aggregation.components import Components
+from simfl.agents.servers import SERVERS
 from simfl.agents.world import World
 from simfl.clients.client_agents import Agents
 from simfl.core.distributions import HalfNormal
@@ -16,7 +17,7 @@ from simfl.devices.failure import BernoulliFailure
 from simfl.devices.random_availability import Bernoulli
 from simfl.metrics.participation import concurrency
 from simfl.network.star import Star
-from simfl.selection import POLICIES
+from simfl.selection.base import POLICIES
 from simfl.training.fedbuff import FedBuff
 from simfl.training.staleness import PolynomialStaleness, UniformStaleness
 from tests.support.policies import Blind

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from simfl.agents import Components, SynchronousServer
+from simfl.agents.aggregation.components import Components
+from simfl.agents.synchronous import SynchronousServer
 from simfl.agents.world import World
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER, Updates

@@ -10,7 +10,7 @@ import simfl as api
 from simfl.cli import simfl
 from simfl.core.column_files import columns_by_name
 from simfl.report.study_reader import read_study
-from simfl.results.frames import as_printed
+from simfl.results.run_files import as_printed
 
 pytestmark = pytest.mark.usefixtures("sweeps_here")
 
@@ -140,7 +140,7 @@ def test_printed_results_are_one_line(swept, compared):
 
 
 def test_what_is_shown_is_text():
-    from simfl.results.frames import html_table
+    from simfl.results.run_files import html_table
 
     frame = pandas.DataFrame({"<i>": ["<script>alert(1)</script>"] * 30})
     text = html_table("<b>", frame, "<u>")

@@ -15,7 +15,7 @@ from simfl.attacks.membership import fedmia, lira, margins, rates, tpr_at
 from simfl.cli import simfl
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.rng import Streams
-from simfl.experiments.attack.shadows import _map_tasks, halves
+from simfl.experiments.attack.after_run import _map_tasks, halves
 from simfl.report.html_page import page
 from simfl.report.study_reader import read_study
 from simfl.runs.run import run
@@ -335,7 +335,7 @@ def test_after_the_fact_they_find_the_same(members, tmp_path):
 
 @pytest.mark.slow
 def test_shadow_federations(members):
-    from simfl.experiments.attack.shadows import likelihood
+    from simfl.experiments.attack.after_run import likelihood
 
     one = likelihood(members["left"].path, candidates=200)
     two = likelihood(members["left"].path, candidates=200, jobs=2)
@@ -378,7 +378,7 @@ EVERY = ("loss", "logits", "fedmia", "fedmia_gradient")
 @pytest.fixture(scope="module")
 def played():
     """A federation that each client's few samples are learned by heart in, played in memory."""
-    from simfl.agents import SERVERS
+    from simfl.agents.servers import SERVERS
     from simfl.agents.world import World
     from simfl.core.types import under
     from simfl.runs.run import build

@@ -317,7 +317,7 @@ def test_attacks_move_nothing_else(training, tmp_path, no_pictures):
 @pytest.mark.parametrize("training", [FEDAVG, FEDBUFF], ids=["fedavg", "fedbuff"])
 def test_a_recorded_run_is_seen_again_as_it_was(training, tmp_path):
     """The record replayed through the observer gives the state that the run's own observer had."""
-    from simfl.experiments.attack.replay import Recorded
+    from simfl.experiments.attack.after_run import Recorded
     from simfl.results.folder import ResultsFolder
 
     for protocol in (SUMS[training], ""):

@@ -127,7 +127,7 @@ def test_a_command_imports_the_plugins_that_its_scenario_names_and_no_other(tmp_
 def test_a_run_of_the_built_in_digits_imports_no_scikit_learn(tmp_path):
     code = """if True:
         import sys
-        from simfl.learning.data import DATA
+        from simfl.learning.data.base import DATA
         DATA["digits"]().load(None, lambda purpose: __import__("numpy").random.default_rng(0))
         print(*sys.modules)
     """

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl
 from simfl.cli.validate import run_preflight
-from simfl.learning import Learning
+from simfl.learning.base import Learning
 from simfl.scenario import Scenario
 
 HOME = Path(__file__).resolve().parents[2]

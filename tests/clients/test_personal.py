@@ -434,7 +434,7 @@ def test_pruning_needs_validation_samples_and_other_variants_are_refused():
 
 
 def test_the_best_model_is_where_federated_training_begins(tmp_path):
-    from simfl.agents import SERVERS
+    from simfl.agents.servers import SERVERS
     from simfl.agents.world import World
 
     play = scenario(

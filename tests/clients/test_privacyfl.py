@@ -13,7 +13,7 @@ from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.learning.data.base import Dataset
 from simfl.learning.models.base import MODELS
-from simfl.learning.partitions import PARTITIONS
+from simfl.learning.partitions.base import PARTITIONS
 from simfl.privacy.dp.mechanisms import gaussian, staircase
 from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
 from simfl.privacy.stage import Members

@@ -13,7 +13,7 @@ from simfl.agents.aggregation.pipeline import CompressionStep
 from simfl.cli import simfl
 from simfl.core.rng import Streams
 from simfl.core.types import Job, JobId
-from simfl.privacy.certify.clip import norms
+from simfl.privacy.certify.maps import norms
 from simfl.privacy.dp.stages.central_gaussian import CentralGaussian
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from simfl.compression import COMPRESSIONS
-from simfl.compression.base import count_share
+from simfl.compression.base import COMPRESSIONS, count_share
 from simfl.compression.quantise import Quantise
 from simfl.compression.random_k import RandomK
 from simfl.compression.sign import Sign

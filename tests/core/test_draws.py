@@ -12,7 +12,7 @@ from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, DrawBounds, Streams
 from simfl.core.types import Job
 from simfl.devices.computation import RandomTime
-from simfl.network import NETWORKS
+from simfl.network.base import NETWORKS
 from simfl.network.star import Star
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.selection.units import blocks

@@ -8,7 +8,7 @@ import pytest
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.devices import AVAILABILITY
-from simfl.network import NETWORKS
+from simfl.network.base import NETWORKS
 
 NAMES = ("Boston", "Singapore", "7")
 

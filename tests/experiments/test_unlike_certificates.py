@@ -24,11 +24,11 @@ from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.stage import STAGES
 from simfl.report.advice import cautions
 from simfl.report.html_page import page
-from simfl.report.latex import latex
 from simfl.report.page_tables import equal_table, group_table
 from simfl.report.study_reader import read_study
+from simfl.report.study_tables import latex
 from simfl.scenario.column_owners import with_bases
-from simfl.secagg import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS
 
 pytestmark = pytest.mark.usefixtures("sweeps_here")
 

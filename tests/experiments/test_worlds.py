@@ -18,8 +18,7 @@ from simfl.experiments.compare.table_choice import in_order
 from simfl.experiments.compare.worlds import pooled_rows, world_keys
 from simfl.experiments.sweep.grid import Axis, case_axis, parse
 from simfl.report import draw
-from simfl.report.html_page import page
-from simfl.report.over_worlds import advise_worlds, rankings
+from simfl.report.html_page import advise_worlds, page, rankings
 from simfl.report.page_tables import group_table
 from simfl.report.study import Group, Study
 from simfl.report.study_reader import read_study

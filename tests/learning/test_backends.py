@@ -19,9 +19,9 @@ from simfl.clients.local_values import LocalPass
 from simfl.core.errors import CrashError, ExhaustedError
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.learning.backends import BACKENDS, Sgd, TrainingTask
+from simfl.learning.backends.base import BACKENDS, Sgd, TrainingTask
 from simfl.learning.backends.update import take
-from simfl.learning.models import MODELS, Model
+from simfl.learning.models.base import MODELS, Model
 from simfl.learning.models.build import build, initial
 from simfl.learning.models.dropout import Masks
 from simfl.learning.models.flat import layout, size

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl as group
 from simfl.core.scenario_view import RuntimeOptions
-from simfl.learning.backends import BACKENDS, Sgd, TrainingTask
+from simfl.learning.backends.base import BACKENDS, Sgd, TrainingTask
 from simfl.learning.models.flat import values
 from simfl.learning.work import Work
 from tests.learning.test_backends import prepare

@@ -14,9 +14,8 @@ import torch
 from torch import nn
 from torch.nn.functional import conv2d
 
-from simfl.learning.models import MODELS
-from simfl.learning.models.convolutions import BLOCK, StridedConvolutions, guard
-from simfl.learning.models.folded import Conv2d
+from simfl.learning.models.base import MODELS
+from simfl.learning.models.convolutions import BLOCK, Conv2d, StridedConvolutions, guard
 
 GRID = Path(__file__).resolve().parents[1] / "support" / "convolution_grid.py"
 SMALLER = {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}

@@ -12,7 +12,7 @@ import pytest
 from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.storage.data_folder import data_root, load_cached
-from simfl.learning.data import DATA
+from simfl.learning.data.base import DATA
 
 ROOT = data_root()
 

@@ -18,13 +18,13 @@ from PIL import Image
 
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
-from simfl.learning.data import DATA
+from simfl.learning.data.base import DATA
 from simfl.learning.data.image_arrays import channel_axis
 from simfl.learning.data.plain_pickle import read_pickle
 from simfl.learning.data.python import PythonData
 from simfl.learning.objects.handles import read_partition
 from simfl.learning.objects.samples import read_samples
-from simfl.learning.partitions import PARTITIONS
+from simfl.learning.partitions.base import PARTITIONS
 
 RNG = np.random.default_rng(5)
 N, M = 60, 24

@@ -13,8 +13,8 @@ import pytest
 
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
-from simfl.learning.data import DATA
-from simfl.network import NETWORKS
+from simfl.learning.data.base import DATA
+from simfl.network.base import NETWORKS
 
 DAMAGES = 60
 SCENARIO = SimpleNamespace(clients=2, file=Path)

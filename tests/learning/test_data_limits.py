@@ -17,7 +17,8 @@ from simfl.core.rng import Streams
 from simfl.core.storage import text_table
 from simfl.learning import capacity
 from simfl.learning.capacity import machine_bytes, refuse_too_large
-from simfl.learning.data import DATA, limits
+from simfl.learning.data import limits
+from simfl.learning.data.base import DATA
 
 MIB = 2**20
 

@@ -8,7 +8,7 @@ import pytest
 from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.storage.data_folder import data_root
-from simfl.learning.data import DATA
+from simfl.learning.data.base import DATA
 
 ADULT = "{age}, {work}, 10, Bachelors, 13, Married, Sales, Wife, White, Female, {gain}, 0, 40, Peru, {income}\n"
 

@@ -9,7 +9,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from simfl.core.errors import MissingError
-from simfl.learning.backends import BACKENDS
+from simfl.learning.backends.base import BACKENDS
 from simfl.learning.backends.choices import Auto
 from simfl.learning.backends.cohort_engine import CohortEngine, cohorts, fitting, numbers, replica_count
 from simfl.learning.backends.replicas import GroupedNetwork

@@ -11,8 +11,8 @@ from simfl.clients.local_training import LocalTraining
 from simfl.clients.local_values import LocalPass
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.learning.backends import BACKENDS, Sgd, TrainingTask
-from simfl.learning.models import Model
+from simfl.learning.backends.base import BACKENDS, Sgd, TrainingTask
+from simfl.learning.models.base import Model
 from simfl.learning.models.build import build, initial
 from simfl.learning.models.dropout import KeyedDropout, Masks
 from simfl.learning.work import work

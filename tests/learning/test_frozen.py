@@ -11,7 +11,7 @@ from torch import nn
 import simfl
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
-from simfl.learning.backends import BACKENDS, Sgd, TrainingTask
+from simfl.learning.backends.base import BACKENDS, Sgd, TrainingTask
 from simfl.learning.data.markov_text import MarkovText
 from simfl.learning.models.build import initial
 from simfl.learning.models.flat import attach, layout, parameters, values

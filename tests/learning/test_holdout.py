@@ -7,8 +7,8 @@ from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.learning.data.base import Dataset
 from simfl.learning.holdout import Holdout
-from simfl.learning.partitions import PARTITIONS, Split
-from simfl.learning.transforms import TRANSFORMS
+from simfl.learning.partitions.base import PARTITIONS, Split
+from simfl.learning.transforms.base import TRANSFORMS
 from simfl.scenario import InvalidScenario, Scenario
 
 

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 import simfl
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
-from simfl.learning.backends import BACKENDS
+from simfl.learning.backends.base import BACKENDS
 from simfl.learning.models.base import Model
 from simfl.learning.models.build import build
 from simfl.report.measures import with_values

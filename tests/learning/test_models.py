@@ -17,10 +17,10 @@ from simfl.core.registration.family_index import undone
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.learning.learner import SupervisedLearner
-from simfl.learning.models import MODELS, Model
+from simfl.learning.models.base import MODELS, Model
 from simfl.learning.models.build import build, initial
 from simfl.learning.models.flat import attach, layout, size, views
-from simfl.learning.partitions import Split
+from simfl.learning.partitions.base import Split
 from simfl.learning.scores import class_scores, client_scores, matthews, overall_scores
 from simfl.scenario import Scenario
 from tests.learning.test_supervised import build as learner_of
@@ -276,7 +276,7 @@ def test_a_graphics_processor_that_is_not_there():
 
 
 def test_augmenting_features_is_refused():
-    from simfl.learning import LEARNING
+    from simfl.learning.base import LEARNING
 
     choice = LEARNING.of({"data": "synthetic", "model": "mlp", "augment": {"flip": True}})
     rule = SimpleNamespace(client=None)
@@ -288,9 +288,9 @@ def test_the_page_on_learning_holds():
     """Its scenario is valid, and it names every choice."""
     from pathlib import Path
 
-    from simfl.learning.backends import BACKENDS
-    from simfl.learning.data import DATA
-    from simfl.learning.partitions import PARTITIONS
+    from simfl.learning.backends.base import BACKENDS
+    from simfl.learning.data.base import DATA
+    from simfl.learning.partitions.base import PARTITIONS
     from simfl.scenario import Scenario
     from simfl.training.aggregates import AGGREGATES
     from simfl.training.optimisers import SERVER_OPTIMISERS

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.rng import Streams
-from simfl.learning.data import DATA
+from simfl.learning.data.base import DATA
 from simfl.learning.data.image_arrays import cut_by_client
-from simfl.learning.partitions import PARTITIONS
+from simfl.learning.partitions.base import PARTITIONS
 from simfl.learning.supervised import Supervised
 
 pa = pytest.importorskip("pyarrow", reason="the extra parquet")
@@ -304,7 +304,7 @@ def test_a_subset_gives_each_client_one_value_and_leaves_the_others():
 
 
 def test_the_preview_compares_tokens_with_the_model(tmp_path):
-    from simfl.learning.models import MODELS
+    from simfl.learning.models.base import MODELS
 
     choice = Supervised(data=DATA["markov_text"](), model=MODELS["mlp"]())
     with pytest.raises(ScenarioError, match="mlp takes numbers"):

@@ -16,7 +16,7 @@ from torch import nn
 
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.rng import Streams
-from simfl.learning.data import DATA, Dataset
+from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.digits import Digits, read_digits
 from simfl.learning.data.python import PythonData
 from simfl.learning.objects import handles

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfl.core.errors import ScenarioError
-from simfl.learning.data import Dataset
-from simfl.learning.partitions import PARTITIONS
-from simfl.learning.partitions.base import apportion
+from simfl.learning.data.base import Dataset
+from simfl.learning.partitions.base import PARTITIONS, apportion
 
 few = settings(max_examples=40, deadline=None)
 

@@ -18,8 +18,8 @@ from pydantic import TypeAdapter, ValidationError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import RuntimeOptions
 from simfl.core.types import Job
-from simfl.learning import LEARNING
-from simfl.training import RULES
+from simfl.learning.base import LEARNING
+from simfl.training.base import RULES
 
 
 def choice(registry, **fields):

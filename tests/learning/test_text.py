@@ -13,10 +13,10 @@ from simfl.clients.local_values import LocalPass
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.learning.backends import BACKENDS, Sgd, TrainingTask
+from simfl.learning.backends.base import BACKENDS, Sgd, TrainingTask
 from simfl.learning.client_accuracies import Predictor
-from simfl.learning.data import DATA, Dataset
-from simfl.learning.models import MODELS
+from simfl.learning.data.base import DATA, Dataset
+from simfl.learning.models.base import MODELS
 from simfl.learning.models.build import build, initial
 from simfl.learning.models.flat import layout, size
 from simfl.learning.work import work
@@ -241,7 +241,7 @@ def test_membership_attacks_work_with_tokens(statistic, tmp_path, recwarn):
 
 def test_own_tests_are_the_test_samples_of_the_values_that_a_client_holds():
     from simfl.learning.holdout import Holdout
-    from simfl.learning.partitions import PARTITIONS
+    from simfl.learning.partitions.base import PARTITIONS
 
     owners, tested = np.array(list("aabbbcd")), np.array(list("cazbba"))
     x, x_test = np.zeros((7, 1), np.float32), np.zeros((6, 1), np.float32)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from simfl.learning.backends import BACKENDS, Sgd, TrainingTask
+from simfl.learning.backends.base import BACKENDS, Sgd, TrainingTask
 from simfl.learning.backends.trial import refusal
 from simfl.learning.models.dropout import Masks, key_dropout, trial_pass
 from simfl.learning.models.flat import attach, layout, values

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from simfl.agents import Components, RoundResult
+from simfl.agents.aggregation.components import Components, RoundResult
 from simfl.agents.aggregation.metric_runner import MetricRunner
 from simfl.api.result_objects import Result
 from simfl.cli import simfl
@@ -20,8 +20,7 @@ from simfl.core.errors import PluginError
 from simfl.core.registration.protocol import required_fields
 from simfl.core.rng import Streams
 from simfl.learning.none import IdleLearner
-from simfl.metrics import METRICS, Metric
-from simfl.metrics.base import RoundSnapshot
+from simfl.metrics.base import METRICS, Metric, RoundSnapshot
 from simfl.report.html_page import page
 from simfl.report.measures import with_values
 from simfl.report.study_reader import read_study

@@ -8,7 +8,7 @@ import pytest
 from simfl.core.errors import MissingError, ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.storage.data_folder import data_file, data_root
-from simfl.network import NETWORKS
+from simfl.network.base import NETWORKS
 from simfl.network.cities import ATLAS, TABLES, distance_km, measured_atlas, measured_s
 from simfl.scenario import Scenario
 

@@ -8,7 +8,7 @@ import pytest
 
 from simfl.core.registration.protocol import plain
 from simfl.core.rng import Address, Streams
-from simfl.network import NETWORKS
+from simfl.network.base import NETWORKS
 from simfl.scenario.fields import describe
 
 DRAWN = {"name": "log_normal", "median": 0.1, "sigma": 0.5}

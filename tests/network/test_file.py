@@ -8,7 +8,7 @@ import pytest
 
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
-from simfl.network import NETWORKS
+from simfl.network.base import NETWORKS
 
 LINKS = [("hub", "a", 0.01, 100.0), ("a", "b", 0.02, 50.0), ("hub", "b", 0.5, 1000.0)]
 

@@ -11,7 +11,7 @@ import pytest
 
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
-from simfl.network import NETWORKS
+from simfl.network.base import NETWORKS
 
 NAMES = ("hub", "a", "b", "c")
 

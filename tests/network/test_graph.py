@@ -8,7 +8,7 @@ import pytest
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.types import SERVER
-from simfl.network import NETWORKS
+from simfl.network.base import NETWORKS
 from simfl.network.sites import Edge, SiteMap
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simfl.core.rng import Streams
-from simfl.network import NETWORKS
+from simfl.network.base import NETWORKS
 from simfl.network.sites import Edge, SiteMap
 from tests.network.test_paths import best, graphs, reciprocal
 

@@ -12,7 +12,7 @@ from simfl.core.distributions import DISTRIBUTIONS
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.types import SERVER
-from simfl.network import NETWORKS
+from simfl.network.base import NETWORKS
 
 
 def star(clients, seed=0, **fields):
@@ -121,7 +121,8 @@ def test_a_million_clients_are_arrays():
 
 def test_no_heavy_library_is_imported_for_a_star():
     code = (
-        "import sys; from types import SimpleNamespace as S; from simfl.network import NETWORKS; import simfl.devices;"
+        "import sys; from types import SimpleNamespace as S; from simfl.network.base import NETWORKS;"
+        "import simfl.devices;"
         "from simfl.core.rng import Streams; NETWORKS.of('star').build(S(clients=10), Streams(0));"
         "print([m for m in ('networkx', 'scipy', 'pandas', 'torch') if m in sys.modules])"
     )

@@ -25,8 +25,8 @@ from simfl.devices.base import checked_available, checked_deaths, checked_durati
 from simfl.network.base import checked_delays_s
 from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.selection import POLICIES
 from simfl.selection.asking import ask, check_units
+from simfl.selection.base import POLICIES
 from simfl.selection.theory.expected_cardinality import theory
 from tests.support import forked
 from tests.support.policies import Blind

@@ -11,7 +11,7 @@ from simfl.clients.personal.sparse import Sparse
 from simfl.clients.scaffold import Scaffold
 from simfl.core.errors import PluginError
 from simfl.core.payload import MASK, UPDATE
-from simfl.privacy.certify import clip
+from simfl.privacy.certify import maps
 from simfl.privacy.certify.maps import Noise
 from simfl.privacy.dp.accountants import zero_out
 from simfl.privacy.dp.losses import EpsilonTimeline
@@ -38,7 +38,7 @@ ZERO_OUT, RATCHET, LAYERS = (
 
 
 def no_noise(self, vectors, jobs, state, streams):
-    return clip.clip_norms(vectors, self.clip_norm)
+    return maps.clip_norms(vectors, self.clip_norm)
 
 
 noised, masked = LocalGaussian.client, PairwiseClient.mask
@@ -46,7 +46,7 @@ noised, masked = LocalGaussian.client, PairwiseClient.mask
 
 def half_noised(self, vectors, jobs, state, streams):
     sent, half = noised(self, vectors, jobs, state, streams), vectors.shape[1] // 2
-    sent[:, half:] = clip.clip_norms(vectors, self.clip_norm)[:, half:]
+    sent[:, half:] = maps.clip_norms(vectors, self.clip_norm)[:, half:]
     return sent
 
 

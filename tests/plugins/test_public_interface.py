@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfl.agents import SERVERS, Components
+from simfl.agents.aggregation.components import Components
+from simfl.agents.servers import SERVERS
 from simfl.agents.world import World
 from simfl.core.rng import Streams
 from simfl.report.html_page import page
@@ -167,7 +168,7 @@ class Fates(Script):
 
 
 def play(fates, rule, units):
-    from simfl.secagg import PROTOCOLS
+    from simfl.secagg.base import PROTOCOLS
 
     Scenario.parse("clients: 4\nselection: {name: random, k: 2}\ntraining: {name: fedavg, rounds: 1}\n"
                    "plugins: [three_phases.py]", folder=PLUGINS)  # fmt: skip

@@ -15,12 +15,11 @@ from simfl.api.results_index import list_entries
 from simfl.audit.reading import read as read_log
 from simfl.cli import COMMANDS
 from simfl.cli import simfl as group
-from simfl.experiments.attack.replay import attack
-from simfl.experiments.attack.shadows import likelihood
+from simfl.experiments.attack.after_run import attack, likelihood
 from simfl.learning.objects.module_sources import accepted_marks, module_sources
 from simfl.report import read_study
 from simfl.report.live.watched_folder import WatchedFolder
-from simfl.results.frames import all_rounds
+from simfl.results.run_files import all_rounds
 from simfl.runs.run import changed_inputs, run, verify
 from simfl.scenario import InvalidScenario, Scenario, plugin_files
 from simfl.scenario.plugin_files import Trust

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simfl.privacy.certify.clip import norms
+from simfl.privacy.certify.maps import norms
 from simfl.privacy.dp.stages.adaptive_gaussian import AdaptiveGaussian
 from simfl.runs.run import run
 from tests.plugins.test_public_interface import killed_and_resumed, rows, tables

@@ -10,8 +10,7 @@ from scipy.stats import norm
 
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER
-from simfl.network import NETWORKS
-from simfl.network.base import Network
+from simfl.network.base import NETWORKS, Network
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import Clear, ObserverView
 from simfl.privacy.dp.accountants.amplification import Pld, Rdp

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.privacy.certify.clip import clip_norms, norms
+from simfl.privacy.certify.maps import clip_norms, norms
 from simfl.privacy.dp.losses import ORDERS, rdp_epsilon
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.dp.stages.discrete_noise import IntegerGrid, hadamard, round_within_l2

@@ -12,9 +12,8 @@ from scipy.sparse import csr_array, csr_matrix
 from simfl.core.errors import SimflError
 from simfl.core.prime_field import PRIMES, echelon, inverses, times
 from simfl.core.types import SERVER
-from simfl.privacy import PRIVACY
 from simfl.privacy.accountant import History
-from simfl.privacy.base import COLUMNS
+from simfl.privacy.base import COLUMNS, PRIVACY
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.multiround.analysis import MatrixAnalysis, trace
 from simfl.privacy.multiround.matrix_metrics import multi_round

@@ -19,9 +19,9 @@ from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import STAGES, Members
 from simfl.runs.run import run
 from simfl.scenario import Scenario
-from simfl.secagg import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.quantise import Grid, round_stochastically
-from simfl.secagg.updates import ClientUpdates
+from simfl.secagg.sessions import ClientUpdates
 from tests.support.judge import table
 from tests.support.privacy_losses import own_loss
 

@@ -23,7 +23,7 @@ from simfl.learning import learner
 from simfl.learning.data.base import DATA
 from simfl.learning.partitions.base import PARTITIONS
 from simfl.learning.work import largest_move
-from simfl.privacy.certify import chain, clip, maps
+from simfl.privacy.certify import chain, maps
 from simfl.privacy.dp import losses
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, gaussian, laplace, skellam, staircase
 from simfl.privacy.dp.stages import (
@@ -40,7 +40,7 @@ from simfl.privacy.dp.stages import discrete_laplace as discrete_laplace_stage
 from simfl.privacy.stage import STAGES, Members, Stage
 from simfl.probes import simulate as simulate_module
 from simfl.probes.declarations import parse, refuted_codes, refuted_masks, refuted_rows
-from simfl.probes.sums import refutations, repeated_noise
+from simfl.probes.signal import refutations, repeated_noise
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.masked_protocol import MaskedProtocol
 from simfl.secagg.oblivious.oblivious_noise import Oblivious
@@ -138,7 +138,7 @@ class SecretNoise(local_noise.LocalGaussian):
     maps, facts, loss = (vars(local_noise.LocalGaussian)[name] for name in ("maps", "facts", "loss"))
 
     def client(self, vectors, jobs, state, streams):
-        return clip.clip_norms(vectors, self.clip_norm)
+        return maps.clip_norms(vectors, self.clip_norm)
 
 
 @plant(RULES, "roots")
@@ -258,12 +258,12 @@ def client_of(cls, change):
 
 
 def half_noise(sent, vectors, stage):
-    clean = clip.clip_norms(vectors, stage.clip_norm, 1 if "laplace" in stage.name else 2)
+    clean = maps.clip_norms(vectors, stage.clip_norm, 1 if "laplace" in stage.name else 2)
     return (clean + (sent - clean) / 2).astype(np.float32)
 
 
 def first_coordinate_bare(sent, vectors, stage):
-    sent[:, 0] = clip.clip_norms(vectors, stage.clip_norm)[:, 0]
+    sent[:, 0] = maps.clip_norms(vectors, stage.clip_norm)[:, 0]
     return sent
 
 
@@ -271,7 +271,7 @@ def unclipped(vectors, most, order=2):
     return vectors
 
 
-def clipped_twice_as_long(vectors, most, order=2, original=clip.clip_norms):
+def clipped_twice_as_long(vectors, most, order=2, original=maps.clip_norms):
     return original(vectors, 2 * np.asarray(most), order)
 
 
@@ -487,7 +487,7 @@ MUTANTS = {
     "local noise without a clip": (
         [(maps, "clip_norms", unclipped)], noise(stages=[LOCAL], secagg="plain")),
     "Laplace noise of an update clipped in L2": (
-        [(maps, "clip_norms", lambda vectors, most, order, original=clip.clip_norms: original(
+        [(maps, "clip_norms", lambda vectors, most, order, original=maps.clip_norms: original(
             vectors, 3 * most, 2))], noise(stages=[LAPLACE], secagg="plain")),
     "half of the local noise": (
         [client_of(local_noise.LocalGaussian, half_noise)], noise(stages=[LOCAL], secagg="plain")),

@@ -13,7 +13,7 @@ from unittest import mock
 
 import numpy as np
 
-from simfl.agents import make_server
+from simfl.agents.server_choice import make_server
 from simfl.agents.world import World
 from simfl.learning.data.base import Data, Dataset
 from simfl.learning.partitions.base import Split

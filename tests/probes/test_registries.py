@@ -22,9 +22,8 @@ from simfl.probes.declarations import (
     refuted_masks,
     refuted_rows,
 )
-from simfl.probes.signal import refuted_noise
+from simfl.probes.signal import refutations, refuted_noise, refuted_weights, repeated_noise
 from simfl.probes.simulate import simulate
-from simfl.probes.sums import refutations, refuted_weights, repeated_noise
 from tests.support.sizes import repeats
 
 SETTINGS = {"adaptive_gaussian": {"bit_std": 4.0}, "xnoise": {"sharers": 4},

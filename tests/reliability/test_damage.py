@@ -15,10 +15,9 @@ from simfl.report.study_reader import read_study
 from simfl.results import checkpoint
 from simfl.results.client_updates import UpdateStore
 from simfl.results.file_names import LAST, OWN, SWEEPS
-from simfl.results.folder import ResultsFolder
+from simfl.results.folder import ResultsFolder, UnfinishedTable
 from simfl.results.sealed_files import read_failure, write_failure
 from simfl.results.tables import TableWriter
-from simfl.results.unfinished import UnfinishedTable
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.reliability import damage

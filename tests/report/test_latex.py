@@ -14,7 +14,7 @@ import simfl as api
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
 from simfl.report import read_study
-from simfl.report.latex import escape, latex
+from simfl.report.study_tables import escape, latex
 from tests.support.known_truth import Truth, simulated
 
 ACTIVE = re.compile(r"(?<!\\)[&%$#_{}~^]")

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from simfl.experiments.compare.intervals import margin_p_values
-from simfl.report.non_inferiority import ERROR, POWER, levels, most_loss, p_loss, seeds_needed
+from simfl.report.advice import ERROR, POWER, levels, most_loss, p_loss, seeds_needed
 from tests.support.sizes import repeats
 
 MARGIN = 0.01

@@ -15,10 +15,9 @@ from simfl.remote.jobs import RemoteJobs
 from simfl.results.client_updates import UpdateStore
 from simfl.results.export.parquet import export_rounds
 from simfl.results.file_names import CONTENTS
-from simfl.results.folder import ResultsFolder, write_contents
+from simfl.results.folder import ResultsFolder, UnfinishedTable, write_contents
 from simfl.results.sealed_files import read_sealed, write_sealed
 from simfl.results.tables import TableWriter
-from simfl.results.unfinished import UnfinishedTable
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 
@@ -27,9 +26,8 @@ READERS = {"open", "read_text", "read_bytes", "read_csv", "memmap", "load", "fro
 THROUGH = {"file", "check"}
 """Methods that hand out a path only after its content was checked."""
 OTHERS = {
-    "results.folder": "the reader that checks",
+    "results.folder": "the reader that checks, also what grows",
     "results.sealed_files": "documents that hold their own digest",
-    "results.unfinished": "the reader that checks what grows",
     "core.storage.disk": "locks and the writer",
     "results.checkpoint": "checks the digest at the head of the file",
     "results.client_updates": "checks the seal of every row; vectors by ResultsFolder",
@@ -56,7 +54,7 @@ OTHERS = {
     "flower.deployment": "the last model of a real server, which is no result",
     "audit.log_matrix": "logs of users",
     "audit.log_table": "logs of users",
-    "experiments.attack.replay": "paths that ResultsFolder has checked",
+    "experiments.attack.after_run": "paths that ResultsFolder has checked",
     "results.export.tensorboard": "a path that ResultsFolder has checked",
     "experiments.sweep.plugin_pickling": "Python objects, by the SHA-256 in the task",
     "experiments.compare.run_numbers": "a path that ResultsFolder has checked",

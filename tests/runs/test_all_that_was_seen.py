@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 import simfl
+from simfl.attacks.base import unread
 from simfl.attacks.measured_recovery import RecoveryMeter
-from simfl.attacks.view import unread
 from simfl.cli import simfl as command
 from simfl.core.certificate_words import PUBLIC_NUMBERS, REMOTE, premises_of
 from simfl.core.errors import SimflError

@@ -17,7 +17,7 @@ from simfl.core.rng import Streams
 from simfl.runs.accounting import view_of_run
 from simfl.runs.run import run
 from simfl.scenario import Scenario
-from simfl.secagg import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.neighbours import circle
 from tests.secagg.test_views import pairwise_view, within
 from tests.support.search import after_kills, impatient, whole

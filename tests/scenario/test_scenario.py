@@ -15,7 +15,7 @@ from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.protocol import plain
 from simfl.core.registration.registry import Registry
 from simfl.core.storage.data_folder import DataFolder, DataPath
-from simfl.network import NETWORKS
+from simfl.network.base import NETWORKS
 from simfl.scenario import InvalidScenario, Scenario, data_files
 from simfl.scenario.fields import keys_of
 from simfl.scenario.resolution import check_all, resolve

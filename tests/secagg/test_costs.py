@@ -10,14 +10,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from simfl.agents.aggregation.expected import expected_costs
+from simfl.agents.aggregation.expected import costs, expected_costs
 from simfl.cli import doctor
 from simfl.cli import simfl as group
 from simfl.core.rng import Streams
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.secagg import PROTOCOLS
-from simfl.secagg.costs import costs
+from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.sessions import Cohort, PreparedUnits, SessionFailure, SessionResult
 from tests.secagg.test_world import NO_RATES, real, rows
 from tests.support.invariants import _phases_add_up, _Run

@@ -11,11 +11,11 @@ from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.runs.run import run
 from simfl.scenario import Scenario
-from simfl.secagg import PROTOCOLS, basecagg
+from simfl.secagg import basecagg
+from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.field import Q
 from simfl.secagg.crypto.keys import ProtocolViolation
-from simfl.secagg.sessions import Cohort, SessionFailure, SessionResult
-from simfl.secagg.updates import ClientUpdates
+from simfl.secagg.sessions import ClientUpdates, Cohort, SessionFailure, SessionResult
 from simfl.training.aggregates import Mean
 from tests.plugins.test_public_interface import killed_and_resumed
 from tests.support.kills import files

@@ -8,7 +8,8 @@ import pytest
 
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.secagg import PROTOCOLS, basecagg, lightsecagg, pairwise, pairwise_ratchet
+from simfl.secagg import basecagg, lightsecagg, pairwise, pairwise_ratchet
+from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.field import Q
 from simfl.secagg.sessions import Cohort, SessionFailure
 
@@ -324,8 +325,7 @@ def test_weights_and_divisors_are_those_of_the_rule():
     """The mean of a protocol is that of the rule, up to half a grid step a client."""
     from functools import partial
 
-    from simfl.secagg.sessions import SessionResult
-    from simfl.secagg.updates import ClientUpdates
+    from simfl.secagg.sessions import ClientUpdates, SessionResult
     from simfl.training.fedavg import FedAvg
     from simfl.training.fedbuff import FedBuff
     from simfl.training.staleness import PolynomialStaleness
@@ -368,7 +368,7 @@ def test_weights_and_divisors_are_those_of_the_rule():
 def test_clipped_and_wrapped_coordinates_are_counted():
     """At a scale of 2^30 a sum of three ones wraps, and nine is beyond a clip of four."""
     from simfl.core.errors import SimflError
-    from simfl.secagg.updates import ClientUpdates
+    from simfl.secagg.sessions import ClientUpdates
     from simfl.training.aggregates import Mean
 
     vectors = np.array([[1, 9, 0.1, -1], [1, 0, 0.1, -1], [1, 0, 0.1, 0.25]], dtype=np.float32)
@@ -389,7 +389,7 @@ def test_clipped_and_wrapped_coordinates_are_counted():
 
 def test_what_cannot_be_summed_is_refused():
     from simfl.core.errors import SimflError
-    from simfl.secagg.updates import ClientUpdates
+    from simfl.secagg.sessions import ClientUpdates
     from simfl.training.aggregates import Mean
 
     jobs = tuple(Job(c, c, 0, 0.0) for c in range(2))

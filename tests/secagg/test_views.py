@@ -13,8 +13,7 @@ import pytest
 from simfl.core.rng import Streams
 from simfl.runs.run import run
 from simfl.scenario import Scenario
-from simfl.secagg import PROTOCOLS
-from simfl.secagg.base import Protocol
+from simfl.secagg.base import PROTOCOLS, Protocol
 from simfl.secagg.neighbours import circle
 from simfl.secagg.sessions import SessionFailure
 from simfl.secagg.transcript import Transcript

@@ -9,7 +9,7 @@ import pytest
 
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.secagg import PROTOCOLS as PROTOCOL
+from simfl.secagg.base import PROTOCOLS as PROTOCOL
 from tests.plugins.test_public_interface import killed_and_resumed, tables
 from tests.support.kills import files, killed_at_time
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from simfl.clients.client_agents import Agents
 from simfl.core.types import View
-from simfl.selection import POLICIES
 from simfl.selection.asking import check_units, shuffle_clients
+from simfl.selection.base import POLICIES
 from tests.support.policies import informed
 
 N = 12

@@ -15,15 +15,15 @@ from scipy.stats import binom
 
 from simfl.cli import simfl
 from simfl.clients.client_agents import Agents
-from simfl.compression import COMPRESSIONS
+from simfl.compression.base import COMPRESSIONS
 from simfl.core.rng import Streams
 from simfl.core.types import View
 from simfl.devices.failure import NoFailure
-from simfl.privacy import PRIVACY
+from simfl.privacy.base import PRIVACY
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario
-from simfl.secagg import PROTOCOLS
-from simfl.selection import POLICIES
+from simfl.secagg.base import PROTOCOLS
+from simfl.selection.base import POLICIES
 from simfl.selection.theory.expected_cardinality import expected_cardinality, theory
 from simfl.selection.theory.families import full_rank_probability
 from simfl.training.fedavg import FedAvg

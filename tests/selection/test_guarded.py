@@ -16,8 +16,8 @@ from simfl.privacy.multiround.semi_strong import Programme
 from simfl.results.folder import ResultsFolder
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
-from simfl.selection import POLICIES
 from simfl.selection.asking import ask, shuffle_clients
+from simfl.selection.base import POLICIES
 from simfl.selection.guard import certificates
 from simfl.selection.guard.certificates import Certificates
 from simfl.selection.guard.row_guard import Guard

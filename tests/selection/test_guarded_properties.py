@@ -12,8 +12,8 @@ import pytest
 from scipy.optimize import linprog
 
 from simfl.core.types import View
-from simfl.selection import POLICIES
 from simfl.selection.asking import ask
+from simfl.selection.base import POLICIES
 from tests.support import privacy_brute
 from tests.support.sizes import repeats
 

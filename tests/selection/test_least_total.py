@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simfl.core.types import View
-from simfl.selection import POLICIES
+from simfl.selection.base import POLICIES
 from simfl.selection.units.circle import cheapest_starts
 from tests.support.selection_brute import least_total
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from simfl.core.errors import PluginError
 from simfl.core.types import View
-from simfl.selection import POLICIES
 from simfl.selection.asking import ask, observe, shuffle_clients
+from simfl.selection.base import POLICIES
 from simfl.selection.units.blocks import draw_by_weight
 from tests.support.policies import informed
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chisquare
 
 from simfl.core.types import View
-from simfl.selection import POLICIES
+from simfl.selection.base import POLICIES
 from simfl.selection.units import circle
 from simfl.selection.units.circle import draw_pairs
 from tests.support.selection_brute import law

@@ -23,9 +23,9 @@ from simfl.clients.local_training import LocalTraining
 from simfl.clients.local_values import LocalPass
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.learning.backends import Sgd, TrainingTask
+from simfl.learning.backends.base import Sgd, TrainingTask
 from simfl.learning.backends.choices import Grouped, Sequential, Vmap
-from simfl.learning.models import Model
+from simfl.learning.models.base import Model
 from simfl.learning.models.build import build, initial
 from simfl.learning.models.flat import layout
 from simfl.learning.work import Augment, work

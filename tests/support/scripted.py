@@ -4,7 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from simfl.agents import SERVERS, Components
+from simfl.agents.aggregation.components import Components
+from simfl.agents.servers import SERVERS
 from simfl.agents.world import World
 from simfl.core.rng import Streams
 from simfl.core.types import Updates

@@ -7,8 +7,8 @@ import pytest
 
 from simfl.scenario import Scenario
 from simfl.scenario.yaml.places import InvalidScenario
-from simfl.selection import POLICIES
-from simfl.training import RULES
+from simfl.selection.base import POLICIES
+from simfl.training.base import RULES
 from simfl.training.fedbuff import FedBuff
 from simfl.training.staleness import STALENESS, ConstantStaleness, HingeStaleness, PolynomialStaleness
 

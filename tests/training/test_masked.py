@@ -5,8 +5,8 @@ import csv
 import numpy as np
 import pytest
 
-from simfl.agents import GlobalModelState
 from simfl.agents.aggregation.accounts import RoundAccounts
+from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario
 from simfl.secagg.sessions import SessionResult

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from simfl.clients.local_training import LocalTraining
-from simfl.training import RULES
 from simfl.training.aggregates import AGGREGATES
+from simfl.training.base import RULES
 from simfl.training.optimisers import SERVER_OPTIMISERS
 
 few = settings(max_examples=50, deadline=None)

@@ -138,6 +138,59 @@ def test_a_module_has_one_idea():
     assert {name for name, count in functions.items() if count > 40} == LONG
 
 
+ONE_USER = {
+    "simfl.flower.identity": "which device a node is, apart from which nodes are selected",
+    "simfl.forecasting.unit_order": "which clients make a unit, apart from which policy is advised",
+    "simfl.privacy.dp.mechanisms.discrete_gaussian": "one file a mechanism",
+    "simfl.privacy.dp.mechanisms.discrete_laplace": "one file a mechanism",
+}
+"""Short modules with one user that stay apart, each with the reason."""
+
+
+def is_registered(module: str, path: Path, named: set[str]) -> bool:
+    """Whether others find it by a registration: a plugin, a figure, a command, or a module imported by its name."""
+    decorators = (
+        ast.unparse(decorator.func)
+        for node in tree(path).body
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+        for decorator in node.decorator_list
+        if isinstance(decorator, ast.Call)
+    )
+    package = words_in(tree(path.with_name("__init__.py")))  # commands, trackers, Flower's classes
+    by_name = module in named or any(word.startswith(f"{module}:") for word in named)
+    by_name = by_name or path.stem in package or path.stem.removesuffix("_tracker") in package
+    public = package_of(module) == "plugins" or path.name in ("__init__.py", "__main__.py")
+    return by_name or public or any(decorator.isupper() or decorator == "figure" for decorator in decorators)
+
+
+def imported_at_start(path: Path) -> set[str]:
+    """What a module's import imports: nothing inside a function, where what is slow or rare waits for its use."""
+    nodes = [node for node in running(tree(path)) if isinstance(node, ast.ImportFrom) and not node.col_offset]
+    return {f"{node.module}.{alias.name}" for node in nodes for alias in node.names} | {str(n.module) for n in nodes}
+
+
+def test_a_short_module_has_two_users():
+    """Without a registration it has two users or more than 120 lines, else it lies in its user.
+
+    It stays apart where its user imports it inside a function only, or the two together have more than 400 lines.
+    """
+    named = {text for path in MODULES.values() for text in words_in(tree(path))}
+    lines = {module: len(path.read_text(encoding="utf-8").splitlines()) for module, path in MODULES.items()}
+    users: dict[str, list[str]] = {module: [] for module in MODULES}
+    for module, others in edges().items():
+        for other in others:
+            users[other].append(module)
+    short = {
+        module
+        for module, path in MODULES.items()
+        if lines[module] <= 120 and not is_registered(module, path, named) and len(users[module]) < 2
+        if all(lines[user] + lines[module] <= 400 for user in users[module])
+        if all(module in imported_at_start(MODULES[user]) for user in users[module])
+    }
+    assert short - ONE_USER.keys() == set(), "fold it into its user"
+    assert ONE_USER.keys() - short == set(), "it has gone, or has users: take it off the list"
+
+
 def code_lines(function: ast.FunctionDef) -> int:
     """Lines of a function without its docstring."""
     assert function.end_lineno is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas
 import pytest
 
-from simfl.compression import COMPRESSIONS
+from simfl.compression.base import COMPRESSIONS
 from simfl.core.registration.family_index import undone
 
 HERE = Path(__file__).resolve().parents[2]

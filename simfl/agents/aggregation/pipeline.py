@@ -38,8 +38,7 @@ from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, und
 from simfl.core.validation import checked_type, checked_vectors, read_only
 from simfl.privacy.dp.stages.output_perturbation import of_each_sample, of_one_sample
 from simfl.privacy.stage import NOT_FINITE, Members
-from simfl.secagg.sessions import SessionResult
-from simfl.secagg.updates import ClientUpdates
+from simfl.secagg.sessions import ClientUpdates, SessionResult
 from simfl.training.aggregates import Factor
 from simfl.training.base import Rule, used_row
 
@@ -243,7 +242,7 @@ class AggregationPipeline:
         summed, (total, factor) = total.vector, self._apply_factor(client_updates, total)
         mask = factor.values if factor and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
-        vector = total.vector if parts.changes_coordinates else self._to_sum(total.vector, number)
+        vector = total.vector if parts.changes_coordinates else self.compression.pack(self._sent(total.vector), number)
         server_update, facts, cells = self.release(members, vector, broken)
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
         legible = each, read if parts.changes_coordinates else total.vector
@@ -362,10 +361,6 @@ class AggregationPipeline:
         """What was added up in aggregation ``number``, (..., d'), in the model's coordinates; None: it is coded."""
         front = self.parts.legible_length
         return None if front is None else self._whole(self.compression.unpack(values[..., :front], number))
-
-    def _to_sum(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32]:
-        """Undoes :meth:`_to_model`."""
-        return self.compression.pack(self._sent(values), number)
 
     def _sent(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """The coordinates that leave the clients, (..., d) -> (..., d')."""

@@ -18,10 +18,9 @@ from simfl.core.registration.protocol import is_foreign
 from simfl.core.types import Aggregate, Arrays, Job, Updates
 from simfl.core.validation import checked_pair, checked_type, read_only
 from simfl.privacy.certify.chain import noise_where
-from simfl.privacy.certify.clip import norms
-from simfl.privacy.certify.maps import Bound
+from simfl.privacy.certify.maps import Bound, norms
 from simfl.privacy.stage import Members, Stage
-from simfl.secagg.updates import ClientUpdates
+from simfl.secagg.sessions import ClientUpdates
 from simfl.training.base import Rule
 
 ROUNDED = 1e-5

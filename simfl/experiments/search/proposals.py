@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from itertools import product
 from typing import TYPE_CHECKING
 
-from simfl.core.errors import MissingError, SimflError
+from simfl.core.errors import SimflError, requires_extra
 from simfl.core.rng import Streams
 from simfl.experiments.search.objectives import Goal
 from simfl.experiments.search.space import SearchParameter, Space
@@ -45,10 +45,8 @@ class Proposer:
     """
 
     def __init__(self, space: Space, goal: Goal, seed: int) -> None:
-        try:
+        with requires_extra("search", "a search"):
             import optuna
-        except ImportError:
-            raise MissingError('a search needs the extra "search": pip install "simfl[search]"') from None
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.space, self.goal, self.streams = space, goal, Streams(seed)
         self.tried: set[tuple[str, ...]] = set()

@@ -5,7 +5,7 @@ from collections.abc import Generator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from simfl.core.errors import MissingError, SimflError
+from simfl.core.errors import SimflError, requires_extra
 from simfl.core.http.bounded_server import check_scheduler
 from simfl.experiments.sweep.processes import once
 from simfl.experiments.sweep.task import Task, note_failure
@@ -83,10 +83,8 @@ def _connect(scheduler: str | None, jobs: int, insecure: bool) -> "Client":
     """A client of a running scheduler, or of one of this process."""
     if scheduler is not None:
         check_scheduler(scheduler, insecure)
-    try:
+    with requires_extra("cluster", "the Dask engine"):
         from distributed import Client, LocalCluster
-    except ImportError:
-        raise MissingError('the Dask engine needs the extra "cluster": pip install "simfl[cluster]"') from None
     try:
         if scheduler is None:
             here = {"dashboard_address": LOOPBACK, "worker_dashboard_address": LOOPBACK}  # Dask's default: everywhere

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfl.core.children import environment
-from simfl.core.errors import BusyError, MissingError, SimflError
+from simfl.core.errors import BusyError, MissingError, SimflError, requires_extra
 from simfl.core.storage.disk import file_lock, make_folder
 from simfl.experiments.sweep.execution import How, execute, open_members, write_definition
 from simfl.experiments.sweep.plan import Plan
@@ -139,10 +139,8 @@ def submit(plan: Plan, out: Path, folder: Path, how: How, options: str) -> Submi
 
 def _send(parts: list[ArrayTask], folder: Path, name: str, parameters: Mapping[str, Any]) -> str:
     """The number of a new array."""
-    try:
+    with requires_extra("slurm", "--slurm"):
         from submitit import SlurmExecutor
-    except ImportError:
-        raise MissingError('--slurm needs the extra "slurm": pip install "simfl[slurm]"') from None
     try:
         executor = SlurmExecutor(folder, max_num_timeout=MAX_REQUEUES)
         minutes = _minutes(parameters.get("time"))

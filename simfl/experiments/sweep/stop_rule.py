@@ -17,9 +17,8 @@ from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.storage.disk import open_regular
 from simfl.results.file_names import PRUNED, is_finished
-from simfl.results.folder import ResultsFolder
+from simfl.results.folder import ResultsFolder, UnfinishedTable
 from simfl.results.sealed_files import read_sealed, write_sealed
-from simfl.results.unfinished import UnfinishedTable
 
 By = Literal["rounds", "time"]
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from simfl.core.errors import MissingError, ScenarioError
+from simfl.core.errors import ScenarioError, requires_extra
 from simfl.core.processor import processor
 from simfl.core.scenario_view import ScenarioView
 from simfl.learning.backends.base import BACKENDS, Backend, Engine, TrainingTask
@@ -193,10 +193,8 @@ class DaskWorkers:
     uses_cluster = True
 
     def build(self, task: TrainingTask) -> Engine:
-        try:
+        with requires_extra("cluster", "backend dask"):
             from simfl.learning.backends.dask_engine import DaskEngine
-        except ImportError:
-            raise MissingError('backend dask needs the extra "cluster": pip install "simfl[cluster]"') from None
         if task.x.device.type != "cpu":
             raise ScenarioError("", "dask computes on processors; set learning.device to cpu")
         inner = Auto().choose(task)

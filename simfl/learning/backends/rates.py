@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from simfl.learning.backends.base import BACKENDS, Backend, Sgd, TrainingTask
-from simfl.learning.models import MODELS
+from simfl.learning.models.base import MODELS
 from simfl.learning.models.build import build, initial
 from simfl.learning.torch_setup import configure_torch
 from simfl.learning.work import Work

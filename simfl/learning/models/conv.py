@@ -17,7 +17,7 @@ VGG11 = ((64, True), (128, True), (256, False), (256, True), (512, False), (512,
 """Channels after each convolution, and whether it is pooled."""
 
 FOLDED = 6
-"""Convolutions to so many channels at most gain by :class:`simfl.learning.models.folded.Conv2d`."""
+"""Convolutions to so many channels at most gain by :class:`simfl.learning.models.convolutions.Conv2d`."""
 
 
 class _TwoConvolutions(Model):
@@ -46,7 +46,7 @@ class _TwoConvolutions(Model):
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
-        from simfl.learning.models.folded import Conv2d
+        from simfl.learning.models.convolutions import Conv2d
 
         channels, pixels = self.sizes(shape)
         layers: list[nn.Module] = []
@@ -166,7 +166,7 @@ class MultiroundCifar(_TwoConvolutions):
     def build(self, shape: tuple[int, ...], classes: int) -> "torch.nn.Module":
         from torch import nn
 
-        from simfl.learning.models.folded import Conv2d
+        from simfl.learning.models.convolutions import Conv2d
 
         channels, pixels = self.sizes(shape)
 

@@ -100,7 +100,7 @@ def module_sources(name: str, folder: Path) -> Sources:
         raise ValueError(f"module '{module}' is built into Python; name one that has a file")
     if (file := module_file(name, folder)) is None:
         return {}
-    if _is_installed(file):
+    if any(file.is_relative_to(folder) for folder in _installation()):
         return {module: ModuleSource(module, file.resolve(), file.read_bytes(), installed=True)}
     if file.suffix != ".py":
         raise ValueError(f"module '{module}' is compiled code ({file}); its source is needed")
@@ -113,10 +113,6 @@ def module_sources(name: str, folder: Path) -> Sources:
             sources[each] = ModuleSource(each, path.resolve(), _read(path, each))
             wanted += _imports(sources[each])
     return sources
-
-
-def _is_installed(file: Path) -> bool:
-    return any(file.is_relative_to(folder) for folder in _installation())
 
 
 @cache

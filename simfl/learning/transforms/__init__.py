@@ -1,5 +1,1 @@
 """What is done to data once they are loaded, perhaps otherwise to the test part: one file a transform."""
-
-from simfl.learning.transforms.base import TRANSFORMS, Transform
-
-__all__ = ["TRANSFORMS", "Transform"]

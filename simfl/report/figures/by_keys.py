@@ -9,10 +9,9 @@ import numpy as np
 from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.figures.base import AXES, Drawn, NothingToDraw, line, tables
-from simfl.report.latex import chosen_measures
 from simfl.report.measures import BAND_SEEDS, StudyMeasure
-from simfl.report.pivot import BESIDE, axis_called, name_of, refuse_others, those
 from simfl.report.study import Group, Study, number
+from simfl.report.study_tables import BESIDE, axis_called, chosen_measures, name_of, refuse_others, those
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,7 +1,9 @@
 """Privacy against accuracy, cardinality, simulated time, and what was recovered of updates; the Pareto front."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,15 +11,13 @@ from numpy.typing import NDArray
 from simfl.core.json_data import JsonObject
 from simfl.report import style
 from simfl.report.figures.base import Drawn, NothingToDraw, bound, figure, percent
-from simfl.report.figures.by_world import few_worlds, grid, with_colours
 from simfl.report.figures.privacy import doubling
 from simfl.report.measures import StudyMeasure, few_seeds, interval, measures, seed_column
-from simfl.report.study import Group, Study, eligible, most_clients
+from simfl.report.study import COLOURED, Group, Study, eligible, most_clients
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
-
 
 AXES = ("test_accuracy", "mean_cardinality", "time_s")
 MEASURED = ("measured_recovered", "measured_error")
@@ -200,3 +200,37 @@ def _say_pair(axes: "Axes", known: dict[str, StudyMeasure], clients: int, y: str
             percent(axis)
     if y in PRIVACY:
         doubling(axes, clients)
+
+
+# -- Panels world by world: who compares points of a figure does so within a panel, with one colour a choice in all
+
+MOST_WORLDS = 12
+
+
+def few_worlds(study: Study) -> dict[str, tuple[Group, ...]]:
+    """The groups by world.
+
+    Raises:
+        NothingToDraw: there are more worlds than have room.
+    """
+    if len(study.by_world) > MOST_WORLDS:
+        raise NothingToDraw(f"has room for {MOST_WORLDS} worlds, not {len(study.by_world)}; draw a part by --where")
+    return study.by_world
+
+
+def with_colours(study: Study, groups: tuple[Group, ...]) -> Iterator[tuple[Group, Group]]:
+    """The groups of a world, each also as it is drawn: with the name and the colour of its choice."""
+    choices = list(dict.fromkeys(map(study.choice_of, study.groups)))
+    for group in groups:
+        choice = study.choice_of(group)
+        number = group.number if len(study.by_world) == 1 else choices.index(choice)
+        yield group, replace(group, label=choice, number=number if number is None or number < COLOURED else None)
+
+
+def grid(worlds: int, panels: int, sharey: bool = True) -> Any:
+    """A figure with a row of panels for each world, whose columns share x; all share y if ``sharey``, else columns."""
+    several = worlds > 1
+    return style.figure(
+        worlds, panels, wide=True, height_in=2.2 * worlds if several else 3.1,
+        sharey=sharey or ("col" if several else False), sharex="col" if several else False,
+    )  # fmt: skip

@@ -13,9 +13,8 @@ from simfl.core.types import SERVER, Floats, Integers
 from simfl.privacy.multiround.analysis import MatrixAnalysis
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, identical
 from simfl.results.file_names import BEGUN, CLIENTS, JOINED, JOINED_LIST, SCENARIO, is_finished
-from simfl.results.folder import ResultsFolder
+from simfl.results.folder import ResultsFolder, UnfinishedTable
 from simfl.results.sealed_files import digests_of, read_sealed
-from simfl.results.unfinished import UnfinishedTable
 
 MOST = 200
 """Clients that are shown one by one; of more, none."""

@@ -14,11 +14,10 @@ from simfl.report.axes import JOINT, labels, name_runs, natural
 from simfl.report.live.live_clients import LiveClients
 from simfl.report.study_reader import index_of, place_of, runs_below
 from simfl.results.file_names import BEGUN, SCENARIO, is_finished, is_swept
-from simfl.results.folder import ResultsFolder, no_results
+from simfl.results.folder import ResultsFolder, UnfinishedTable, no_results
 from simfl.results.run_files import DIVERGED, LOSSES, infinite_names
 from simfl.results.sealed_files import read_failure
 from simfl.results.tables import SEALS
-from simfl.results.unfinished import UnfinishedTable
 
 POINTS = 300
 """Points of a curve that are told at most, beside the last one."""

@@ -4,12 +4,11 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simfl.core.errors import MissingError, SimflError
+from simfl.core.errors import SimflError, requires_extra
 from simfl.core.storage.disk import refuse_links_of_results, write_atomically
 from simfl.results.file_names import is_finished, is_swept, refuse_result_files
 from simfl.results.folder import ResultsFolder
-from simfl.results.frames import all_rounds
-from simfl.results.run_files import read_table
+from simfl.results.run_files import all_rounds, read_table
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -23,7 +22,8 @@ def export(folder: Path, to: Path) -> list[Path]:
         SimflError: a table cannot be read, or there is none.
         IntegrityError: it is damaged.
     """
-    require_pyarrow()
+    with requires_extra("parquet", "Parquet"):
+        import pyarrow  # noqa: F401
     if is_finished(folder):
         results = ResultsFolder.open(folder)
         tables = {Path(name).stem: read_table(results.file(name)) for name in results.files if name.endswith(".csv")}
@@ -42,17 +42,6 @@ def export(folder: Path, to: Path) -> list[Path]:
         written.append(to / f"{name}.parquet")
         write_atomically(written[-1], parquet_bytes(table))
     return written
-
-
-def require_pyarrow() -> None:
-    """
-    Raises:
-        MissingError: it is not installed.
-    """
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise MissingError('Parquet needs the extra "parquet": pip install "simfl[parquet]"') from None
 
 
 def parquet_bytes(table: "DataFrame") -> bytes:
@@ -77,7 +66,8 @@ def export_rounds(folder: Path, target: Path) -> list[Path]:
     if kind == ".csv":
         data = all_rounds(folder).to_csv(index=False, lineterminator="\n").encode()
     else:
-        require_pyarrow()
+        with requires_extra("parquet", "Parquet"):
+            import pyarrow  # noqa: F401
         data = parquet_bytes(all_rounds(folder))
     refuse_links_of_results(target.parent)
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -11,24 +11,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
-from simfl.core.errors import MissingError
+from simfl.core.errors import requires_extra
 from simfl.core.storage.disk import open_own, refuse_links_of_results, write_atomically
 from simfl.results.file_names import is_finished, is_swept
 from simfl.results.folder import ResultsFolder
 from simfl.results.run_files import infinite_values, read_table
 
 AXES = {"round", "time_s"}
-
-
-def require_tensorboard() -> None:
-    """
-    Raises:
-        MissingError: it is not installed.
-    """
-    try:
-        import tensorboard  # noqa: F401
-    except ImportError:
-        raise MissingError('TensorBoard needs the extra "tensorboard": pip install "simfl[tensorboard]"') from None
 
 
 class EventFile:
@@ -74,7 +63,8 @@ def export(folder: Path, to: Path) -> list[Path]:
         MissingError: tensorboard is not installed.
         SimflError: the folder holds no finished run.
     """
-    require_tensorboard()
+    with requires_extra("tensorboard", "TensorBoard"):
+        import tensorboard  # noqa: F401
     written = []
     for label, run in _runs(folder):
         target = to / label if label else to

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import TYPE_CHECKING
 
-from simfl.core.errors import MissingError
+from simfl.core.errors import requires_extra
 from simfl.core.json_data import JsonObject, flat
 from simfl.results.file_names import SCENARIO, SUMMARY
 from simfl.results.folder import ResultsFolder
@@ -35,10 +35,8 @@ class MlflowTracker(Tracker):
 
     @classmethod
     def prepare(cls, scenario: str) -> None:
-        try:
+        with requires_extra("mlflow", "--log mlflow"):
             from mlflow import MlflowClient
-        except ImportError:
-            raise MissingError('--log mlflow needs the extra "mlflow": pip install "simfl[mlflow]"') from None
         _experiment(MlflowClient(), scenario)
 
     def open(self) -> None:

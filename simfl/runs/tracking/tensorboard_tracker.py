@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from simfl.core.errors import requires_extra
 from simfl.core.json_data import JsonObject
-from simfl.results.export.tensorboard import EventFile, require_tensorboard
+from simfl.results.export.tensorboard import EventFile
 from simfl.runs.tracking.tracker import Tracker
 
 
@@ -17,7 +18,8 @@ class TensorboardTracker(Tracker):
 
     @classmethod
     def prepare(cls, scenario: str) -> None:
-        require_tensorboard()
+        with requires_extra("tensorboard", "TensorBoard"):
+            import tensorboard  # noqa: F401
 
     def open(self) -> None:
         self._file = EventFile.create(self.folder / "tensorboard", self.digest)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from simfl.core.errors import MissingError
+from simfl.core.errors import requires_extra
 from simfl.core.json_data import JsonObject
 from simfl.runs.tracking.tracker import Tracker
 
@@ -26,10 +26,8 @@ class WandbTracker(Tracker):
 
     @classmethod
     def prepare(cls, scenario: str) -> None:
-        try:
+        with requires_extra("wandb", "--log wandb"):
             import wandb  # noqa: F401
-        except ImportError:
-            raise MissingError('--log wandb needs the extra "wandb": pip install "simfl[wandb]"') from None
 
     def open(self) -> None:
         import wandb

@@ -34,9 +34,16 @@ from simfl.secagg.oblivious.noise_messages import (
     pure_epsilon,
     run_round,
 )
-from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
+from simfl.secagg.sessions import (
+    ClientUpdates,
+    Cohort,
+    PhaseRequest,
+    PreparedUnits,
+    Session,
+    SessionFailure,
+    SessionResult,
+)
 from simfl.secagg.transcript import Rows, Transcript
-from simfl.secagg.updates import ClientUpdates
 
 STRIDE = 64
 """Rounds between seeds that are kept."""

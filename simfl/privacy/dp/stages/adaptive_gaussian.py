@@ -11,8 +11,7 @@ from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Floats, Job, Vectors
-from simfl.privacy.certify.clip import clip_norms, norms, of_sums, participants
-from simfl.privacy.certify.maps import Bound, Facts, Map, Noise
+from simfl.privacy.certify.maps import Bound, Facts, Map, Noise, clip_norms, norms, of_sums, participants
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.dp.stages.central_gaussian import NOISE, MaxWeight, Multiplier, gaussian_loss
 from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage

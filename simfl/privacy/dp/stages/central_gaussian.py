@@ -10,8 +10,7 @@ from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Floats, Vectors
-from simfl.privacy.certify.clip import of_sums
-from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
+from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, of_sums
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 

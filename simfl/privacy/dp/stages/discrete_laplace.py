@@ -11,8 +11,7 @@ from pydantic import Field
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, tolerance_problem
 from simfl.core.types import Arrays, Integers, Job, Vectors
-from simfl.privacy.certify.clip import clip_norms, participants, same_weights
-from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded
+from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded, clip_norms, participants, same_weights
 from simfl.privacy.dp.mechanisms import discrete_laplace
 from simfl.privacy.dp.stages.central_gaussian import NOISE
 from simfl.privacy.dp.stages.discrete_noise import round_within_l1, sum_bits

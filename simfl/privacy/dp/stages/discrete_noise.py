@@ -18,8 +18,7 @@ from simfl.core.columns import Column
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, tolerance_problem
 from simfl.core.types import Arrays, Floats, Integers, Job, Vectors
-from simfl.privacy.certify.clip import clip_norms, participants, same_weights
-from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded
+from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded, clip_norms, participants, same_weights
 from simfl.privacy.dp.losses import ORDERS
 from simfl.privacy.dp.mechanisms import discrete_gaussian, skellam
 from simfl.privacy.dp.stages.central_gaussian import NOISE, Multiplier, Norm

@@ -9,8 +9,7 @@ from pydantic import Field
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job, Vectors
-from simfl.privacy.certify.clip import clip_norms, participants, same_weights
-from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise
+from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, clip_norms, participants, same_weights
 from simfl.privacy.dp.mechanisms import laplace
 from simfl.privacy.dp.stages.local_noise import add_noise, noise_stream
 from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage

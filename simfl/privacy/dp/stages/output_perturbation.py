@@ -26,8 +26,7 @@ from simfl.core.errors import amount
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, can_lose_clients, no_sample_bound
 from simfl.core.types import Arrays, Floats, Integers, Job, Vectors
-from simfl.privacy.certify.clip import changed_by_others, weights_differ
-from simfl.privacy.certify.maps import Noised
+from simfl.privacy.certify.maps import Noised, changed_by_others, weights_differ
 from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
 from simfl.privacy.stage import STAGES, Members, Stage
 
