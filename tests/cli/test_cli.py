@@ -81,7 +81,7 @@ def python(*words, cwd, **environment):
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["run", "--help"], ["validate", "good.yaml"], ["show", "good.yaml"], ["schema"], ["list"]],
+    [["--help"], ["run", "--help"], ["validate", "good.yaml"], ["show", "good.yaml"], ["show", "schema"], ["list"]],
     ids=str,
 )
 def test_help_and_checks_import_nothing_slow(good, words):
@@ -508,7 +508,7 @@ def test_an_interrupted_run_says_how_to_go_on(good, tmp_path, number, code):
 
 
 def test_a_closed_pipe_is_no_internal_error(tmp_path):
-    command = f"{shlex.quote(sys.executable)} -m simfl schema | head -c 10"
+    command = f"{shlex.quote(sys.executable)} -m simfl show schema | head -c 10"
     result = subprocess.run(
         ["bash", "-c", command],
         cwd=tmp_path,

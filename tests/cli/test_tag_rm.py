@@ -1,4 +1,4 @@
-"""Names, tags and notes belong to no digest; ``simfl rm`` removes results, whole, and nothing else."""
+"""Names, tags and notes belong to no digest; ``simfl ls rm`` removes results, whole, and nothing else."""
 
 import fcntl
 import json

@@ -102,9 +102,9 @@ READ = {
     "audit": lambda d: ["audit", d],
     "forecast": lambda d: ["forecast", d, "--futures", 2, "--horizon", 1, "--processes", 1],
     "advise": lambda d: ["advise", d, "--futures", 59, "--horizon", 1, "--processes", 1, "--grid", "random"],
-    "tag": lambda d: ["tag", d, "--tag", "seen"],
+    "tag": lambda d: ["ls", "tag", d, "--tag", "seen"],
     "show": lambda d: ["show", d],
-    "rm": lambda d: ["rm", d, "--yes", "--out", d.parent.parent],
+    "rm": lambda d: ["ls", "rm", d, "--yes", "--out", d.parent.parent],
 }
 """Commands that read results and say what is in them; they need no scenario object, so that they just work."""
 
@@ -119,7 +119,7 @@ PLAY = {
 """Commands that play the user's own scenario where results of it lie already."""
 
 REFUSED = {
-    "verify": lambda d: ["verify", d],
+    "verify": lambda d: ["run", "--verify", d],
     "attack": lambda d: ["attack", d, "least_squares"],
     "attack lira": lambda d: ["attack", d, "lira"],
 }
@@ -208,7 +208,7 @@ def test_a_replay_executes_nothing(hostile, tmp_path):
 def test_completion_executes_nothing(hostile, tmp_path, monkeypatch):
     from click.shell_completion import BashComplete
 
-    for words in (["run", str(hostile / "scenario.yaml")], ["report", str(hostile)], ["verify"]):
+    for words in (["run", str(hostile / "scenario.yaml")], ["report", str(hostile)], ["run", "--verify"]):
         BashComplete(group, {}, "simfl", "_SIMFL_COMPLETE").get_completions(words, "selection.")
     assert not (tmp_path / "CANARY").exists()
 
