@@ -13,7 +13,7 @@ import simfl
 from simfl.api.result_objects import Result, SweepResult
 from simfl.api.results_index import list_entries
 from simfl.audit.reading import read as read_log
-from simfl.cli import COMMANDS
+from simfl.cli import COMMANDS, INSIDE
 from simfl.cli import simfl as group
 from simfl.experiments.attack.replay import attack
 from simfl.experiments.attack.shadows import likelihood
@@ -136,7 +136,7 @@ REMOTE = {"serve", "client", "calibrate"}
 
 def test_every_command_is_decided():
     decided = {word.split()[0] for word in (*READ, *PLAY, *REFUSED)} | NAME_A_SCENARIO | NO_RESULTS | REMOTE
-    assert decided == set(COMMANDS)
+    assert decided == {*COMMANDS, *INSIDE.values()}
 
 
 @pytest.mark.parametrize("name", READ)
@@ -159,7 +159,7 @@ def test_plugins_that_are_no_list_of_files_are_one_line(hostile, tmp_path, no_pi
     (line,) = done.stderr.splitlines()
     assert done.exit_code == 0 and line.startswith(f"{hostile / 'scenario.yaml'}: plugins: is no list of files (got ")
     assert (hostile / "report.html").is_file() and not (tmp_path / "CANARY").exists()
-    done = call("verify", hostile)
+    done = call("run", "--verify", hostile)
     (line,) = done.stderr.splitlines()
     assert done.exit_code == 2 and f"{hostile / 'scenario.yaml'}:" in line and "plugins" in line and "Input" in line
 
@@ -253,7 +253,7 @@ def test_python_reads_without_executing(hostile, tmp_path):
         lambda folder: verify(folder, trust_plugins=True),
         lambda folder: changed_inputs(folder, trust_plugins=True),
         lambda folder: attack(folder, "least_squares", trust_plugins=True),
-        lambda folder: call("verify", folder, "--trust-plugins"),
+        lambda folder: call("run", "--verify", folder, "--trust-plugins"),
         lambda folder: call("attack", folder, "least_squares", "--trust-plugins"),
     ],
 )
@@ -283,16 +283,16 @@ def test_what_the_user_has_played_himself_is_remembered_by_its_content(tmp_path,
     folder = done.output.strip()
     forgotten(monkeypatch, digest)
     mark.unlink()
-    assert call("verify", folder).exit_code == 0 and mark.exists()
+    assert call("run", "--verify", folder).exit_code == 0 and mark.exists()
 
     forgotten(monkeypatch, digest)
     mark.unlink()
     (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + "# changed since\n")
-    assert call("verify", folder).exit_code == 2 and not mark.exists()
+    assert call("run", "--verify", folder).exit_code == 2 and not mark.exists()
 
     (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text().replace("# changed since\n", ""))
     monkeypatch.setenv("SIMFL_CACHE", "")  # nothing is remembered
-    assert call("verify", folder).exit_code == 2 and not mark.exists()
+    assert call("run", "--verify", folder).exit_code == 2 and not mark.exists()
 
 
 def test_a_file_that_fails_and_somebody_elses_note_count_for_nothing(tmp_path, cache, monkeypatch):

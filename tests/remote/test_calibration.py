@@ -1,4 +1,4 @@
-"""``simfl serve calibrate`` against logs whose truth is known: values, and intervals that cover as often as they say."""
+"""Fitting device profiles to logs whose truth is known: values, and intervals that cover as often as they say."""
 
 import json
 from collections import Counter
