@@ -8,11 +8,11 @@ FedAvg is ``simfl serve`` itself, with 6 of 12 clients a round. Its clock is sim
 asynchronous server would do in real time: for FedBuff, this file has a small server in real time on the same HTTP
 server and log, with all 12 clients at work and a buffer of 6.
 
-Then ``simfl calibrate`` is given the jobs of the first third of the rounds, without each client's first one, while
-others still start. The rounds are simulated with its profiles, and the other two thirds are compared: mean and 90th
-percentile of the rounds' durations, and Kendall's tau of the order in which the updates of one round (under FedBuff:
-twelve successive ones) arrive. Writes reality.csv (every round of every repeat), summary.csv, log.csv and devices.csv
-(of FedAvg's first repeat) and reality.svg.
+Then ``simfl serve calibrate`` is given the jobs of the first third of the rounds, without each client's first one,
+while others still start. The rounds are simulated with its profiles, and the other two thirds are compared: mean and
+90th percentile of the rounds' durations, and Kendall's tau of the order in which the updates of one round (under
+FedBuff: twelve successive ones) arrive. Writes reality.csv (every round of every repeat), summary.csv, log.csv and
+devices.csv (of FedAvg's first repeat) and reality.svg.
 
 With --shared all transfers also pass one line of the server, 400 kB/s down and 150 kB/s up: a fair queue in real time
 (benchmarks/shared_line.py). Calibration and simulation are told these two numbers and nothing else of it. For

@@ -1,7 +1,7 @@
 """A run or more of every page of docs/papers, stored beside this file, for everybody to verify.
 
     python results/stored/stored.py
-    simfl verify results/stored/*/
+    simfl run --verify results/stored/*/
 
 They are the pages' runs with ``learning: none``: who is selected, who drops out, what the sums give away, what is sent
 when. That needs no data and has the same bytes on every machine, which accuracies have not: their last digits depend on

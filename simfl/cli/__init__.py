@@ -29,7 +29,7 @@ COMMANDS_ELSEWHERE = {
     "config": "show",
     "create": "new",
     "dashboard": "watch",
-    "delete": "rm",
+    "delete": "ls rm",
     "draw": "plot",
     "help": "--help",
     "init": "new",
@@ -39,7 +39,7 @@ COMMANDS_ELSEWHERE = {
     "optimise": "search",
     "optimize": "search",
     "plugins": "list",
-    "remove": "rm",
+    "remove": "ls rm",
     "results": "ls",
     "runs": "ls",
     "scenarios": "list scenarios",
@@ -179,12 +179,26 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-COMMANDS = (
-    "new", "run", "serve", "client", "sweep", "compare", "search", "ls", "tag", "rm", "report", "plot", "watch",
-    "validate", "show", "schema", "list", "theory", "data", "attack", "audit", "calibrate", "forecast", "advise",
-    "export", "verify", "doctor",
-)  # fmt: skip
-"""In the order in which help lists them; the module of each holds it as ``command``."""
+GROUPS = {
+    "Begin": ("new", "run", "compare", "report", "watch", "serve"),
+    "Study": ("sweep", "search", "plot", "export", "ls"),
+    "Privacy": ("audit", "forecast", "advise", "attack", "theory"),
+    "Look up": ("list", "show", "validate", "doctor"),
+}
+"""As help lists the commands; the module of each holds it as ``command``."""
+
+INSIDE: dict[tuple[str, ...], str] = {
+    ("run", "--verify"): "verify",
+    ("serve", "client"): "client",
+    ("serve", "calibrate"): "calibrate",
+    ("ls", "tag"): "tag",
+    ("ls", "rm"): "rm",
+    ("show", "schema"): "schema",
+    ("show", "data"): "data",
+}
+"""Commands of two words, and their modules; the module's name alone is what they were called before."""
+
+COMMANDS = [name for names in GROUPS.values() for name in names]
 
 
 class _Commands(click.Group):
@@ -194,11 +208,27 @@ class _Commands(click.Group):
         return [*COMMANDS]  # ``list`` is one of the modules here
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        return import_module(f"simfl.cli.{name}").command if name in COMMANDS else None
+        known = name in COMMANDS or name in INSIDE.values()
+        return import_module(f"simfl.cli.{name}").command if known else None
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        limit = formatter.width - 6 - max(map(len, COMMANDS))
+        for group, names in GROUPS.items():
+            with formatter.section(group):
+                commands = {name: self.get_command(context, name) for name in names}
+                formatter.write_dl([(name, each.get_short_help_str(limit)) for name, each in commands.items() if each])
+        with formatter.section("Of two words"):
+            formatter.write_dl([(" ".join(words), self.get_command(context, name).get_short_help_str(limit))  # type: ignore[union-attr]
+                                for words, name in INSIDE.items()])  # fmt: skip
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if (inside := INSIDE.get((args[0], *args[1:2]))) is not None:
+            return " ".join(args[:2]), self.get_command(context, inside), args[2:]
+        if (words := next((words for words, name in INSIDE.items() if name == args[0]), None)) is not None:
+            new = f"simfl {' '.join(words)}"
+            click.echo(f"simfl {args[0]} is {new} now; the old name goes with the next version", err=True)
         try:
             return super().resolve_command(context, args)
         except click.UsageError as error:

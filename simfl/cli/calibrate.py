@@ -1,4 +1,4 @@
-"""``simfl calibrate``"""
+"""``simfl serve calibrate``"""
 
 from dataclasses import asdict
 from pathlib import Path

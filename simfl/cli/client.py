@@ -1,4 +1,4 @@
-"""``simfl client``"""
+"""``simfl serve client``"""
 
 from dataclasses import replace
 from pathlib import Path

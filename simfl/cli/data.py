@@ -1,4 +1,4 @@
-"""``simfl data``"""
+"""``simfl show data``"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -18,13 +18,14 @@ PLURALS = {"policies": "selection", "datasets": "data", "noise": "stage", "metri
 
 @click.command("list", short_help="List what a scenario can choose.")
 @click.argument("family", required=False, shell_complete=completing.families)
+@click.argument("name", required=False)
 @plugin_option
 @as_json
-def command(family: str | None, plugins: tuple[Path, ...], as_json: bool) -> None:
+def command(family: str | None, name: str | None, plugins: tuple[Path, ...], as_json: bool) -> None:
     """List what a scenario can choose: the names of every family's plugins.
 
-    With FAMILY (e.g. selection) what its plugins are and which keys they have; "scenarios" lists those that come with
-    simfl. --json prints all of it.
+    With FAMILY (e.g. selection) what its plugins are and which keys they have, with NAME of one of them alone;
+    "scenarios" lists those that come with simfl. --json prints all of it.
     """
     if family == SCENARIOS:
         _list_scenarios(as_json)
@@ -35,12 +36,17 @@ def command(family: str | None, plugins: tuple[Path, ...], as_json: bool) -> Non
         near = suggestion(PLURALS.get(family, family), [*known, SCENARIOS])
         raise click.UsageError(f"no family {family!r}{near or '.'} The families are {', '.join(known)}.")
     chosen = known if family is None else {family: known[family]}
+    if family is not None and name is not None:
+        if name not in known[family]:
+            near = suggestion(name, known[family]) or f". They are {', '.join(known[family])}"
+            raise click.UsageError(f"no {family} {name!r}{near}")
+        chosen = {family: {name: known[family][name]}}
     if as_json:
         print_json(chosen)
     elif family is None:
         _list_names(known)
     else:
-        click.echo(_section(family, known[family]))
+        click.echo(_section(family, chosen[family]))
     from simfl.core.registration.family_index import broken
 
     for problem in broken():
@@ -98,10 +104,20 @@ def catalogue() -> dict[str, JsonObject]:
 
 
 def _section(family: str, plugins: JsonObject) -> str:
+    """The plugins of a family; fields that several of them have alike stand once, with who has them."""
+    having: dict[str, list[str]] = {}
+    for name, plugin in plugins.items():
+        for field in plugin["fields"]:
+            having.setdefault(_field(field), []).append(name)
     lines = [click.style(family, bold=True)]
     for name, plugin in plugins.items():
         lines.append(f"  {click.style(name, fg='cyan')}: {plugin['description']}")
-        lines += [f"      {_field(field)}" for field in plugin["fields"]]
+        lines += [f"      {text}" for text, names in having.items() if names == [name]]
+    for names in dict.fromkeys(tuple(names) for names in having.values() if len(names) > 1):
+        lines.append(
+            f"  {click.style(', '.join(names), fg='cyan')} also have" if names != tuple(plugins) else "  all have"
+        )
+        lines += [f"      {text}" for text, of in having.items() if tuple(of) == names]
     return "\n".join(lines)
 
 

@@ -8,10 +8,13 @@ from simfl.cli import completing
 from simfl.core.errors import SimflError, suggestion
 
 FIRST = "quickstart"
+DATA = ("digits", "mnist", "fashion_mnist", "cifar10", "synthetic", "nothing")
+WORLDS = ("memoryless", "sticky", "groups", "day_and_night")
+POLICIES = "random,batch_partition:T=4,partition"
 
 
 @click.command("new", short_help="Write a commented scenario to start from.")
-@click.argument("name")
+@click.argument("name", required=False)
 @click.option(
     "--from",
     "builtin",
@@ -21,19 +24,24 @@ FIRST = "quickstart"
     shell_complete=completing.builtin_names,
     help="The built-in scenario whose values it gets.",
 )
-def command(name: str, builtin: str) -> None:
+def command(name: str | None, builtin: str) -> None:
     """Write NAME.yaml: a scenario that can be run as it is, with every key explained.
 
-    What is there already is not overwritten.
+    Without NAME it asks four questions: data, clients, world, and what is compared. What is there already is not
+    overwritten.
     """
     from simfl.scenario.builtin import builtins
-    from simfl.scenario.scaffold import draft
+    from simfl.scenario.scaffold import compare_command, draft
 
+    changes, compared = dict[str, object](), ""
+    if name is None:
+        changes, compared = _asked()
+        name = click.prompt("Name of the scenario", default="study", err=True)
     path = Path(name) if Path(name).suffix in (".yaml", ".yml") else Path(f"{name}.yaml")
     if builtin not in builtins():
         near = suggestion(builtin, builtins()) or f"; there are {', '.join(builtins())}"
         raise click.UsageError(f"--from {builtin}: no built-in scenario{near}")
-    text = draft(path.stem, builtin)
+    text = draft(path.stem, builtin, changes, compared)
     try:
         with open(path, "x", encoding="utf-8") as file:
             file.write(text)
@@ -41,3 +49,15 @@ def command(name: str, builtin: str) -> None:
         raise SimflError(f"{path}: is there already; choose another name") from None
     click.echo(path)
     click.echo(f"run it: simfl run {path}", err=True)
+    if compared:
+        click.echo(f"compare: {compare_command(str(path), compared)}", err=True)
+
+
+def _asked() -> tuple[dict[str, object], str]:
+    """The keys that the answers change, and the policies to compare."""
+    data = click.prompt("Which data do clients learn from", type=click.Choice(DATA), default=DATA[0], err=True)
+    clients = click.prompt("How many clients are there", type=click.IntRange(8), default=40, err=True)
+    world = click.prompt("How does their absence hang together", type=click.Choice(WORLDS), default=WORLDS[0], err=True)
+    compared = click.prompt("Which selection policies are compared", default=POLICIES, err=True)
+    learning = {"name": "none", "parameters": 1000} if data == "nothing" else {"data": data, "model": "logistic"}
+    return {"clients": clients, "learning": learning, "world": world}, compared

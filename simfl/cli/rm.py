@@ -1,4 +1,4 @@
-"""``simfl rm``"""
+"""``simfl ls rm``"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``simfl schema``"""
+"""``simfl show schema``"""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def command(plugins: tuple[Path, ...]) -> None:
     """Print the JSON Schema of scenario files, for completion and hover text in editors.
 
     \b
-    simfl schema > scenario.schema.json, and as a scenario's first line:
+    simfl show schema > scenario.schema.json, and as a scenario's first line:
     # yaml-language-server: $schema=scenario.schema.json
     """
     from simfl.scenario.schema import schema

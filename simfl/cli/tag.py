@@ -1,4 +1,4 @@
-"""``simfl tag``"""
+"""``simfl ls tag``"""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""``simfl verify``"""
+"""``simfl run --verify``"""
 
 from pathlib import Path
 

@@ -3,7 +3,8 @@
 The header names some of the columns of :data:`COLUMNS`, in any order. With a column ``client`` the file has exactly one
 row for every client; without it, each client is a device drawn from the rows by the seed, every row as likely as any
 other, so that a hundred measured phones stand for a million. Columns that runs do not use: ``device`` (a label),
-``jobs``, and the ends ``NAME_low`` and ``NAME_high`` of an interval for a column, as ``simfl calibrate`` writes them.
+``jobs``, and the ends ``NAME_low`` and ``NAME_high`` of an interval for a column, as ``simfl serve calibrate`` writes
+them.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """A client that is slower than its machine: its line by a token bucket, its work by sleeping.
 
 Twelve processes on one machine become twelve different devices, which differ as a file of device profiles says
-(:mod:`simfl.devices.profiles`): the same columns, so that what ``simfl calibrate`` measures of throttled clients can be
-held against how they were throttled.
+(:mod:`simfl.devices.profiles`): the same columns, so that what ``simfl serve calibrate`` measures of throttled clients
+can be held against how they were throttled.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,8 @@
 """A scenario file to start from: a built-in one with every key explained."""
 
+import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING
 
 from simfl.core.registration.protocol import Plugin
@@ -16,7 +17,7 @@ from simfl.scenario.yaml.writer import dump
 WIDTH = 100
 
 
-def draft(name: str, builtin: str) -> str:
+def draft(name: str, builtin: str, changes: Mapping[str, object] | None = None, compared: str = "") -> str:
     """A scenario file: every key of the scenario's top with what it means and what can be chosen.
 
     Keys that the built-in scenario leaves out stand there as comments, with their defaults.
@@ -24,12 +25,15 @@ def draft(name: str, builtin: str) -> str:
     Args:
         name: of the new scenario.
         builtin: the scenario whose values it has.
+        changes: other values of some keys, ``world`` among them.
+        compared: values of ``selection``, which a line at the head compares.
 
     Raises:
-        InvalidScenario: the name is none.
+        InvalidScenario: the name is none, or a change cannot be.
     """
     scenario_file = find(builtin)
     value = merge_extended(read_scenario_file(scenario_file), scenario_file.folder, Scenario).value | {"name": name}
+    value |= changes or {}
     lines = scenario_file.path.read_text(encoding="utf-8").splitlines()
     about = " ".join(line.removeprefix("#").strip() for line in lines if line.startswith("#"))
     lines = [
@@ -37,6 +41,7 @@ def draft(name: str, builtin: str) -> str:
         *_comment(about, "#   "),
         "#",
         f"# Check it: simfl validate {name}.yaml    Run it: simfl run {name}.yaml",
+        *([f"# Compare: {compare_command(f'{name}.yaml', compared)}"] if compared else []),
         "# What can be chosen, with all fields: simfl list [FAMILY]. A bare name is short for {name: NAME}.",
     ]
     for field in describe(Scenario):
@@ -51,6 +56,11 @@ def draft(name: str, builtin: str) -> str:
     text = "\n".join(lines) + "\n"
     Scenario.parse(text, name)
     return text
+
+
+def compare_command(path: str, compared: str) -> str:
+    """The line that compares values of ``selection``."""
+    return f"simfl compare {path} {shlex.quote(f'selection={compared}')} --replications 5"
 
 
 def _written(key: str, value: object) -> list[str]:

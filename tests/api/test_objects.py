@@ -157,7 +157,7 @@ def test_verify_takes_the_same_objects_and_refuses_others(tmp_path):
     assert all(simfl.verify(plain).values())
     with pytest.raises(SimflError, match="learning.model: no object was handed in for this run"):
         simfl.verify(plain, {"learning.model": Net})
-    for words in (["run", str(stored), "--out", str(tmp_path / "new")], ["verify", str(path)]):
+    for words in (["run", str(stored), "--out", str(tmp_path / "new")], ["run", "--verify", str(path)]):
         done = CliRunner().invoke(group, words)
         assert (
             done.exit_code == 2 and "was handed in by a Python script and is not here; hand it in again" in done.stderr

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from simfl import __version__
-from simfl.cli import COMMANDS, simfl
+from simfl.cli import COMMANDS, INSIDE, simfl
 from simfl.core.errors import IntegrityError, MissingError, ScenarioError, nearest
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.protocol import is_plugin
@@ -81,7 +81,7 @@ def python(*words, cwd, **environment):
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["run", "--help"], ["validate", "good.yaml"], ["show", "good.yaml"], ["schema"], ["list"]],
+    [["--help"], ["run", "--help"], ["validate", "good.yaml"], ["show", "good.yaml"], ["show", "schema"], ["list"]],
     ids=str,
 )
 def test_help_and_checks_import_nothing_slow(good, words):
@@ -157,6 +157,25 @@ def test_every_command_has_help():
         assert call(name, "--help").exit_code == 0
 
 
+def test_old_names_work_and_say_the_new_one(tmp_path):
+    for words, name in INSIDE.items():
+        old, new = call(name, "--help"), call(*words, "--help")
+        assert old.exit_code == new.exit_code == 0
+        assert f"simfl {name} is simfl {' '.join(words)} now" in old.stderr and not new.stderr
+        assert old.stdout.split("\n\n", 1)[1] == new.stdout.split("\n\n", 1)[1]
+        assert f"Usage: simfl {' '.join(words)} " in new.stdout and " ".join(words) in call("--help").stdout
+    (tmp_path / "rm").mkdir()
+    assert "no results" in call("ls", tmp_path / "rm").stderr
+
+
+def test_a_plugin_can_be_listed_alone_and_shared_fields_stand_once():
+    family, alone = call("list", "selection").stdout, call("list", "selection", "oort").stdout
+    assert family.count("required): clients in an aggregation\n") == 1 and "  oort" in alone and "  random" not in alone
+    assert "k (integer" in alone and "penalty" in alone
+    refused = call("list", "selection", "oorrt")
+    assert refused.exit_code == 2 and "did you mean 'oort'?" in refused.stderr
+
+
 @pytest.mark.parametrize("words", ["runn", "run", "validate", "run x.yaml --ressume", "list selektion", "verify none"])
 def test_wrong_usage_is_2(words):
     result = call(*words.split())
@@ -220,7 +239,7 @@ def test_stdin_is_bounded_and_must_be_text():
 
 
 def test_schema_is_json():
-    assert json.loads(call("schema").stdout)["title"] == "simfl scenario"
+    assert json.loads(call("show", "schema").stdout)["title"] == "simfl scenario"
 
 
 def test_list_shows_families_plugins_and_keys():
@@ -412,23 +431,23 @@ def test_run_and_its_results_stay_inside_the_results_root(good, tmp_path):
 
 def test_verify_compares_a_rerun(good, tmp_path):
     folder = Path(call("run", good, "--out", tmp_path, "-q").stdout.strip())
-    result = call("verify", folder)
+    result = call("run", "--verify", folder)
     assert result.exit_code == 0 and result.stdout.splitlines()[-1] == f"{folder}: verified"
     assert "rounds.csv: identical" in result.stdout
-    found = json.loads(call("verify", folder, "--json").stdout)
+    found = json.loads(call("run", "--verify", folder, "--json").stdout)
     assert found["identical"] and all(found["tables"].values()) and found["directory"] == str(folder)
 
     (folder / "rounds.csv").write_text("damaged")
-    assert call("verify", folder).exit_code == 4
-    assert call("verify", tmp_path).exit_code == 2
-    assert call("verify", tmp_path / "nowhere").exit_code == 2
+    assert call("run", "--verify", folder).exit_code == 4
+    assert call("run", "--verify", tmp_path).exit_code == 2
+    assert call("run", "--verify", tmp_path / "nowhere").exit_code == 2
 
 
 @pytest.mark.parametrize(("tables", "code"), [({"a": True, "b": False}, 4), ({}, 4), ({"a": True}, 0)])
 def test_verify_fails_on_any_difference_and_on_nothing_to_compare(tmp_path, monkeypatch, tables, code):
     monkeypatch.setattr("simfl.runs.run.verify", lambda folder, trust_plugins: tables)
     monkeypatch.setattr("simfl.runs.run.changed_inputs", lambda folder, trust_plugins: [])
-    assert call("verify", tmp_path).exit_code == code
+    assert call("run", "--verify", tmp_path).exit_code == code
 
 
 @pytest.mark.parametrize(
@@ -508,7 +527,7 @@ def test_an_interrupted_run_says_how_to_go_on(good, tmp_path, number, code):
 
 
 def test_a_closed_pipe_is_no_internal_error(tmp_path):
-    command = f"{shlex.quote(sys.executable)} -m simfl schema | head -c 10"
+    command = f"{shlex.quote(sys.executable)} -m simfl show schema | head -c 10"
     result = subprocess.run(
         ["bash", "-c", command],
         cwd=tmp_path,

@@ -227,7 +227,7 @@ def test_a_log_without_bytes_gives_times_and_says_so(tmp_path):
             rows.append((client, samples, down_s, samples / speed, up_s))
     names = ["client", "samples", "download_s", "work_s", "upload_s"]
     pandas.DataFrame(rows, columns=names).to_csv(tmp_path / "times.csv", index=False)
-    done = call("calibrate", tmp_path / "times.csv", "-o", tmp_path / "p.csv")
+    done = call("serve", "calibrate", tmp_path / "times.csv", "-o", tmp_path / "p.csv")
     assert done.exit_code == 0, done.output
     assert "not settled" not in done.output
     assert "Not told apart: bandwidths: the log has no down_bytes and up_bytes; times only are fitted" in done.output
@@ -236,8 +236,8 @@ def test_a_log_without_bytes_gives_times_and_says_so(tmp_path):
     assert abs(table.latency_s - [0.2, 1.5]).max() < 0.01 and np.isinf(table.down_bytes_per_s).all()
     (tmp_path / "w.yaml").write_text(TINY.replace("clients: 6", "clients: 2") + "devices: {profiles: p.csv}\n")
     assert call("validate", tmp_path / "w.yaml").exit_code == 0
-    done = call("calibrate", tmp_path / "times.csv", "--server-up", 1e6)
+    done = call("serve", "calibrate", tmp_path / "times.csv", "--server-up", 1e6)
     assert done.exit_code == 2 and "up_bytes" in done.stderr
     pandas.DataFrame(rows, columns=names).assign(up_bytes=5).to_csv(tmp_path / "half.csv", index=False)
-    done = call("calibrate", tmp_path / "half.csv")
+    done = call("serve", "calibrate", tmp_path / "half.csv")
     assert done.exit_code == 2 and "it has no column down_bytes" in done.stderr

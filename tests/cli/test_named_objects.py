@@ -77,11 +77,11 @@ def test_a_scenario_names_its_objects_and_its_results_are_verified(world, tmp_pa
     stored = Scenario.load(path / "scenario.yaml")
     assert stored.learning.model.object == f"{name}:Net" and stored.learning.model.fingerprint
     assert stored.learning.model.folder == "../../../project" and stored.digest == path.name
-    assert call("verify", path).exit_code == 0
+    assert call("run", "--verify", path).exit_code == 0
     assert call("run", path / "scenario.yaml", "-q", "--out", tmp_path / "again").exit_code == 0
     again = tmp_path / "again" / "named" / path.name
     assert (again / "model.npy").read_bytes() == (path / "model.npy").read_bytes()
-    assert call("data", file).exit_code == call("validate", "--deep", file).exit_code == 0
+    assert call("show", "data", file).exit_code == call("validate", "--deep", file).exit_code == 0
     nested = Scenario.load(file, [f"learning.model={name}:Nested.net"])
     assert nested.learning.model.fingerprint == stored.learning.model.fingerprint
 

@@ -3,6 +3,8 @@
 import fcntl
 import json
 import os
+import re
+import shlex
 import shutil
 from pathlib import Path
 
@@ -46,6 +48,21 @@ def test_defaults_that_stand_as_comments_are_true():
     text = "\n".join(line.removeprefix("# ") if line.startswith(keys) else line for line in lines)
     assert text.count("# ") < "\n".join(lines).count("# ")
     assert Scenario.parse(text, "mine").digest == Scenario.load("mine").digest
+
+
+@pytest.mark.parametrize("data", ["digits", "nothing"])
+def test_four_questions_make_a_scenario_and_what_compares(data):
+    """The answers are its keys; the line at its head runs as it is."""
+    answers = f"{data}\n16\nsticky\nrandom,batch_partition:T=4\nmine\n"
+    done = CliRunner().invoke(simfl, ["new"], input=answers)
+    assert done.exit_code == 0 and done.stdout.endswith("mine.yaml\n"), done.output
+    scenario = Scenario.load("mine.yaml")
+    assert scenario.clients == 16 and scenario.devices.availability.name == "markov"
+    assert getattr(getattr(scenario.learning, "data", None), "name", "nothing") == data
+    (line,) = re.findall(r"^# Compare: simfl (.*)$", Path("mine.yaml").read_text(), re.M)
+    assert f"simfl {line}\n" in done.stderr
+    assert call(*shlex.split(line), "training.rounds=2", "--replications", "1").exit_code == 0
+    assert CliRunner().invoke(simfl, ["new"], input="").exit_code == 1
 
 
 def test_nothing_is_overwritten_and_mistakes_are_named():

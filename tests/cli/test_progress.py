@@ -137,10 +137,10 @@ def test_theory_has_no_row_that_says_nothing(choice):
 
 def test_data_writes_the_format_that_the_name_asks_for(tmp_path):
     for name, begins in (("x.png", b"\x89PNG"), ("x.pdf", b"%PDF"), ("x.svg", b"<?xml")):
-        ended = CliRunner().invoke(simfl, ["data", "quickstart", "--out", str(tmp_path / name)])
+        ended = CliRunner().invoke(simfl, ["show", "data", "quickstart", "--out", str(tmp_path / name)])
         assert ended.exit_code == 0 and (tmp_path / name).read_bytes().startswith(begins), ended.output
     before = sorted(tmp_path.iterdir())
     for name in ("x.jpg", "x"):
-        ended = CliRunner().invoke(simfl, ["data", "quickstart", "--out", str(tmp_path / name)])
+        ended = CliRunner().invoke(simfl, ["show", "data", "quickstart", "--out", str(tmp_path / name)])
         assert ended.exit_code == 2 and "must end in .pdf, .svg or .png" in ended.stderr and not ended.stdout
     assert sorted(tmp_path.iterdir()) == before

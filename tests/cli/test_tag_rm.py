@@ -1,4 +1,4 @@
-"""Names, tags and notes belong to no digest; ``simfl rm`` removes results, whole, and nothing else."""
+"""Names, tags and notes belong to no digest; ``simfl ls rm`` removes results, whole, and nothing else."""
 
 import fcntl
 import json
@@ -70,7 +70,7 @@ def test_notes_change_no_result_and_a_complete_run_gets_them():
     assert run("--tag", "c", "--name", "better") == before
     assert read_notes(before) == Notes("better", ("a", "b", "c"), "two\nlines")
     assert files(plain) == bytes_before and plain.name == before.name
-    assert call("verify", before).exit_code == 0
+    assert call("run", "--verify", before).exit_code == 0
     run("--force")  # results are written anew, notes stay
     assert read_notes(before).name == "better"
     fresh = run("--out", "fresh", "--tag", "x")
@@ -109,14 +109,14 @@ def test_ls_calls_runs_by_name_words_and_tags(monkeypatch):
 
 def test_tags_are_changed_later_by_name_digest_or_path():
     one, two = run("--name", "base", "--tag", "a", "--note", "n"), run("seed=2")
-    done = call("tag", "base", two.name[:6], "--tag", "b", "--untag", "a")
+    done = call("ls", "tag", "base", two.name[:6], "--tag", "b", "--untag", "a")
     assert done.exit_code == 0 and done.stdout == f"{one}\nname: base\ntags: b\nnote: n\n{two}\ntags: b\n"
-    assert call("tag", one, "--name", "", "--untag", "b", "--note", "").stdout == f"{one}\n"
+    assert call("ls", "tag", one, "--name", "", "--untag", "b", "--note", "").stdout == f"{one}\n"
     assert not (one / "notes.json").exists()  # nothing is left to say
     unfinish(two, 2)
     with open(two / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # a run in progress
-        assert call("tag", two, "--tag", "now").exit_code == 0
+        assert call("ls", "tag", two, "--tag", "now").exit_code == 0
     assert read_notes(two).tags == ("b", "now")
 
 
@@ -140,12 +140,12 @@ def test_show_prints_notes_above_what_the_run_was_made_from():
 def test_other_commands_take_names_and_digests():
     path = run("--name", "base")
     for word in ("base", path.name[:6], path.name):
-        assert call("verify", word).exit_code == 0
+        assert call("run", "--verify", word).exit_code == 0
         assert call("export", word, "--rounds", "all.csv").stdout == "all.csv\n"
     run("seed=2", "--name", "base")
-    twice = call("verify", "base")
+    twice = call("run", "--verify", "base")
     assert twice.exit_code == 2 and "base: 2 folders of results are meant by that: results/small/" in twice.stderr
-    missing = call("verify", "bsae")
+    missing = call("run", "--verify", "bsae")
     assert (missing.exit_code, missing.stderr) == (
         2, "bsae: no such run, sweep or comparison in results; did you mean 'base'?\n"
     )  # fmt: skip
@@ -165,7 +165,7 @@ def test_wrong_notes_are_one_line_and_nothing_is_run(words, message):
     done = call("run", "small.yaml", *words)
     assert (done.exit_code, done.stderr) == (2, message + "\n") and not Path("results").exists()
     path = run("--tag", "kept")
-    for done in (call("tag", path, *words), call("sweep", "small.yaml", "seed=0,1", *words)):
+    for done in (call("ls", "tag", path, *words), call("sweep", "small.yaml", "seed=0,1", *words)):
         assert (done.exit_code, done.stderr) == (2, message + "\n")
     assert read_notes(path).tags == ("kept",)
 
@@ -181,7 +181,7 @@ def test_damaged_notes_are_one_line_and_keep_nothing_from_being_read(data):
     assert "notes.json: damaged" in json.loads(call("ls", "--json").stdout)[0]["error"]
     again = call("run", "small.yaml", "--tag", "a")
     assert again.exit_code == 4 and again.stderr.count("\n") == 1
-    assert call("verify", path.name).exit_code == 0 and simfl.open(path).path == path
+    assert call("run", "--verify", path.name).exit_code == 0 and simfl.open(path).path == path
 
 
 # -- rm -------------------------------------------------------------------------------------------
@@ -191,21 +191,21 @@ def test_rm_asks_and_removes_what_was_named():
     one, two = run("--name", "base"), run("seed=2")
     unfinish(two, 2)
     (one / "figure.svg").write_text("")
-    no = call("rm", "base", input="n\n")
+    no = call("ls", "rm", "base", input="n\n")
     assert no.exit_code == 1 and one.exists() and f"small/{one.name}" in no.stderr
-    assert call("rm", "base", input="").exit_code == 1 and one.exists()  # nobody answers
-    yes = call("rm", "base", input="y\n")
+    assert call("ls", "rm", "base", input="").exit_code == 1 and one.exists()  # nobody answers
+    yes = call("ls", "rm", "base", input="y\n")
     assert yes.exit_code == 0 and yes.stdout == f"removed small/{one.name}\n" and results() == {str(two): "stopped"}
-    assert call("rm", two, "--yes").exit_code == 0 and os.listdir("results") == []
+    assert call("ls", "rm", two, "--yes").exit_code == 0 and os.listdir("results") == []
 
 
 def test_rm_of_a_sweep_leaves_runs_that_others_have():
     sweep([0, 1, 2], "--name", "three")
     sweep([2, 3], "--name", "two")
-    assert call("rm", "three", "--yes").exit_code == 0
+    assert call("ls", "rm", "three", "--yes").exit_code == 0
     assert len(list(Path("results/small").glob("*/summary.json"))) == 4  # the runs stay
     sweep([0, 1, 2], "--name", "three")
-    assert call("rm", "three", "--with-runs", "--yes").exit_code == 0
+    assert call("ls", "rm", "three", "--with-runs", "--yes").exit_code == 0
     kept = [json.loads(path.read_text())["seed"] for path in Path("results/small").glob("*/summary.json")]
     assert sorted(kept) == [2, 3] and simfl.open(next(Path("results/small").glob("sweep-*"))).failed.empty
 
@@ -215,7 +215,7 @@ def test_rm_spares_runs_while_it_is_not_known_whose_they_are():
     sweep([1, 2], "--name", "two")
     other = next(path for path in Path("results/small").glob("sweep-*") if "two" in (path / "notes.json").read_text())
     (other / "index.csv").write_text("damaged")
-    refused = call("rm", "one", "--with-runs", "--yes")
+    refused = call("ls", "rm", "one", "--with-runs", "--yes")
     assert refused.exit_code == 2 and "which runs belong to it is not known" in refused.stderr
     assert len(list(Path("results/small").glob("*/summary.json"))) == 3
 
@@ -244,11 +244,11 @@ def test_rm_refuses_what_is_not_its_own(tmp_path):
         (f"results/linked/{path.name}", "is a link; simfl removes nothing through links"),
     ]:
         before = sorted(str(each) for each in tmp_path.rglob("*"))
-        done = call("rm", path, target, "--yes")  # also keeps the one that could go
+        done = call("ls", "rm", path, target, "--yes")  # also keeps the one that could go
         assert done.exit_code == 2 and done.stderr.endswith(f"{why}\n") and done.stderr.count("\n") == 1, target
         assert sorted(str(each) for each in tmp_path.rglob("*")) == before
     (path / "elsewhere").symlink_to(outside)
-    assert call("rm", path, "--yes").exit_code == 0  # the link inside goes, what lies behind it stays
+    assert call("ls", "rm", path, "--yes").exit_code == 0  # the link inside goes, what lies behind it stays
     assert not path.exists() and (outside / "summary.json").exists() and other.exists()
 
 
@@ -256,7 +256,7 @@ def test_rm_takes_damaged_and_renamed_runs():
     damaged, renamed = run(), run("seed=2")
     (damaged / "summary.json").write_text("{")
     renamed.rename("results/small/the good one")
-    assert call("rm", damaged, "results/small/the good one", "--yes").exit_code == 0
+    assert call("ls", "rm", damaged, "results/small/the good one", "--yes").exit_code == 0
     assert os.listdir("results") == []
 
 
@@ -264,12 +264,12 @@ def test_rm_keeps_what_a_process_is_working_on():
     path = run()
     with open(path / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = call("rm", path, "--yes")
+        done = call("ls", "rm", path, "--yes")
     assert done.exit_code == 2 and "a process is at work here" in done.stderr and results() == {str(path): "done"}
     swept = sweep([0, 1])
     with open(swept / ".lock-1-of-2", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert call("rm", swept, "--yes").exit_code == 2 and swept.exists()
+        assert call("ls", "rm", swept, "--yes").exit_code == 2 and swept.exists()
 
 
 def test_a_kill_at_any_step_leaves_the_run_whole_or_nothing_that_looks_like_one(monkeypatch):
@@ -288,9 +288,9 @@ def test_a_kill_at_any_step_leaves_the_run_whole_or_nothing_that_looks_like_one(
 
         monkeypatch.setattr(os, "unlink", unlink)
         with pytest.raises(Killed):
-            call("rm", path, "--yes", catch_exceptions=True)
+            call("ls", "rm", path, "--yes", catch_exceptions=True)
         monkeypatch.setattr(os, "unlink", real)
         assert results() == {} and call("report", "results").exit_code == 2
     run("seed=7")
-    assert call("rm", run("seed=8"), "--yes").exit_code == 0  # and the next removal tidies up
+    assert call("ls", "rm", run("seed=8"), "--yes").exit_code == 0  # and the next removal tidies up
     assert [path.name for path in Path("results/small").iterdir() if path.name.startswith(".")] == []

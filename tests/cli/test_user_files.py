@@ -132,7 +132,7 @@ def failed(tmp_path):
 @pytest.mark.parametrize(
     "words",
     [["ls", "."], ["ls", "--all", "."], ["watch", "--terminal", "world/0123456789ab"],
-     ["watch", "--terminal", "world/sweep-0"], ["verify", "world/0123456789ab"], ["report", "world/sweep-0"],
+     ["watch", "--terminal", "world/sweep-0"], ["run", "--verify", "world/0123456789ab"], ["report", "world/sweep-0"],
      ["validate", "world/0123456789ab/scenario.yaml"]],
 )  # fmt: skip
 def test_nothing_that_a_file_says_controls_the_terminal(failed, monkeypatch, words):

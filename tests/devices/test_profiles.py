@@ -195,7 +195,7 @@ def test_a_network_with_delays_of_its_own_takes_no_lines_before_it(tmp_path):
 def test_simfl_data_shows_what_the_clients_got(tmp_path):
     scenario(tmp_path)
     (tmp_path / "s.yaml").write_text(TEXT)
-    shown = CliRunner().invoke(simfl, ["data", str(tmp_path / "s.yaml")])
+    shown = CliRunner().invoke(simfl, ["show", "data", str(tmp_path / "s.yaml")])
     assert shown.exit_code == 0
     assert "device_samples_per_s         min 4  10% 4  median 25  90% 100  max 100" in shown.stdout
 

@@ -199,7 +199,7 @@ def test_a_sweep_whose_array_is_only_queued_is_not_removed(slurm, monkeypatch):
     (folder,) = Path("results/small").glob("sweep-*")
     single = call("run", "small.yaml", "seed=20", "-q").stdout.strip()
     (slurm.spool / "queue").write_text("77_0\n77_1\n77_2\n77_3\n")
-    done = call("rm", single, folder, "-y")
+    done = call("ls", "rm", single, folder, "-y")
     assert done.exit_code == 2 and Path(single, "summary.json").exists() and (folder / "sweep.yaml").exists()
     text = f"{folder.resolve()}: 4 tasks of it are queued or running in Slurm; stop them with: scancel 77\n"
     assert done.output == text
@@ -208,4 +208,4 @@ def test_a_sweep_whose_array_is_only_queued_is_not_removed(slurm, monkeypatch):
         elsewhere.setenv("PATH", path)  # copied to a machine without Slurm
         check_removable(folder, Path("results"))
     (slurm.spool / "queue").write_text("")
-    assert call("rm", single, folder, "-y").exit_code == 0 and not folder.exists()
+    assert call("ls", "rm", single, folder, "-y").exit_code == 0 and not folder.exists()

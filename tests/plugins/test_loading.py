@@ -529,7 +529,7 @@ def test_paths_that_cannot_be_written_are_found_before_the_run(tmp_path):
     path.write_text(SMALL.format(name="random"))
     done = simfl("run", path, "--out", tmp_path / "r", "--timeline", tmp_path / "nowhere" / "t.json")
     assert done.exit_code == 2 and "there is no folder" in done.stderr and not (tmp_path / "r").exists()
-    done = simfl("data", path, "learning={data: digits, model: mlp}", "--out", tmp_path / "nowhere" / "d.svg")
+    done = simfl("show", "data", path, "learning={data: digits, model: mlp}", "--out", tmp_path / "nowhere" / "d.svg")
     assert done.exit_code == 2 and "there is no folder" in done.stderr and not (tmp_path / "nowhere").exists()
 
 

@@ -13,7 +13,7 @@ import simfl
 from simfl.api.result_objects import Result, SweepResult
 from simfl.api.results_index import list_entries
 from simfl.audit.reading import read as read_log
-from simfl.cli import COMMANDS
+from simfl.cli import COMMANDS, INSIDE
 from simfl.cli import simfl as group
 from simfl.experiments.attack.after_run import attack, likelihood
 from simfl.learning.objects.module_sources import accepted_marks, module_sources
@@ -101,9 +101,9 @@ READ = {
     "audit": lambda d: ["audit", d],
     "forecast": lambda d: ["forecast", d, "--futures", 2, "--horizon", 1, "--processes", 1],
     "advise": lambda d: ["advise", d, "--futures", 59, "--horizon", 1, "--processes", 1, "--grid", "random"],
-    "tag": lambda d: ["tag", d, "--tag", "seen"],
+    "tag": lambda d: ["ls", "tag", d, "--tag", "seen"],
     "show": lambda d: ["show", d],
-    "rm": lambda d: ["rm", d, "--yes", "--out", d.parent.parent],
+    "rm": lambda d: ["ls", "rm", d, "--yes", "--out", d.parent.parent],
 }
 """Commands that read results and say what is in them; they need no scenario object, so that they just work."""
 
@@ -118,7 +118,7 @@ PLAY = {
 """Commands that play the user's own scenario where results of it lie already."""
 
 REFUSED = {
-    "verify": lambda d: ["verify", d],
+    "verify": lambda d: ["run", "--verify", d],
     "attack": lambda d: ["attack", d, "least_squares"],
     "attack lira": lambda d: ["attack", d, "lira"],
 }
@@ -135,7 +135,7 @@ REMOTE = {"serve", "client", "calibrate"}
 
 def test_every_command_is_decided():
     decided = {word.split()[0] for word in (*READ, *PLAY, *REFUSED)} | NAME_A_SCENARIO | NO_RESULTS | REMOTE
-    assert decided == set(COMMANDS)
+    assert decided == {*COMMANDS, *INSIDE.values()}
 
 
 @pytest.mark.parametrize("name", READ)
@@ -158,7 +158,7 @@ def test_plugins_that_are_no_list_of_files_are_one_line(hostile, tmp_path, no_pi
     (line,) = done.stderr.splitlines()
     assert done.exit_code == 0 and line.startswith(f"{hostile / 'scenario.yaml'}: plugins: is no list of files (got ")
     assert (hostile / "report.html").is_file() and not (tmp_path / "CANARY").exists()
-    done = call("verify", hostile)
+    done = call("run", "--verify", hostile)
     (line,) = done.stderr.splitlines()
     assert done.exit_code == 2 and f"{hostile / 'scenario.yaml'}:" in line and "plugins" in line and "Input" in line
 
@@ -207,7 +207,7 @@ def test_a_replay_executes_nothing(hostile, tmp_path):
 def test_completion_executes_nothing(hostile, tmp_path, monkeypatch):
     from click.shell_completion import BashComplete
 
-    for words in (["run", str(hostile / "scenario.yaml")], ["report", str(hostile)], ["verify"]):
+    for words in (["run", str(hostile / "scenario.yaml")], ["report", str(hostile)], ["run", "--verify"]):
         BashComplete(group, {}, "simfl", "_SIMFL_COMPLETE").get_completions(words, "selection.")
     assert not (tmp_path / "CANARY").exists()
 
@@ -252,7 +252,7 @@ def test_python_reads_without_executing(hostile, tmp_path):
         lambda folder: verify(folder, trust_plugins=True),
         lambda folder: changed_inputs(folder, trust_plugins=True),
         lambda folder: attack(folder, "least_squares", trust_plugins=True),
-        lambda folder: call("verify", folder, "--trust-plugins"),
+        lambda folder: call("run", "--verify", folder, "--trust-plugins"),
         lambda folder: call("attack", folder, "least_squares", "--trust-plugins"),
     ],
 )
@@ -282,16 +282,16 @@ def test_what_the_user_has_played_himself_is_remembered_by_its_content(tmp_path,
     folder = done.output.strip()
     forgotten(monkeypatch, digest)
     mark.unlink()
-    assert call("verify", folder).exit_code == 0 and mark.exists()
+    assert call("run", "--verify", folder).exit_code == 0 and mark.exists()
 
     forgotten(monkeypatch, digest)
     mark.unlink()
     (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + "# changed since\n")
-    assert call("verify", folder).exit_code == 2 and not mark.exists()
+    assert call("run", "--verify", folder).exit_code == 2 and not mark.exists()
 
     (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text().replace("# changed since\n", ""))
     monkeypatch.setenv("SIMFL_CACHE", "")  # nothing is remembered
-    assert call("verify", folder).exit_code == 2 and not mark.exists()
+    assert call("run", "--verify", folder).exit_code == 2 and not mark.exists()
 
 
 def test_a_file_that_fails_and_somebody_elses_note_count_for_nothing(tmp_path, cache, monkeypatch):

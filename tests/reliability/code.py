@@ -102,7 +102,7 @@ def _model(folder: Path) -> list[str]:
     done = run(Scenario.load(folder / "s.yaml"), folder / "results")
     (done.path / "model.npy").write_bytes(_npy())
     reseal(done.path)
-    return ["verify", str(done.path)]
+    return ["run", "--verify", str(done.path)]
 
 
 def _brought(folder: Path) -> list[str]:
@@ -116,7 +116,7 @@ def _brought(folder: Path) -> list[str]:
     assert "plugins: []\n" in scenario
     (done.path / "scenario.yaml").write_text(scenario.replace("plugins: []\n", "plugins: [evil.py]\n"))
     reseal(done.path)
-    return ["verify", str(done.path)]
+    return ["run", "--verify", str(done.path)]
 
 
 def _cache(folder: Path) -> list[str]:
@@ -202,7 +202,7 @@ def _simfl(folder: Path, *words: str, watched: tuple[str, ...] = ()) -> tuple[in
 COMMANDS = (
     ["validate", *sorted(path.stem for path in (HERE / "scenarios").glob("*.yaml"))],
     ["run", "quickstart", "training.rounds=2"],
-    ["verify", "results/quickstart/*"],
+    ["run", "--verify", "results/quickstart/*"],
     ["report", "results/quickstart/*", "-o", "report.html"],
     ["audit", "results/quickstart/*"],
     [

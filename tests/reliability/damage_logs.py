@@ -69,7 +69,7 @@ def logs(plan: Plan) -> Case:
         times = [JobTime(job, job % 3, job // 3, int(rng.integers(20, 90)), 4000, 4000, 1.7e9 + job, 1.7e9 + job,
                          *rng.uniform(0.1, 2, 3).tolist(), 1.7e9 + job + 6) for job in range(30)]  # fmt: skip
         (folder / "job_times.csv").write_bytes(job_times_bytes(times))
-        command("calibrate", folder / "job_times.csv", "--out", folder / "devices.csv")
+        command("serve", "calibrate", folder / "job_times.csv", "--out", folder / "devices.csv")
         server = NodeSelection("random:k=3", 8, int(rng.integers(100)), folder / "bridge.csv")
         for _ in range(10):
             server.conclude({node: {} for node in server.select(range(1000, 1008))})
@@ -81,7 +81,7 @@ def logs(plan: Plan) -> Case:
             pass
         at = f"devices.profiles={here / 'devices.csv'}"
         readers = {
-            "job_times.csv": {"calibrate": lambda: command("calibrate", here)},
+            "job_times.csv": {"calibrate": lambda: command("serve", "calibrate", here)},
             "devices.csv": {
                 "validate": lambda: command("validate", plan.scratch / "s.yaml", at),
                 "run": lambda: command("run", plan.scratch / "s.yaml", at, "--out", plan.scratch / "runs", "--force"),

@@ -114,7 +114,7 @@ def readers(subject: Subject, folder: Path, part: Path, number: int) -> Iterator
     yield Reader("watch --terminal", lambda: _watched(folder)._replace(data=command("watch", folder, "--terminal")),
                  SOME)  # fmt: skip
     yield Reader("report", lambda: _written(to / "r.html", "report", folder, "-o", to / "r.html"), FEW)
-    yield Reader("verify", lambda: command("verify", part), FEW)
+    yield Reader("verify", lambda: command("run", "--verify", part), FEW)
     if "served" in subject.name:
         yield Reader("serve --replay", lambda: _replayed(folder, subject, to), SOME)
     if not is_swept(subject.home / subject.folder):

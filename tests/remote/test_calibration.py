@@ -1,4 +1,4 @@
-"""``simfl calibrate`` against logs whose truth is known: values, and intervals that cover as often as they say."""
+"""Fitting device profiles to logs whose truth is known: values, and intervals that cover as often as they say."""
 
 import json
 from collections import Counter
@@ -99,12 +99,14 @@ def test_one_job_gives_a_value_and_an_interval_that_says_nothing():
 def test_the_command_writes_what_scenarios_and_throttles_read(tmp_path):
     (tmp_path / "log.csv").write_bytes(job_times_bytes(log_of(np.random.default_rng(9), 4, 30)))
     out = tmp_path / "devices.csv"
-    shown = CliRunner().invoke(simfl, ["calibrate", str(tmp_path / "log.csv"), "-o", str(out)])
+    shown = CliRunner().invoke(simfl, ["serve", "calibrate", str(tmp_path / "log.csv"), "-o", str(out)])
     assert shown.exit_code == 0 and "samples/s" in shown.stdout and "Not told apart: availability" in shown.stdout
     table = read_profiles(out)
     assert table.clients.tolist() == [0, 1, 2, 3] and set(table.columns) == set(TRUE)
     assert parse_throttle(str(out), 2).samples_per_s == table.columns["samples_per_s"][2]
-    asked = CliRunner().invoke(simfl, ["calibrate", str(tmp_path / "log.csv"), "--drawn", "-o", str(out), "--json"])
+    asked = CliRunner().invoke(
+        simfl, ["serve", "calibrate", str(tmp_path / "log.csv"), "--drawn", "-o", str(out), "--json"]
+    )
     fits = json.loads(asked.stdout)["clients"]
     assert read_profiles(out).clients is None and len(fits) == 4
     assert fits[0]["columns"]["samples_per_s"]["value"] == table.columns["samples_per_s"][0]

@@ -81,7 +81,7 @@ def test_durations_that_clients_send_are_numbers_of_seconds_or_refused():
 )
 def test_a_broken_log_is_one_line(tmp_path, text, said):
     (tmp_path / "log.csv").write_text(text.format(head=HEADER.decode().strip()))
-    found = CliRunner().invoke(simfl, ["calibrate", str(tmp_path / "log.csv")])
+    found = CliRunner().invoke(simfl, ["serve", "calibrate", str(tmp_path / "log.csv")])
     error = found.exception if found.exception is not None and not isinstance(found.exception, SystemExit) else None
     message = str(error) if error else found.stderr
     assert found.exit_code == 2 and said in message.strip() and "\n" not in message.strip()
@@ -91,5 +91,7 @@ def test_a_log_is_not_overwritten_by_its_profiles(tmp_path):
     (tmp_path / "log.csv").write_text(HEADER.decode())
     with pytest.raises(SimflError):
         read_job_times(tmp_path / "missing.csv")
-    found = CliRunner().invoke(simfl, ["calibrate", str(tmp_path / "log.csv"), "-o", str(tmp_path / "log.csv")])
+    found = CliRunner().invoke(
+        simfl, ["serve", "calibrate", str(tmp_path / "log.csv"), "-o", str(tmp_path / "log.csv")]
+    )
     assert found.exit_code == 2 and (tmp_path / "log.csv").read_text() == HEADER.decode()

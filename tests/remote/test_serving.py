@@ -249,7 +249,7 @@ def test_the_command_client_even_throttled_gives_the_bytes_of_the_internal_run(f
     said = []
 
     def command(address):
-        return lambda: said.append(CliRunner().invoke(group, ["client", address, *options]))
+        return lambda: said.append(CliRunner().invoke(group, ["serve", "client", address, *options]))
 
     folder = served(scenario("training.rounds=2"), tmp_path, command, *(pod(i) for i in (0, 1, 4) if i != slot))
     assert tables(folder) == tables(finished)

@@ -103,10 +103,10 @@ def test_the_command_is_told_of_the_link(tmp_path):
     log, out = tmp_path / "log.csv", tmp_path / "devices.csv"
     log.write_bytes(job_times_bytes(rows))
     options = ["-o", str(out), "--server-down", str(DOWN), "--server-up", str(UP)]
-    shown = CliRunner().invoke(simfl, ["calibrate", str(log), *options])
+    shown = CliRunner().invoke(simfl, ["serve", "calibrate", str(log), *options])
     assert shown.exit_code == 0 and "from the server's own" in shown.stdout
     expected = {fit.client: fit.columns["up_bytes_per_s"].value for fit in calibrate_shared(rows, LINK).clients}
     table = read_profiles(out)
     assert dict(zip(table.clients.tolist(), table.columns["up_bytes_per_s"].tolist())) == pytest.approx(expected, 1e-3)
-    refused = CliRunner().invoke(simfl, ["calibrate", str(log), "--server-up", "0"])
+    refused = CliRunner().invoke(simfl, ["serve", "calibrate", str(log), "--server-up", "0"])
     assert refused.exit_code == 2 and "--server-up" in refused.output

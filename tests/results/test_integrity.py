@@ -106,7 +106,7 @@ def test_every_reader_names_the_damaged_file(runs, tmp_path, name):
         "report": ["report", folder],
         "audit": ["audit", folder],
         "export": ["export", folder, "--parquet", "--out", tmp_path / "x"],
-        "verify": ["verify", folder],
+        "verify": ["run", "--verify", folder],
         "run": ["run", tmp_path / "s.yaml", "--out", tmp_path / "r"],
     }
     for reader in readers - ({"audit"} if name == "rounds.csv" else set()):
@@ -146,10 +146,10 @@ def test_verify_is_not_fooled_by_a_consistent_forgery(runs, tmp_path):
 def test_verify_takes_several_folders(runs, tmp_path):
     bad = copied(runs[1], tmp_path / "small" / runs[1].name)
     (bad / "rounds.csv").write_text("damaged")
-    ended = CliRunner().invoke(group, ["verify", str(bad), str(runs[0])])
+    ended = CliRunner().invoke(group, ["run", "--verify", str(bad), str(runs[0])])
     assert ended.exit_code == 4 and f"{bad / 'rounds.csv'}: damaged" in ended.stderr
     assert f"{runs[0]}: verified" in ended.stdout
-    ended = CliRunner().invoke(group, ["verify", str(runs[0]), str(runs[1]), "--json"])
+    ended = CliRunner().invoke(group, ["run", "--verify", str(runs[0]), str(runs[1]), "--json"])
     assert ended.exit_code == 0 and [one["identical"] for one in json.loads(ended.stdout)] == [True, True]
 
 

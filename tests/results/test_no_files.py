@@ -63,9 +63,9 @@ READERS = {
     "audit": lambda f: ["audit", f],
     "forecast": lambda f: ["forecast", f, "--futures", 2, "--horizon", 1, "--processes", 1],
     "show": lambda f: ["show", f],
-    "tag": lambda f: ["tag", f, "--tag", "seen"],
-    "verify": lambda f: ["verify", f],
-    "calibrate": lambda f: ["calibrate", f],
+    "tag": lambda f: ["ls", "tag", f, "--tag", "seen"],
+    "verify": lambda f: ["run", "--verify", f],
+    "calibrate": lambda f: ["serve", "calibrate", f],
     "run": lambda f: ["run", f.parents[2] / "small.yaml", "--out", f.parent.parent, "-q"],
 }
 SLOW = (READERS["report"], READERS["forecast"])

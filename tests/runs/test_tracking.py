@@ -75,7 +75,7 @@ def test_tensorboard_shows_a_round_as_soon_as_it_is_over():
     for key, (value, wall_time) in logged.items():
         assert math.isclose(value, expected[key], rel_tol=1e-6) and wall_time == times[key[1]]
     assert files(result.path) == files(simfl.run("small.yaml", out="plain").path)
-    assert call("verify", result.path).exit_code == 0
+    assert call("run", "--verify", result.path).exit_code == 0
 
 
 def test_mlflow_is_called_as_it_documents(monkeypatch):

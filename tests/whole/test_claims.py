@@ -9,8 +9,7 @@ import pandas
 import pytest
 
 from simfl.experiments.compare.intervals import margin_p_values
-from simfl.report.advice import MARGIN
-from simfl.report.non_inferiority import levels
+from simfl.report.advice import MARGIN, levels
 
 HERE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(HERE / "docs" / "site"))

@@ -14,7 +14,7 @@ from simfl.core.rng import Streams
 from simfl.privacy.multiround.participation_matrix import strong_guarantee
 from simfl.runs.run import run
 from simfl.scenario import Scenario
-from simfl.secagg import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.sessions import Cohort
 
 HERE = Path(__file__).resolve().parents[2]

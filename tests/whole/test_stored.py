@@ -19,7 +19,7 @@ PRIVACYFL = HERE / "results" / "privacyfl"
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_a_stored_run_comes_out_again(folder):
-    done = CliRunner().invoke(simfl, ["verify", str(folder)])
+    done = CliRunner().invoke(simfl, ["run", "--verify", str(folder)])
     assert done.exit_code == 0, done.output
     assert "participation.csv: identical" in done.output and "differs" not in done.output
 

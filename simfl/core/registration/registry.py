@@ -1,7 +1,7 @@
 """Plugins: a frozen dataclass, registered under a name, is a scenario choice.
 
 Registering a class gives it a YAML name, validation of its fields, an entry in ``simfl list`` and
-``simfl schema``, and the family's contract tests. There is no second description of its fields::
+``simfl show schema``, and the family's contract tests. There is no second description of its fields::
 
     @POLICIES("least_used")
     @dataclass(frozen=True)
