@@ -16,6 +16,7 @@ A study is *stale* once the contents of its files, its command (without folders)
 benchmark have changed: its digest ``stored`` is of them all. Folders count for nothing.
 """
 
+import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -64,11 +65,21 @@ def located(path: str) -> Path:
     return found[0]
 
 
+def statements(script: Path) -> str:
+    """What a script does: without comments, docstrings and imports, which moves of modules change."""
+    tree = ast.parse(script.read_text())
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            node.body = [each for each in body if not isinstance(each, ast.Import | ast.ImportFrom)
+                         and not (isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant))]  # fmt: skip
+    return ast.dump(tree)
+
+
 def digest(study: Mapping) -> str:
     """Of all that makes a study stale when it changes."""
     contents = [sha256(located(path).read_bytes()).hexdigest() for path in study["files"]]
     if "benchmark" in study:
-        contents.append(sha256(located(study["benchmark"]).read_bytes()).hexdigest())
+        contents.append(sha256(statements(located(study["benchmark"])).encode()).hexdigest())
     command = re.sub(r"\S*/(?=[\w.]+)", "", study["command"])
     return sha256("\n".join([*sorted(contents), command, str(study["holds_at"])]).encode()).hexdigest()[:12]
 
