@@ -35,7 +35,7 @@ def command(name: str | None, builtin: str) -> None:
 
     changes, compared = dict[str, object](), ""
     if name is None:
-        changes, compared = _asked()
+        changes, compared = _ask()
         name = click.prompt("Name of the scenario", default="study", err=True)
     path = Path(name) if Path(name).suffix in (".yaml", ".yml") else Path(f"{name}.yaml")
     if builtin not in builtins():
@@ -53,7 +53,7 @@ def command(name: str | None, builtin: str) -> None:
         click.echo(f"compare: {compare_command(str(path), compared)}", err=True)
 
 
-def _asked() -> tuple[dict[str, object], str]:
+def _ask() -> tuple[dict[str, object], str]:
     """The keys that the answers change, and the policies to compare."""
     data = click.prompt("Which data do clients learn from", type=click.Choice(DATA), default=DATA[0], err=True)
     clients = click.prompt("How many clients are there", type=click.IntRange(8), default=40, err=True)

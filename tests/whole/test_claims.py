@@ -55,7 +55,7 @@ def known():
 def small(tmp_path, monkeypatch):
     """A repository with one page, one study and its registry; what is wrong with it."""
     for path, text in {
-        "README.md": PAGE, "results/study/seeds.csv": SEEDS, "results/study/study.py": "", "benchmarks/speed.py": "1",
+        "README.md": PAGE, "results/study/seeds.csv": SEEDS, "results/study/study.py": "", "benchmarks/speed.py": "print(1)",
     }.items():  # fmt: skip
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
@@ -87,7 +87,7 @@ def test_a_page_whose_claims_hold_has_no_complaint(small):
 
 
 @pytest.mark.parametrize(("path", "text"), [
-    ("results/study/seeds.csv", SEEDS.replace("0.901", "0.902")), ("benchmarks/speed.py", "2"),
+    ("results/study/seeds.csv", SEEDS.replace("0.901", "0.902")), ("benchmarks/speed.py", "print(2)"),
 ])  # fmt: skip
 def test_a_study_is_stale_once_its_values_or_its_benchmark_change(small, path, text):
     (small[0] / path).write_text(text)
@@ -105,6 +105,17 @@ def test_what_else_is_refused_of_a_study(small, key, value, named):
     if value is None:
         del study[key]
     assert any(named in line for line in wrong(small))
+
+
+@pytest.mark.parametrize("text", ["import os\n\nprint(1)", '"""What it measures."""\nprint(1)  # once'])
+def test_imports_and_words_of_a_benchmark_make_nothing_stale(small, text):
+    (small[0] / "benchmarks/speed.py").write_text(text)
+    assert not wrong(small)
+
+
+def test_writing_numbers_leaves_pages_that_hold_as_they_are(small):
+    for path in claims.pages():
+        assert claims.rewritten(path, small[1]) == path.read_text()
 
 
 def test_a_move_makes_nothing_stale(small):
