@@ -4,6 +4,7 @@ Columns of printed values are not compared, where the results do not have them. 
 text are compared in test_evidence.py and test_scripts.py.
 """
 
+import json
 import re
 from pathlib import Path
 
@@ -321,6 +322,18 @@ def test_coverage_of_the_forecasts():
         policy, _, unit = name.replace("`", "").partition(", T up to ")
         held = [rows[policy, int(unit or 1), quantity] for quantity in quantities]
         assert_same([worlds, *cells], held[0].cases, *(100 * row.share for row in held))
+
+
+def test_forecasts_of_devices_that_the_model_does_not_have():
+    quantities = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")
+    kinds = [(wrong, policy) for wrong in ("drift", "leaving", "rest")
+             for policy in ("random", "weighted", "batch_partition-T=4", "half_partition")]  # fmt: skip
+    for (wrong, policy), (_, _, *cells) in zip(kinds, shown("how-to/forecast", "| devices | policy", 12), strict=True):
+        lines = (HERE / f"results/forecast/{policy}-{wrong}.jsonl").read_text().splitlines()
+        rows = [row for row in map(json.loads, lines) if "places" in row]
+        held = [np.mean([abs(row["places"][name] - 0.5) <= 0.475 for row in rows]) for name in quantities]
+        assert 27 <= len(rows) <= 30
+        assert_same(cells, 100 * np.mean([row["drift"] < 0.01 for row in rows]), *(100 * each for each in held))
 
 
 def test_masked_averaging():
