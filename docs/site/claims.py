@@ -87,7 +87,7 @@ def digest(study: Mapping) -> str:
 def study_complaints(name: str, study: Mapping) -> Iterator[str]:
     """What is wrong with a study."""
     try:
-        if digest(study) != study["stored"]:
+        if digest(study) != str(study["stored"]):  # digits alone are a number in YAML
             yield f"study {name}: stale, its files, command or benchmark have changed"
         for script in re.findall(r"\S+\.py", study["command"]):
             located(script)
@@ -247,7 +247,7 @@ def store(names: list[str]) -> None:
     for name in names:
         new = digest(registry()["studies"][name])
         text, count = re.subn(
-            rf"(^  {re.escape(name)}:\n(?:    .*\n)*?    stored: )\S+", rf"\g<1>{new}", text, flags=re.M
+            rf"(^  {re.escape(name)}:\n(?:    .*\n)*?    stored: )\S+", rf"\g<1>'{new}'", text, flags=re.M
         )
         assert count == 1, name
     REGISTRY.write_text(text)

@@ -178,8 +178,8 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
         "like any other; if yours does, this is no forecast of it.",
         "Rounds are simulated one after another. Where the server waits for the fastest only, or buffers (fedbuff), "
         "who comes next depends on who is still at work, which a log does not say.",
-        f"Clients that join later are not in it; {newcomers} took part first in the last quarter of the log. Neither are "
-        "clients that leave for good: then fewer take part than these futures say.",
+        f"Clients that join later are not in it; {newcomers} took part first in the last quarter of the log.",
+        "Clients that leave for good are not in it; then fewer take part than these futures say.",
     ]
     if model.drift < DRIFT:
         said.append(f"Who takes part has drifted: the two halves of the log differ (p = {model.drift:.3g}). Futures "

@@ -55,7 +55,8 @@ def known():
 def small(tmp_path, monkeypatch):
     """A repository with one page, one study and its registry; what is wrong with it."""
     for path, text in {
-        "README.md": PAGE, "results/study/seeds.csv": SEEDS, "results/study/study.py": "", "benchmarks/speed.py": "print(1)",
+        "README.md": PAGE, "results/study/seeds.csv": SEEDS, "results/study/study.py": "",
+        "benchmarks/speed.py": "print(1)",
     }.items():  # fmt: skip
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
