@@ -142,11 +142,19 @@ def test_the_output_in_the_readme_is_that_of_its_command(tmp_path):
         assert abs(finished.summary[name] - float(value)) <= near, name
 
 
+def rounds_s(result, count):
+    """When so many rounds had ended."""
+    return result.rounds.time_s[count - 1]
+
+
 def test_the_python_of_the_readme_runs_and_learns(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (code,) = (code for language, code, _ in blocks((HERE / "README.md").read_text()) if language == "python")
+    code, agent = (code for language, code, _ in blocks((HERE / "README.md").read_text()) if language == "python")
     variables = {}
     exec(compile(code, "README.md", "exec"), variables)
+    words = [sys.executable, "-c", f"import simfl\n{agent}"]  # where its agent is registered, and nowhere else
+    said = subprocess.run(words, env=os.environ | {"PYTHONPATH": str(HERE)}, capture_output=True, text=True, check=True)
+    assert float(said.stdout) > rounds_s(variables["result"], 5), "naps take time"
     rounds = variables["result"].rounds
     assert len(rounds) == 20 and rounds.time_s.is_monotonic_increasing and rounds.time_s[0] > 0
     assert rounds.test_accuracy.iloc[-1] > 0.9  # the labels are a half-space of the samples
