@@ -11,7 +11,7 @@ import numpy as np
 from scipy.sparse import csr_array, vstack
 
 from simfl.audit.entries import entries
-from simfl.audit.log import Limits, Log
+from simfl.audit.log import Limits, Log, plain
 from simfl.audit.log_columns import Columns, LogOptions, column_roles, is_likely, missing_column
 from simfl.audit.log_matrix import FORMS, array_matrix, table_matrix, text_matrix
 from simfl.audit.log_table import Table, json_table, parquet_table, text_table
@@ -78,21 +78,39 @@ def _after(past: Path, options: LogOptions, path: Path) -> Log:
     """The sums of an earlier log and then those of the log at the path; a client is the same by its name.
 
     Raises:
-        SimflError: as for each of them, or one is a results folder.
+        SimflError: as for each of them, or one is a folder, both are the same file, nobody is in both, or one alone has
+            weights.
     """
     if folder := next((each for each in (past, path) if each.is_dir()), None):
-        raise SimflError(f"--past: {folder} is a results folder; only logs of one deployment come after another")
+        raise SimflError(f"--past: {folder} is a folder; only logs of one deployment come after another")
     before, log = read(past, options=options), read(path)
-    clients = list(dict.fromkeys(map(str, [*before.clients, *log.clients])))
-    place = {name: position for position, name in enumerate(clients)}
+    if past.samefile(path):
+        raise SimflError(f"--past: {past} is the log itself; name the one that comes before")
+    names, place = dict.fromkeys(map(str, before.clients)), dict[str, int]()
+    both = sum(str(client) in names for client in log.clients)
+    if not both:
+        raise SimflError(f"--past: no client of {past} ({plain(before.clients[0])}, ...) is in {path} "
+                         f"({plain(log.clients[0])}, ...), where names are compared as they are written")  # fmt: skip
+    weighted = [bool((each.matrix.data != 1).any()) for each in (before, log)]
+    if weighted[0] != weighted[1]:
+        with_weights, without = (past, path) if weighted[0] else (path, past)
+        raise SimflError(f"--past: {with_weights} has weights and {without} has none; give both, or neither")
+    for name in (*names, *map(str, log.clients)):
+        place.setdefault(name, len(place))
     parts = []
     for each in (before, log):
         entries, columns = each.matrix.tocoo(), np.array([place[str(client)] for client in each.clients], dtype=int)
-        shape = each.matrix.shape[0], len(clients)
+        shape = each.matrix.shape[0], len(place)
         parts.append(csr_array((entries.data, (entries.row, columns[entries.col])), shape=shape))
     rounds = [*(f"past {label}" for label in before.rounds), *log.rounds]
-    words = (f"{past} comes before {path}", *before.words)
-    return Log(vstack(parts, format="csr"), rounds, clients, before.unused, words=words, varying=before.varying)
+    words = (
+        *before.words,
+        f"then {path}, {both} of whose {amount(len(log.clients), 'client')} are in {past}",
+        *log.words,
+    )
+    unused = tuple(dict.fromkeys((*before.unused, *log.unused)))
+    return Log(vstack(parts, format="csr"), rounds, list(place), unused, words=words,
+               doubles=before.doubles and log.doubles, varying=before.varying or log.varying)  # fmt: skip
 
 
 def _text(path: Path, options: LogOptions) -> Log:

@@ -368,7 +368,13 @@ def test_a_log_in_two_parts_is_one_log(cut, numbers, tmp_path):
         assert parts[what] == one[what], what
 
 
-def test_a_folder_of_a_run_comes_after_no_log(tmp_path):
+@pytest.mark.parametrize(("past", "why"), [
+    (None, "is a folder"), ("new.csv", "is the log itself"), ("others", "names are compared as they are written"),
+    ("weighted", "has weights and"),
+])  # fmt: skip
+def test_what_comes_after_no_log(past, why, tmp_path):
     (tmp_path / "new.csv").write_text(PLAIN)
-    done = CliRunner().invoke(simfl, ["audit", str(tmp_path / "new.csv"), "--past", str(tmp_path)])
-    assert done.exit_code == 2 and "is a results folder" in done.stderr and done.stderr.count("\n") == 1
+    (tmp_path / "others").write_text(text(("round", "client"), [(t, f"dev-{name}") for t, name in ROWS]))
+    (tmp_path / "weighted").write_text(text(("round", "client", "weight"), [(t, name, 3) for t, name in ROWS]))
+    done = CliRunner().invoke(simfl, ["audit", str(tmp_path / "new.csv"), "--past", str(tmp_path / (past or ""))])
+    assert done.exit_code == 2 and why in done.stderr and done.stderr.count("\n") == 1
