@@ -91,6 +91,36 @@ class Entries:
         return values if values.any() else None
 
 
+@dataclass(frozen=True)
+class TwoParts:
+    """The rows of a log and of the one before it."""
+
+    before: Entries
+    log: Entries
+
+    @classmethod
+    def of(cls, before: Entries | None, log: Entries | None) -> "TwoParts | None":
+        """Both; None where one is a matrix."""
+        return None if before is None or log is None else cls(before, log)
+
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """Those that both have, with the earlier one's columns."""
+        return {role: name for role, name in self.before.roles.items() if role in self.log.roles}
+
+    def times(self) -> tuple[Floats | None, bool]:
+        """As of :class:`Entries`; None where one has none, or dates and the other numbers."""
+        (first, dated), (then, also_dated) = self.before.times(), self.log.times()
+        if first is None or then is None or dated != also_dated:
+            return None, False
+        return np.concatenate([first, then]), dated
+
+    def moved_bytes(self, chosen: bool) -> Floats | None:
+        """As of :class:`Entries`; None where one has none."""
+        first, then = self.before.moved_bytes(chosen), self.log.moved_bytes(False)
+        return None if first is None or then is None else np.concatenate([first, then])
+
+
 def entries(table: Table, options: LogOptions) -> Log | None:
     """The log of a table; None where no columns are a round and a client.
 

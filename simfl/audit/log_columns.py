@@ -3,9 +3,10 @@
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -83,6 +84,31 @@ class LogOptions:
     form: str | None = None
     past: Path | None = None
 
+    @classmethod
+    def of(cls, given: object, what: str) -> "LogOptions":
+        """The options of a mapping from their names to values.
+
+        Raises:
+            SimflError: there is no such option, or it cannot have that value; the message begins with ``what``.
+        """
+        checks: dict[str, tuple[Callable[[Any], bool], str]] = {
+            "columns": (lambda value: _are_texts(value) and set(value) <= set(ROLES), f"by {', '.join(ROLES)} a name"),
+            "where": (_are_texts, "by column the value (a text) that rows have which took part"),
+            "all_rows": (lambda value: isinstance(value, bool), "True or False"),
+            "form": (lambda value: value in (None, "lists", "matrix", "indexed"), "lists, matrix or indexed"),
+            "past": (lambda value: isinstance(value, str | Path), "the path of a log"),
+        }
+        if not isinstance(given, Mapping):
+            raise SimflError(f"{what}: is no mapping of {', '.join(checks)}")
+        for name, value in given.items():
+            if name not in checks:
+                raise SimflError(f"{what}: {name!r} is none of {', '.join(checks)}{suggestion(str(name), checks)}")
+            if not checks[name][0](value):
+                raise SimflError(f"{what}: {name} is {value!r}; it is {checks[name][1]}")
+        if given.get("all_rows") and given.get("where"):
+            raise SimflError(f"{what}: all_rows says that every row took part, and where that some did; leave one out")
+        return cls(**{**given, **({"past": Path(given["past"])} if "past" in given else {})})
+
     def role(self, name: str) -> str:
         """What a column of this name may be read as; "" = as nothing."""
         for role in ROLES:
@@ -91,6 +117,11 @@ class LogOptions:
         if TIMES.fullmatch(name.lower()):
             return "time"
         return "likely" if any(is_likely(name, role) for role in LIKELY) or name in self.where else ""
+
+
+def _are_texts(value: object) -> bool:
+    """Whether it is a mapping from texts to texts."""
+    return isinstance(value, Mapping) and all(isinstance(each, str) for each in (*value, *value.values()))
 
 
 def words_of(name: str) -> set[str]:

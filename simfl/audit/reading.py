@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from simfl.audit.entries import entries
+from simfl.audit.entries import TwoParts, entries
 from simfl.audit.log import Limits, Log, plain
 from simfl.audit.log_columns import Columns, LogOptions, column_roles, is_likely, missing_column
 from simfl.audit.log_matrix import FORMS, array_matrix, table_matrix, text_matrix
@@ -89,8 +89,9 @@ def _after(past: Path, options: LogOptions, path: Path) -> Log:
     names, place = dict.fromkeys(map(str, before.clients)), dict[str, int]()
     both = sum(str(client) in names for client in log.clients)
     if not both:
-        raise SimflError(f"--past: no client of {past} ({plain(before.clients[0])}, ...) is in {path} "
-                         f"({plain(log.clients[0])}, ...), where names are compared as they are written")  # fmt: skip
+        shown = [plain(next(iter(each.clients), "nobody")) for each in (before, log)]
+        raise SimflError(f"--past: no client of {past} ({shown[0]}, ...) is in {path} ({shown[1]}, ...); names are "
+                         "compared as they are written")  # fmt: skip
     weighted = [bool((each.matrix.data != 1).any()) for each in (before, log)]
     if weighted[0] != weighted[1]:
         with_weights, without = (past, path) if weighted[0] else (path, past)
@@ -103,14 +104,13 @@ def _after(past: Path, options: LogOptions, path: Path) -> Log:
         shape = each.matrix.shape[0], len(place)
         parts.append(csr_array((entries.data, (entries.row, columns[entries.col])), shape=shape))
     rounds = [*(f"past {label}" for label in before.rounds), *log.rounds]
-    words = (
-        *before.words,
-        f"then {path}, {both} of whose {amount(len(log.clients), 'client')} are in {past}",
-        *log.words,
-    )
+    joined = f"then {path}, {both} of whose {amount(len(log.clients), 'client')} are in {past}"
+    equal = [f"{plain(each.varying)} changes within clients of {file}, and weights are taken to be equal"
+             for each, file in ((before, past), (log, path)) if each.varying]  # fmt: skip
     unused = tuple(dict.fromkeys((*before.unused, *log.unused)))
-    return Log(vstack(parts, format="csr"), rounds, list(place), unused, words=words,
-               doubles=before.doubles and log.doubles, varying=before.varying or log.varying)  # fmt: skip
+    return Log(vstack(parts, format="csr"), rounds, list(place), unused, before.doubles and log.doubles,
+               words=(*before.words, joined, *log.words, *equal),
+               entries=TwoParts.of(before.entries, log.entries))  # fmt: skip
 
 
 def _text(path: Path, options: LogOptions) -> Log:

@@ -91,7 +91,7 @@ def _write(of: "PolicyAdvice", folder: Path, log: str, options: "LogOptions") ->
     write_atomically(folder / "policies.csv", of.table().to_csv(index=False, lineterminator="\n").encode())
     written = [folder / "policies.csv"]
     (folder / "deploy.py").unlink(missing_ok=True)
-    if best := of.ranking()[:1]:
+    if (best := of.ranking()[:1]) and of.exposed_already < len(of.past.clients):
         lines = deployment(of, best[0], log, options)
         write_atomically(folder / "deploy.py", ("\n".join(lines) + "\n").encode())
         written.append(folder / "deploy.py")

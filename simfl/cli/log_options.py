@@ -30,7 +30,7 @@ OPTIONS = (
     click.option(
         "--past",
         metavar="LOG",
-        help="A log whose rounds come before, as of an earlier deployment; the options above are of it. Not with --follow.",
+        help="An earlier log, whose rounds come before; the options above are of it. Not with --follow.",
     ),
 )
 

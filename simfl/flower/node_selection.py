@@ -4,7 +4,6 @@ Its participation log (:mod:`simfl.flower.participation_file`) has one line for 
 audit`` reads it.
 """
 
-import dataclasses
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from scipy.sparse import csr_array
 
 from simfl.audit.log_columns import LogOptions
 from simfl.audit.reading import read
-from simfl.core.errors import SimflError, amount, suggestion
+from simfl.core.errors import SimflError, amount
 from simfl.core.rng import Streams
 from simfl.core.types import CLEAR_FIELDS, View
 from simfl.flower.participation_file import Node, ParticipationFile, same_id
@@ -93,8 +92,11 @@ class NodeSelection:
         self.state = self.policy.start(n)
         self.unknown: list[Node] = []
         self.log = None if log is None else ParticipationFile(Path(log), n)
+        options = LogOptions.of(past_options or {}, "past_options")
+        if past is None and past_options:
+            raise SimflError("past_options: there is no past of which they could speak")
         if past is not None:
-            self._take_past(past, past_options or {})
+            self._take_past(past, options)
         for number, entries in groupby(self.log.entries if self.log else [], lambda entry: entry.round):
             if number < self.round:
                 raise SimflError(f"{log}: has round {number}, which the {self.round} rounds of the past hold, too")
@@ -115,12 +117,9 @@ class NodeSelection:
         self.left = what_is_left(self.policy, self.text, view, f"round {self.round}")
         _log.info("%s", self.left)
 
-    def _take_past(self, path: Path | str, options: Mapping[str, Any]) -> None:
+    def _take_past(self, path: Path | str, options: LogOptions) -> None:
         """Counts the rounds of another deployment's log."""
-        fields = [each.name for each in dataclasses.fields(LogOptions)]
-        if unknown := next((name for name in options if name not in fields), ""):
-            raise SimflError(f"past_options: {unknown!r} is none of {', '.join(fields)}{suggestion(unknown, fields)}")
-        past = read(path, options=LogOptions(**options))
+        past = read(path, options=options)
         clients = [same_id(node) for node in past.clients]
         others = [node for node in clients if node not in self.client_of]
         gone = {node: self.clients + place for place, node in enumerate(others)}

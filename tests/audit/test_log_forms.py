@@ -368,6 +368,19 @@ def test_a_log_in_two_parts_is_one_log(cut, numbers, tmp_path):
         assert parts[what] == one[what], what
 
 
+def test_times_and_bytes_of_two_parts_are_those_of_one_log(tmp_path):
+    header = ("round", "client", "time", "bytes")
+    rows = [(t, name, f"{DAYS[t]}T00:00Z", 100 + t) for t, name in ROWS]
+    (tmp_path / "whole.csv").write_text(text(header, rows))
+    (tmp_path / "old.csv").write_text(text(header, [row for row in rows if row[0] < 5]))
+    (tmp_path / "new.csv").write_text(text(header, [row for row in rows if row[0] >= 5]))
+    whole = read_past(tmp_path / "whole.csv")
+    both = read_past(tmp_path / "new.csv", LogOptions(past=tmp_path / "old.csv"))
+    assert both.dated and whole.dated
+    np.testing.assert_array_equal(both.times_s, whole.times_s)
+    np.testing.assert_array_equal(both.round_bytes, whole.round_bytes)
+
+
 @pytest.mark.parametrize(("past", "why"), [
     (None, "is a folder"), ("new.csv", "is the log itself"), ("others", "names are compared as they are written"),
     ("weighted", "has weights and"),

@@ -117,6 +117,23 @@ def test_the_lines_that_are_printed_deploy_the_first(advised, tmp_path):
     assert len(table) == 1 + len(of.grid) <= 25
 
 
+def test_advice_after_two_logs_deploys_after_both(tmp_path):
+    """deploy.py reads both parts as the advice did; the first in another system's columns."""
+    whole = write(tmp_path / "whole.csv", 6).read_text().splitlines()[1:]
+    (tmp_path / "old.csv").write_text("when,device,status\n" + "".join(f"{row},ok\n" for row in whole if row < "3"))
+    (tmp_path / "new.csv").write_text("round,client\n" + "".join(f"{row}\n" for row in whole if row >= "3"))
+    said = ["--past", str(tmp_path / "old.csv"), "--columns", "round=when,client=device", "--where", "status=ok"]
+    asked = ["--horizon", "6", "--futures", "59", "--grid", "guarded:T=2,notion=weak", "-o", str(tmp_path)]
+    result = CliRunner().invoke(command, ["advise", str(tmp_path / "new.csv"), *said, *asked])
+    assert result.exit_code == 0, result.output
+    lines = (tmp_path / "deploy.py").read_text()
+    variables = {}
+    exec(lines[lines.index("nodes =") :].replace("FedAvg(fraction_train=1.0, fraction_evaluate=0.0)", "None")
+         .replace('identity="reported", ', "").replace("PolicyStrategy(\n    None, ", "make(\n    "),
+         {"make": NodeSelection}, variables)  # fmt: skip
+    assert variables["strategy"].round == 6 and "the weak guarantee 2" in variables["strategy"].left
+
+
 def test_what_cannot_be_shown_or_read_ends_in_a_line(tmp_path):
     path = write(tmp_path / "log.csv", 5)
     runner = CliRunner()
