@@ -103,8 +103,14 @@ def _after(past: Path, options: LogOptions, path: Path) -> Log:
         entries, columns = each.matrix.tocoo(), np.array([place[str(client)] for client in each.clients], dtype=int)
         shape = each.matrix.shape[0], len(place)
         parts.append(csr_array((entries.data, (entries.row, columns[entries.col])), shape=shape))
-    rounds = [*(f"past {label}" for label in before.rounds), *log.rounds]
-    joined = f"then {path}, {both} of whose {amount(len(log.clients), 'client')} are in {past}"
+    later, numbered = 0, all(isinstance(label, int) for label in (*before.rounds, *log.rounds))
+    if numbered:  # as in one log, so that numbers that are left out are rounds without a sum
+        later = max(0, before.rounds[-1] + 1 - log.rounds[0])
+        rounds = [*before.rounds, *(label + later for label in log.rounds)]
+    else:
+        rounds = [*(f"past {label}" for label in before.rounds), *log.rounds]
+    moved = f", its rounds counted on from {log.rounds[0] + later}" if later else ""
+    joined = f"then {path}, {both} of whose {amount(len(log.clients), 'client')} are in {past}{moved}"
     equal = [f"{plain(each.varying)} changes within clients of {file}, and weights are taken to be equal"
              for each, file in ((before, past), (log, path)) if each.varying]  # fmt: skip
     unused = tuple(dict.fromkeys((*before.unused, *log.unused)))

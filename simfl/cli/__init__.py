@@ -58,6 +58,7 @@ OPTIONS_ELSEWHERE = {
     "--n-trials": ("--runs", "--replications"),
     "--seeds": ("--replications",),
     "--trials": ("--runs", "--replications"),
+    "--verify": ("simfl run --verify FOLDER",),
     "--workers": ("--jobs", "--processes"),
 }
 """What other programs call an option: options here, of which a command has one or none, or another command."""
@@ -228,7 +229,8 @@ class _Commands(click.Group):
             return " ".join(args[:2]), self.get_command(context, inside), args[2:]
         if (words := next((words for words, name in INSIDE.items() if name == args[0]), None)) is not None:
             new = f"simfl {' '.join(words)}"
-            click.echo(f"simfl {args[0]} is {new} now; the old name goes with the next version", err=True)
+            if not context.resilient_parsing:
+                click.echo(f"simfl {args[0]} is {new} now; the old name goes with the next version", err=True)
         try:
             return super().resolve_command(context, args)
         except click.UsageError as error:

@@ -1,5 +1,6 @@
 """``simfl new``"""
 
+from functools import partial
 from pathlib import Path
 
 import click
@@ -33,14 +34,14 @@ def command(name: str | None, builtin: str) -> None:
     from simfl.scenario.builtin import builtins
     from simfl.scenario.scaffold import compare_command, draft
 
+    if builtin not in builtins():
+        near = suggestion(builtin, builtins()) or f"; there are {', '.join(builtins())}"
+        raise click.UsageError(f"--from {builtin}: no built-in scenario{near}")
     changes, compared = dict[str, object](), ""
     if name is None:
         changes, compared = _ask()
         name = click.prompt("Name of the scenario", default="study", err=True)
     path = Path(name) if Path(name).suffix in (".yaml", ".yml") else Path(f"{name}.yaml")
-    if builtin not in builtins():
-        near = suggestion(builtin, builtins()) or f"; there are {', '.join(builtins())}"
-        raise click.UsageError(f"--from {builtin}: no built-in scenario{near}")
     text = draft(path.stem, builtin, changes, compared)
     try:
         with open(path, "x", encoding="utf-8") as file:
@@ -58,6 +59,22 @@ def _ask() -> tuple[dict[str, object], str]:
     data = click.prompt("Which data do clients learn from", type=click.Choice(DATA), default=DATA[0], err=True)
     clients = click.prompt("How many clients are there", type=click.IntRange(8), default=40, err=True)
     world = click.prompt("How does their absence hang together", type=click.Choice(WORLDS), default=WORLDS[0], err=True)
-    compared = click.prompt("Which selection policies are compared", default=POLICIES, err=True)
     learning = {"name": "none", "parameters": 1000} if data == "nothing" else {"data": data, "model": "logistic"}
-    return {"clients": clients, "learning": learning, "world": world}, compared
+    changes = {"clients": clients, "learning": learning, "world": world}
+    checked = partial(_compared, clients=clients)
+    return changes, click.prompt(
+        "Which selection policies are compared", default=POLICIES, value_proc=checked, err=True
+    )
+
+
+def _compared(text: str, clients: int) -> str:
+    """Policies that the quickstart can have with so many clients; another answer is asked for again."""
+    from simfl.scenario import Scenario
+    from simfl.scenario.overrides import split_values
+
+    for policy in split_values(text):
+        try:
+            Scenario.load(FIRST, [f"clients={clients}", f"selection={policy}"])
+        except SimflError as error:
+            raise click.UsageError(str(error)) from None
+    return text

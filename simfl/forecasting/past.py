@@ -233,8 +233,10 @@ def past_of(
         raise SimflError(f"{name}: {matrix.shape[0]} x {matrix.shape[1]} cells; at most {CELLS:,} can be forecast from")
     if np.count_nonzero(np.diff(matrix.indptr)) < least:
         raise SimflError(f"{name}: fewer than two rounds with a sum say nothing about those to come")
-    if all(isinstance(label, int) for label in rounds):
-        matrix, rounds, times_s, round_bytes = _with_skipped(matrix, rounds, times_s, round_bytes)
+    words = [place for place, label in enumerate(rounds) if not isinstance(label, int)]
+    first = words[-1] + 1 if words else 0  # rounds of an earlier log may have other names
+    if first < len(rounds):
+        matrix, rounds, times_s, round_bytes = _with_skipped(matrix, rounds, times_s, round_bytes, first)
     columns = matrix.tocsc()
     varying = any(np.ptp(part) > 0 for part in np.split(columns.data, columns.indptr[1:-1]) if len(part))
     rows = np.zeros(matrix.shape, dtype=bool)
@@ -243,15 +245,15 @@ def past_of(
 
 
 def _with_skipped(
-    matrix: Any, rounds: list[int], times_s: NDArray[np.float64] | None, round_bytes: NDArray[np.float64] | None
-) -> tuple[Any, list[int], NDArray[np.float64] | None, NDArray[np.float64] | None]:
-    """With the numbers that are left out, as rounds that summed nobody."""
+    matrix: Any, rounds: list[Any], times_s: Floats | None, round_bytes: Floats | None, first: int
+) -> tuple[Any, list[Any], Floats | None, Floats | None]:
+    """With the numbers that are left out, as rounds that summed nobody; rounds before the ``first`` have none."""
     from scipy.sparse import csr_array
 
-    count = rounds[-1] - rounds[0] + 1
+    count = first + rounds[-1] - rounds[first] + 1
     if count == len(rounds) or count > SPARSE * len(rounds):
         return matrix, rounds, times_s, round_bytes
-    places = np.array(rounds) - rounds[0]
+    places = np.append(np.arange(first), first + np.array(rounds[first:]) - rounds[first])
     entries = matrix.tocoo()
     filled = csr_array((entries.data, (places[entries.row], entries.col)), shape=(count, matrix.shape[1]))
     if times_s is not None:
@@ -260,7 +262,7 @@ def _with_skipped(
         of_all = np.zeros(count)
         of_all[places] = round_bytes
         round_bytes = of_all
-    return filled, list(range(rounds[0], rounds[-1] + 1)), times_s, round_bytes
+    return filled, [*rounds[:first], *range(rounds[first], rounds[-1] + 1)], times_s, round_bytes
 
 
 def past_from_frame(frame: "DataFrame", options: LogOptions) -> Past:

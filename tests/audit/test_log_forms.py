@@ -368,6 +368,21 @@ def test_a_log_in_two_parts_is_one_log(cut, numbers, tmp_path):
         assert parts[what] == one[what], what
 
 
+@pytest.mark.parametrize("old", ["numbers", "overlapping", "dates"])
+def test_rounds_without_a_sum_are_the_same_in_two_parts(old, tmp_path):
+    """Every fourth number is left out, as skipped rounds are; names of the earlier rounds change nothing behind them."""
+    rows = [(t, name) for t, name in ROWS if t % 4 != 3]
+    name = {"numbers": lambda t: t, "overlapping": lambda t: t + 3, "dates": lambda t: DAYS[t]}[old]
+    (tmp_path / "whole.csv").write_text(text(("round", "client"), rows))
+    (tmp_path / "old.csv").write_text(text(("round", "client"), [(name(t), client) for t, client in rows if t < 6]))
+    (tmp_path / "new.csv").write_text(text(("round", "client"), [row for row in rows if row[0] >= 6]))
+    whole = read_past(tmp_path / "whole.csv").rows
+    both = read_past(tmp_path / "new.csv", LogOptions(past=tmp_path / "old.csv")).rows
+    skipped = (~both.any(axis=1)).sum()
+    assert skipped == (~whole.any(axis=1)).sum() - (old == "dates")  # dates are not numbered
+    assert len(both) == len(whole) - (old == "dates")
+
+
 def test_times_and_bytes_of_two_parts_are_those_of_one_log(tmp_path):
     header = ("round", "client", "time", "bytes")
     rows = [(t, name, f"{DAYS[t]}T00:00Z", 100 + t) for t, name in ROWS]

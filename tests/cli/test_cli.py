@@ -176,7 +176,9 @@ def test_a_plugin_can_be_listed_alone_and_shared_fields_stand_once():
     assert refused.exit_code == 2 and "did you mean 'oort'?" in refused.stderr
 
 
-@pytest.mark.parametrize("words", ["runn", "run", "validate", "run x.yaml --ressume", "list selektion", "verify none"])
+@pytest.mark.parametrize(
+    "words", ["runn", "run", "validate", "run x.yaml --ressume", "list selektion", "run --verify none"]
+)
 def test_wrong_usage_is_2(words):
     result = call(*words.split())
     assert result.exit_code == 2 and not result.stdout and result.stderr

@@ -63,6 +63,8 @@ def test_four_questions_make_a_scenario_and_what_compares(data):
     assert f"simfl {line}\n" in done.stderr
     assert call(*shlex.split(line), "training.rounds=2", "--replications", "1").exit_code == 0
     assert CliRunner().invoke(simfl, ["new"], input="").exit_code == 1
+    again = CliRunner().invoke(simfl, ["new"], input=f"{data}\n16\nsticky\nbogus\nrandom\nagain\n")
+    assert again.exit_code == 0 and "bogus" in again.stderr and "selection=random" in Path("again.yaml").read_text()
 
 
 def test_nothing_is_overwritten_and_mistakes_are_named():

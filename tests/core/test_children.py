@@ -51,11 +51,11 @@ class Own:
     def select(self, view, k, rng):
         return rng.permutation(np.flatnonzero(view.available))[:k, None].astype(np.int32)
 """
-STARTING = {"parts", "worker_process", "shadows", "process_engine", "dask_engine", "cluster", "slurm"}
+STARTING = {"parts", "worker_process", "after_run", "process_engine", "dask_engine", "cluster", "slurm"}
 """Modules that start processes; each has a command below."""
 COMMANDS = {
     "forecast": ["forecast log.csv --futures 80 --horizon 4 --processes 2"],
-    "verify": ["run tiny.yaml --out runs", "verify runs/tiny/*"],
+    "verify": ["run tiny.yaml --out runs", "run --verify runs/tiny/*"],
     "run, processes": ["run tiny.yaml learning.backend=processes:workers=2"],
     "run, dask": ["run tiny.yaml learning.backend=dask:workers=2"],
     "sweep": ["sweep tiny.yaml seed=0,1 learning=none --jobs 2"],

@@ -249,7 +249,7 @@ def test_verify_names_the_file_that_has_changed_since(tmp_path, told):
     plugins: [picky.py]
     """
     (tmp_path / "s.yaml").write_text(text)
-    command = [sys.executable, "-m", "simfl", "verify", "--json", "--trust-plugins"]
+    command = [sys.executable, "-m", "simfl", "run", "--verify", "--json", "--trust-plugins"]
     folder = run(Scenario.load(tmp_path / "s.yaml"), tmp_path / "results").path
     if not told:
         write_sealed(folder / "machine.json", {"simfl": "0.1.0"})

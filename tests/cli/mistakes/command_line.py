@@ -69,6 +69,6 @@ MISTAKES = [
     typed("new mine --from quikstart", "quikstart", "quickstart"),
     typed("list selections", "selections", "selection"),
     typed("list policies", "policies", "selection"),
-    typed("data fl.yaml --out labels.txt", "labels.txt", ".svg"),
+    typed("show data fl.yaml --out labels.txt", "labels.txt", ".svg"),
     typed("theory fl.yaml --epsilon=-1", "--epsilon", "-1"),
 ]

@@ -42,11 +42,11 @@ MISTAKES = [
     typed("scenarios", "scenarios", "'list scenarios'"),
     typed("optimize fl.yaml", "optimize", "'search'"),
     typed("list datasets", "datasets", "'data'"),
-    typed("data fashion_mnist", "fashion_mnist", "quickstart learning.data=fashion_mnist"),
+    typed("show data fashion_mnist", "fashion_mnist", "quickstart learning.data=fashion_mnist"),
     typed("theory weighted", "weighted", "quickstart selection=weighted"),
     typed("report fl", "fl", "simfl ls results/fl"),
     typed("ls fl", "fl", "'results/fl'"),
-    typed("verify fl", "fl", "simfl ls results/fl"),
+    typed("run --verify fl", "fl", "simfl ls results/fl"),
     # logs
     typed("audit results/fl/DONE/rounds.csv", "client", "results/fl/DONE/participation.csv"),
     typed("audit log.csv", "--columns round=server_round,client=cid", log__csv=LOG),
