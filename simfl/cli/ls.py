@@ -29,6 +29,8 @@ def command(folder: Path, all_runs: bool, tags: tuple[str, ...], as_json: bool) 
     Under each scenario's name the one that changed last comes last. Runs of a sweep are counted in its line. A run is
     called by its name, by the keys in which it differs from the others of its scenario, and by its tags. Name and
     digits of the digest stand for the folder in other commands.
+
+    `simfl ls tag RUN` changes names, tags and notes, `simfl ls rm RUN` removes; `simfl ls ./tag` is a folder of that name.
     """
     from simfl.api.results_index import list_entries
 

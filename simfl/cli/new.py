@@ -60,11 +60,9 @@ def _ask() -> tuple[dict[str, object], str]:
     clients = click.prompt("How many clients are there", type=click.IntRange(8), default=40, err=True)
     world = click.prompt("How does their absence hang together", type=click.Choice(WORLDS), default=WORLDS[0], err=True)
     learning = {"name": "none", "parameters": 1000} if data == "nothing" else {"data": data, "model": "logistic"}
-    changes = {"clients": clients, "learning": learning, "world": world}
-    checked = partial(_compared, clients=clients)
-    return changes, click.prompt(
-        "Which selection policies are compared", default=POLICIES, value_proc=checked, err=True
-    )
+    changes: dict[str, object] = {"clients": clients, "learning": learning, "world": world}
+    checked, question = partial(_compared, clients=clients), "Which selection policies are compared"
+    return changes, click.prompt(question, default=POLICIES, value_proc=checked, err=True)
 
 
 def _compared(text: str, clients: int) -> str:

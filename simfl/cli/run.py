@@ -65,6 +65,8 @@ def command(
     a complete run, the same run is made longer: results/quickstart/87b4d6358c0c training.rounds=200
 
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
+
+    `simfl run --verify FOLDER` repeats a finished run instead, elsewhere, and compares.
     """
     from simfl.results.file_names import is_finished
     from simfl.results.notes import Notes

@@ -47,6 +47,8 @@ def command(
     They join over HTTP with the token that is printed, e.g. by simfl.remote.client. Time stays simulated; the run waits
     for their updates and keeps them, so that verify and --replay need no client. A client that does not deliver ends
     the run with exit code 3; the same command goes on with it.
+
+    `simfl serve client ADDRESS` is such a client, and `simfl serve calibrate LOG` fits device profiles to their times.
     """
     from simfl.results.file_names import is_finished
 

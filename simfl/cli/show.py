@@ -33,6 +33,8 @@ def command(
     What is printed is a scenario again; its data files are named as seen from the working directory. Where FILE is the
     folder of a run or a sweep, what it was made from is printed as it lies there, with name, tags and note.
 
+    `simfl show data FILE` says which client holds which data, `simfl show schema` prints the JSON Schema of scenarios.
+
     With --view it is what an observer received in each round of a run: sums (whose updates, with which weights), single
     updates, messages of sessions that failed or came too late, and the noise in them.
     """

@@ -88,7 +88,8 @@ def first_table(of: "Forecast") -> tuple[list[str], list[tuple[str, ...]], str]:
     shares = [f"{SO_FAR[name]} {coverages[MEASURED[name]].words}" for name in dict.fromkeys(table["quantity"])
               if MEASURED.get(name) in coverages]  # fmt: skip
     basis = (f"Medians with 95 % intervals. In simulated deployments of {some.policy} with {some.fewest} to "
-             f"{some.most} clients such intervals held what then happened: {'; '.join(shares)}. {COMMAND}")  # fmt: skip
+             f"{some.most} clients such intervals held what then happened: {'; '.join(shares)} (exposed to the server "
+             f"{WORST} {IF_ONLY_SUMS}). {COMMAND}")  # fmt: skip
     return heading, rows, basis
 
 

@@ -370,7 +370,7 @@ def test_a_log_in_two_parts_is_one_log(cut, numbers, tmp_path):
 
 @pytest.mark.parametrize("old", ["numbers", "overlapping", "dates"])
 def test_rounds_without_a_sum_are_the_same_in_two_parts(old, tmp_path):
-    """Every fourth number is left out, as skipped rounds are; names of the earlier rounds change nothing behind them."""
+    """Every fourth number is left out, as skipped rounds are; names of earlier rounds change nothing behind them."""
     rows = [(t, name) for t, name in ROWS if t % 4 != 3]
     name = {"numbers": lambda t: t, "overlapping": lambda t: t + 3, "dates": lambda t: DAYS[t]}[old]
     (tmp_path / "whole.csv").write_text(text(("round", "client"), rows))

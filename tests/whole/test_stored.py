@@ -26,7 +26,7 @@ def test_a_stored_run_comes_out_again(folder):
 
 def test_every_page_has_a_stored_run_of_the_scenario_that_its_script_names(monkeypatch):
     script = imported(STORED / "stored.py", monkeypatch)
-    pages = {page.stem for page in (HERE / "docs" / "papers").glob("*.md")}
+    pages = {page.stem for page in (HERE / "docs" / "papers").glob("*.md")} - {"not-so"}
     assert {stored.page for stored in script.RUNS.values()} == pages - {"index"}
     assert set(script.RUNS) == {folder.name for folder in FOLDERS}
     for folder in FOLDERS:
