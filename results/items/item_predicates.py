@@ -110,6 +110,7 @@ class Predicate:
                 sign = ast.Lt() if name == "rises" else ast.Gt()
                 return all_of([self._step(sign, a, b, values) for a, b in pairwise(parts)])
             case ast.Call(func=ast.Name(id="near"), args=[a, b, margin]):
+                require_values(a, b)
                 difference = combined(measured(a, values), measured(b, values), operator.sub)
                 return near(difference, ast.literal_eval(margin))
             case ast.Call(func=ast.Name(id="test" | "refuted_by" as name), args=[ast.Constant(value=str(place))]):
@@ -118,8 +119,19 @@ class Predicate:
         raise SyntaxError(f"no predicate: {ast.unparse(node)}")
 
     def _step(self, sign: ast.cmpop, a: ast.expr, b: ast.expr, values: Mapping[str, Quantity]) -> Outcome:
+        require_values(a, b)
         self.claimed_steps.append((a, b))
         return compared(sign, combined(measured(a, values), measured(b, values), operator.sub))
+
+
+def require_values(a: ast.expr, b: ast.expr) -> None:
+    """
+    Raises:
+        SyntaxError: a comparison cannot fail: of constants alone, or of something with itself.
+    """
+    names = {node.id for side in (a, b) for node in ast.walk(side) if isinstance(node, ast.Name)}
+    if not names or ast.dump(a) == ast.dump(b):
+        raise SyntaxError(f"compares nothing: {ast.unparse(a)} with {ast.unparse(b)}")
 
 
 def measured(node: ast.expr, values: Mapping[str, Quantity]) -> Quantity:

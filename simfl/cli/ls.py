@@ -30,7 +30,7 @@ def command(folder: Path, all_runs: bool, tags: tuple[str, ...], as_json: bool) 
     called by its name, by the keys in which it differs from the others of its scenario, and by its tags. Name and
     digits of the digest stand for the folder in other commands.
 
-    `simfl ls tag RUN` changes names, tags and notes, `simfl ls rm RUN` removes; `simfl ls ./tag` is a folder of that name.
+    `simfl ls tag RUN` changes names, tags and notes, `simfl ls rm RUN` removes; `simfl ls ./tag` is a folder.
     """
     from simfl.api.results_index import list_entries
 

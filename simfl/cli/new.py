@@ -62,7 +62,8 @@ def _ask() -> tuple[dict[str, object], str]:
     learning = {"name": "none", "parameters": 1000} if data == "nothing" else {"data": data, "model": "logistic"}
     changes: dict[str, object] = {"clients": clients, "learning": learning, "world": world}
     checked, question = partial(_compared, clients=clients), "Which selection policies are compared"
-    return changes, click.prompt(question, default=POLICIES, value_proc=checked, err=True)
+    default = "random,weighted" if clients % 8 else POLICIES
+    return changes, click.prompt(question, default=default, value_proc=checked, err=True)
 
 
 def _compared(text: str, clients: int) -> str:

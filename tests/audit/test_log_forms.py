@@ -406,3 +406,11 @@ def test_what_comes_after_no_log(past, why, tmp_path):
     (tmp_path / "weighted").write_text(text(("round", "client", "weight"), [(t, name, 3) for t, name in ROWS]))
     done = CliRunner().invoke(simfl, ["audit", str(tmp_path / "new.csv"), "--past", str(tmp_path / (past or ""))])
     assert done.exit_code == 2 and why in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_no_output_replaces_the_earlier_log(tmp_path):
+    (tmp_path / "new.csv").write_text(PLAIN)
+    (tmp_path / "old.csv").write_text(PLAIN)
+    old = str(tmp_path / "old.csv")
+    done = CliRunner().invoke(simfl, ["audit", str(tmp_path / "new.csv"), "--past", old, "--html", old])
+    assert done.exit_code == 2 and "is the log itself" in done.stderr and (tmp_path / "old.csv").read_text() == PLAIN

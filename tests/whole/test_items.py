@@ -294,7 +294,20 @@ def test_values_by_seed_are_paired(items, monkeypatch):
 
 @pytest.mark.parametrize(
     "text",
-    ["__import__('os')", "a.real > 0", "open('x')", "a[0] > 1", "a if a else a", "(lambda: 1)() > 0", "a ** 9 > 1"],
+    [
+        "__import__('os')",
+        "a.real > 0",
+        "open('x')",
+        "a[0] > 1",
+        "a if a else a",
+        "(lambda: 1)() > 0",
+        "a ** 9 > 1",
+        "1 > 0",
+        "a >= a",
+        "near(a, a, 1)",
+        "near(1, 1, 1)",
+        "rises(1, 2)",
+    ],
 )
 def test_a_predicate_can_do_nothing_else(items, text):
     value = sys.modules["item_places"].number(1.0)
