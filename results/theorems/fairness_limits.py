@@ -98,7 +98,7 @@ def main() -> None:
         for row in rows_of(seed, t, dropouts)
     ]
     table = pandas.DataFrame(rows)[["rule", "dropouts", "T", "seed", "rounds", "gap", "limit", "floor", "least"]]
-    last = table[(table.dropouts == "unequal") & (table["rounds"] == MARKS[-1])]
+    last = table[(table.dropouts == "unequal") & (table["rounds"] == MARKS[-1])].round(4)  # as in the file
     print(last.groupby(["rule", "T"])[["gap", "floor", "least"]].agg(["mean", "min", "max"]).round(3).to_string())
     table.sort_values(["dropouts", "T", "rule", "rounds", "seed"]).to_csv(
         HERE / "fairness_limits.csv", index=False, float_format="%.4f"
