@@ -9,11 +9,12 @@ A simulation that does not use simfl: N = 120, K = 12, batches of T = 3, 4 and 6
     least_total  the authors' public code: the K / T available batches of least participation, ties at random
     uniform      Algorithm 2 with lambda = 0: a row uniformly among the available ones
 
-with dropout probabilities that are all 0.3, or drawn from {0.1, ..., 0.5} for every seed. Writes fairness_limits.csv
-beside this file, a row a rule, seed and number of rounds: ``gap``, the fairness gap after so many rounds; ``limit``,
-what it tends to, by formula, where there is one (uniform: each batch's expected share; least_total: the shares of least
-sum of squares that any rule can give); ``floor``, a number that it does not stay below, which is the limit where that
-is known; ``least``, the least limit that any rule can have. A minute of one core.
+with dropout probabilities that are all 0.3, or drawn from {0.1, ..., 0.5} for every seed. Prints the means and ranges
+over the seeds for unequal dropout, and writes fairness_limits.csv beside this file, a row a rule, seed and number of
+rounds: ``gap``, the fairness gap after so many rounds; ``limit``, what it tends to, by formula, where there is one
+(uniform: each batch's expected share; least_total: the shares of least sum of squares that any rule can give);
+``floor``, a number that it does not stay below, which is the limit where that is known; ``least``, the least limit that
+any rule can have. A minute of one core.
 """
 
 import argparse
@@ -97,6 +98,8 @@ def main() -> None:
         for row in rows_of(seed, t, dropouts)
     ]
     table = pandas.DataFrame(rows)[["rule", "dropouts", "T", "seed", "rounds", "gap", "limit", "floor", "least"]]
+    last = table[(table.dropouts == "unequal") & (table["rounds"] == MARKS[-1])].round(4)  # as in the file
+    print(last.groupby(["rule", "T"])[["gap", "floor", "least"]].agg(["mean", "min", "max"]).round(3).to_string())
     table.sort_values(["dropouts", "T", "rule", "rounds", "seed"]).to_csv(
         HERE / "fairness_limits.csv", index=False, float_format="%.4f"
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas
 import pytest
+from scipy import stats
 
 from tests.whole.test_page_tables import csv, same, shown
 from tests.whole.test_scripts import imported
@@ -34,6 +35,23 @@ def test_the_page_on_advice_has_the_numbers_of_its_worlds(monkeypatch):
     kept, worlds = re.search(r"keeps the promise in (\d+) of (\d+)", said).groups()
     first, best = re.search(r"first advice ([\d.]+), best of the grid ([\d.]+)", said).groups()
     assert f"in {kept} of {worlds}" in text and f"{first} of 20 rounds" in text and best in text
+
+
+def test_the_page_on_advice_says_how_many_unguarded_policies_kept_what_was_shown():
+    with (HERE / "results/advise/worlds.jsonl").open() as file:
+        worlds = [row for row in map(json.loads, file) if row.get("grid")]
+    firsts = [row["grid"][row["first"]]["policy"] for row in worlds if row["first"] is not None]
+    held = [each["true_safe"] >= 0.95 - 1e-9 for row in worlds for each in row["grid"]
+            if each["holds"] and not each["policy"].startswith("guarded")]  # fmt: skip
+    kept, all_of_them = sum(held), len(held)
+    low = 100 * stats.beta.ppf(0.025, kept, all_of_them - kept + 1)
+    high = 100 * stats.beta.ppf(0.975, kept + 1, all_of_them - kept)
+    passed = 100 * stats.binom.cdf(1, 20, 0.1)
+    text = words("advise")
+    assert f"in {sum(each.startswith('guarded') for each in firsts)} of them it was a guard" in text
+    assert f"Of {all_of_them} other policies that forecasts showed to keep it, {kept} did (exact 95 % interval " in text
+    assert f"{low:.1f} to {high:.1f} %), and a policy that breaks it in 10 % of futures passes" in text
+    assert f"in {passed:.0f} % of cases" in text
 
 
 def test_the_page_on_advice_has_the_means_of_its_units():

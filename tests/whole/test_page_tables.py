@@ -328,12 +328,21 @@ def test_forecasts_of_devices_that_the_model_does_not_have():
     quantities = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")
     kinds = [(wrong, policy) for wrong in ("drift", "leaving", "rest")
              for policy in ("random", "weighted", "batch_partition-T=4", "half_partition")]  # fmt: skip
+    named, counts, hopeful = [], [], []
     for (wrong, policy), (_, _, *cells) in zip(kinds, shown("how-to/forecast", "| devices | policy", 12), strict=True):
         lines = (HERE / f"results/forecast/{policy}-{wrong}.jsonl").read_text().splitlines()
         rows = [row for row in map(json.loads, lines) if "places" in row]
         held = [np.mean([abs(row["places"][name] - 0.5) <= 0.475 for row in rows]) for name in quantities]
-        assert 27 <= len(rows) <= 30
         assert_same(cells, 100 * np.mean([row["drift"] < 0.01 for row in rows]), *(100 * each for each in held))
+        named.append(100 * np.mean([row["drift"] < 0.01 for row in rows]))
+        counts.append(len(rows))
+        if wrong == "leaving" and "partition" in policy:  # clients a round, and rounds without a sum
+            hopeful += held[:2]
+            assert all(row["places"]["cardinality"] <= 0.975 and row["places"]["skipped"] >= 0.025 for row in rows)
+    text = " ".join((HERE / "docs/how-to/forecast.md").read_text().split())
+    assert f"{min(named):.0f} to {max(named):.0f} % of {min(counts)} to {max(counts)} deployments" in text
+    assert f"±{100 * 1.96 * 0.5 / min(counts) ** 0.5:.0f} points" in text
+    assert f"right in {100 * min(hopeful):.0f} to {100 * max(hopeful):.0f} %" in text
 
 
 def test_masked_averaging():
