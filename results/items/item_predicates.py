@@ -22,12 +22,8 @@ from item_places import Quantity, number, sampled
 
 HERE = Path(__file__).resolve().parents[2]
 Outcome = bool | None
-ARITHMETIC: dict[type, Callable] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-}
+ARITHMETIC: dict[type, Callable] = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
+                                    ast.Div: operator.truediv}  # fmt: skip
 
 
 def combined(a: Quantity, b: Quantity, calculate: Callable) -> Quantity:
@@ -104,34 +100,27 @@ class Predicate:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return opposite(self._outcome(operand, values))
             case ast.Compare(left=left, ops=signs, comparators=others):
-                steps = zip(signs, pairwise([left, *others]), strict=True)
-                return all_of([self._step(sign, a, b, values) for sign, (a, b) in steps])
+                return all_of([self._step(sign, *pair, values) for sign, pair in zip(signs, pairwise([left, *others]))])
             case ast.Call(func=ast.Name(id="rises" | "falls" as name), args=parts):
                 sign = ast.Lt() if name == "rises" else ast.Gt()
                 return all_of([self._step(sign, a, b, values) for a, b in pairwise(parts)])
             case ast.Call(func=ast.Name(id="near"), args=[a, b, margin]):
-                require_values(a, b)
-                difference = combined(measured(a, values), measured(b, values), operator.sub)
-                return near(difference, ast.literal_eval(margin))
+                return near(difference(a, b, values), ast.literal_eval(margin))
             case ast.Call(func=ast.Name(id="test" | "refuted_by" as name), args=[ast.Constant(value=str(place))]):
                 check_test(place)
                 return name == "test"
         raise SyntaxError(f"no predicate: {ast.unparse(node)}")
 
     def _step(self, sign: ast.cmpop, a: ast.expr, b: ast.expr, values: Mapping[str, Quantity]) -> Outcome:
-        require_values(a, b)
         self.claimed_steps.append((a, b))
-        return compared(sign, combined(measured(a, values), measured(b, values), operator.sub))
+        return compared(sign, difference(a, b, values))
 
 
-def require_values(a: ast.expr, b: ast.expr) -> None:
-    """
-    Raises:
-        SyntaxError: a comparison cannot fail: of constants alone, or of something with itself.
-    """
-    names = {node.id for side in (a, b) for node in ast.walk(side) if isinstance(node, ast.Name)}
-    if not names or ast.dump(a) == ast.dump(b):
+def difference(a: ast.expr, b: ast.expr, values: Mapping[str, Quantity]) -> Quantity:
+    """a - b; a comparison that cannot fail, of constants alone or of something with itself, is refused."""
+    if ast.dump(a) == ast.dump(b) or not any(isinstance(node, ast.Name) for node in (*ast.walk(a), *ast.walk(b))):
         raise SyntaxError(f"compares nothing: {ast.unparse(a)} with {ast.unparse(b)}")
+    return combined(measured(a, values), measured(b, values), operator.sub)
 
 
 def measured(node: ast.expr, values: Mapping[str, Quantity]) -> Quantity:
@@ -153,8 +142,7 @@ def check_test(place: str) -> None:
     """Raises LookupError if there is no such test, or if it is marked to be skipped."""
     path, _, name = place.partition("::")
     file = HERE / path
-    defined = ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if file.exists() else ()
-    for node in defined:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if file.exists() else ():
         if isinstance(node, ast.FunctionDef) and node.name == name:
             marks = [ast.unparse(each) for each in node.decorator_list]
             if not any("skip" in mark or "xfail" in mark for mark in marks) and name.startswith("test_"):
