@@ -137,9 +137,8 @@ def command(
     from simfl.audit.log_ledger import spent
     from simfl.audit.reading import count_unsummed, read
 
-    logs = [Path(participation), *([log_options.past] if log_options.past else [])]
-    _check_output(figure, logs, picture=True)
-    _check_output(html, logs)
+    _check_output(figure, (participation, log_options.past), picture=True)
+    _check_output(html, (participation, log_options.past))
     _check_colluders(names, colluders, noise, ledger)
     log = read(participation, options=log_options)
     epsilons = None if noise is None else spent(log.used, noise, delta, dimension, count_unsummed(Path(participation)))
@@ -272,7 +271,7 @@ def _ledger(log: "Log", noise: str | None, every: int, colluders: int | None, re
                          tolerated=log.tolerated)  # fmt: skip
 
 
-def _check_output(path: Path | None, logs: Sequence[Path], picture: bool = False) -> None:
+def _check_output(path: Path | None, logs: Sequence[Path | str | None], picture: bool = False) -> None:
     """Refuses a path where nothing may be written, or a name that no picture has."""
     if path is None:
         return
@@ -283,7 +282,7 @@ def _check_output(path: Path | None, logs: Sequence[Path], picture: bool = False
         format_of(path)
     if not path.name or path.is_dir():
         raise SimflError(f"{path}: is a folder; name a file")
-    if path.resolve() in {log.resolve() for log in logs}:
+    if path.resolve() in {Path(log).resolve() for log in logs if log is not None}:
         raise SimflError(f"{path}: is the log itself; name another file")
     if not path.absolute().parent.is_dir():
         raise SimflError(f"{path}: there is no folder {path.parent}")
