@@ -85,7 +85,7 @@ class LogOptions:
     past: Path | None = None
 
     @classmethod
-    def of(cls, given: object, what: str) -> "LogOptions":
+    def of(cls, fields: object, what: str) -> "LogOptions":
         """The options of a mapping from their names to values.
 
         Raises:
@@ -98,16 +98,16 @@ class LogOptions:
             "form": (lambda value: value in (None, "lists", "matrix", "indexed"), "lists, matrix or indexed"),
             "past": (lambda value: isinstance(value, str | Path), "the path of a log"),
         }
-        if not isinstance(given, Mapping):
+        if not isinstance(fields, Mapping):
             raise SimflError(f"{what}: is no mapping of {', '.join(checks)}")
-        for name, value in given.items():
+        for name, value in fields.items():
             if name not in checks:
                 raise SimflError(f"{what}: {name!r} is none of {', '.join(checks)}{suggestion(str(name), checks)}")
             if not checks[name][0](value):
                 raise SimflError(f"{what}: {name} is {value!r}; it is {checks[name][1]}")
-        if given.get("all_rows") and given.get("where"):
+        if fields.get("all_rows") and fields.get("where"):
             raise SimflError(f"{what}: all_rows says that every row took part, and where that some did; leave one out")
-        return cls(**{**given, **({"past": Path(given["past"])} if "past" in given else {})})
+        return cls(**{**fields, **({"past": Path(fields["past"])} if "past" in fields else {})})
 
     def role(self, name: str) -> str:
         """What a column of this name may be read as; "" = as nothing."""

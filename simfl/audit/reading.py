@@ -111,11 +111,11 @@ def _after(past: Path, options: LogOptions, path: Path) -> Log:
         rounds = [*(f"past {label}" for label in before.rounds), *log.rounds]
     moved = f", its rounds counted on from {log.rounds[0] + later}" if later else ""
     joined = f"then {path}, {both} of whose {amount(len(log.clients), 'client')} are in {past}{moved}"
-    equal = [f"{plain(each.varying)} changes within clients of {file}, and weights are taken to be equal"
+    unweighted = [f"{plain(each.varying)} changes within clients of {file}, and weights are taken to be equal"
              for each, file in ((before, past), (log, path)) if each.varying]  # fmt: skip
     unused = tuple(dict.fromkeys((*before.unused, *log.unused)))
     return Log(vstack(parts, format="csr"), rounds, list(place), unused, before.doubles and log.doubles,
-               words=(*before.words, joined, *log.words, *equal),
+               words=(*before.words, joined, *log.words, *unweighted),
                entries=TwoParts.of(before.entries, log.entries))  # fmt: skip
 
 

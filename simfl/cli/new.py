@@ -61,12 +61,12 @@ def _ask() -> tuple[dict[str, object], str]:
     world = click.prompt("How does their absence hang together", type=click.Choice(WORLDS), default=WORLDS[0], err=True)
     learning = {"name": "none", "parameters": 1000} if data == "nothing" else {"data": data, "model": "logistic"}
     changes: dict[str, object] = {"clients": clients, "learning": learning, "world": world}
-    checked, question = partial(_compared, clients=clients), "Which selection policies are compared"
+    checked, question = partial(_check_policies, clients=clients), "Which selection policies are compared"
     default = "random,weighted" if clients % 8 else POLICIES
     return changes, click.prompt(question, default=default, value_proc=checked, err=True)
 
 
-def _compared(text: str, clients: int) -> str:
+def _check_policies(text: str, clients: int) -> str:
     """Policies that the quickstart can have with so many clients; another answer is asked for again."""
     from simfl.scenario import Scenario
     from simfl.scenario.overrides import split_values
