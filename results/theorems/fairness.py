@@ -26,6 +26,7 @@ from pathlib import Path
 import numpy as np
 import pandas
 from numpy.typing import NDArray
+from share_limits import at_most, text_floor, uniform_shares
 
 from simfl.core.types import View
 from simfl.experiments import runner
@@ -46,41 +47,15 @@ def dropouts(kind: str, seed: int) -> Array:
     return drawn if kind == "unequal" else np.full(CLIENTS, 0.3)
 
 
-def counts(availability: Array) -> Array:
-    """The distribution of how many of independent batches are available."""
-    law = np.ones(1)
-    for each in availability:
-        law = np.convolve(law, [1 - each, each])
-    return law
-
-
-def uniform_shares(availability: Array, k: int) -> Array:
-    """The share of rounds in which each batch is chosen, uniformly."""
-    shares = []
-    for b, each in enumerate(availability):
-        others = counts(np.delete(availability, b))
-        there = np.arange(len(others)) + 1
-        shares.append(each * np.sum(others * np.where(there >= k, k / there, 0)))
-    return np.array(shares)
-
-
 def proven_gap(rule: str, availability: Array, k: int) -> float:
     """What the gap does not fall below in the limit; see the head of this file."""
-    ordered = np.sort(availability)
     if rule == "uniform":
-        shares = uniform_shares(ordered, k)
-        return float(shares.max() - shares.min())
-    bounds = [0.0]
-    for least in range(1, len(ordered)):
-        low, high = counts(ordered[:least]), counts(ordered[least:])
-        x, y = np.arange(len(low))[:, None], np.arange(len(high))[None, :]
-        weight = low[:, None] * high[None, :] * (x + y >= k)
-        most = np.minimum(k, x + 0 * y)
-        if rule == "fair":
-            most = np.minimum(most, np.where(x > 0, 1 + (k - 1) * (x - 1) / np.maximum(x + y - 1, 1), 0))
-        upper = float((weight * most).sum())
-        bounds.append((k * weight.sum() - upper) / (len(ordered) - least) - upper / least)
-    return float(max(bounds))
+        return float(np.ptp(uniform_shares(availability, k)))
+    if rule == "fair":
+        return text_floor(availability, k)
+    ordered, batches = np.sort(availability), len(availability)
+    most = [at_most(ordered, size, k) for size in range(1, batches + 1)]
+    return max(0.0, *((most[-1] - part) / (batches - size) - part / size for size, part in enumerate(most[:-1], 1)))
 
 
 def gaps(rule: str, probabilities: Array, size: int, seed: int) -> dict[str, float]:

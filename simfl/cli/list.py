@@ -28,6 +28,8 @@ def command(family: str | None, name: str | None, plugins: tuple[Path, ...], as_
     "scenarios" lists those that come with simfl. --json prints all of it.
     """
     if family == SCENARIOS:
+        if name is not None:
+            raise click.UsageError(f"of a scenario, 'simfl show {name}' prints all that it says")
         _list_scenarios(as_json)
         return
     load_plugins(plugins)

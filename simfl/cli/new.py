@@ -10,7 +10,6 @@ from simfl.core.errors import SimflError, suggestion
 
 FIRST = "quickstart"
 DATA = ("digits", "mnist", "fashion_mnist", "cifar10", "synthetic", "nothing")
-WORLDS = ("memoryless", "sticky", "groups", "day_and_night")
 POLICIES = "random,batch_partition:T=4,partition"
 
 
@@ -56,6 +55,8 @@ def command(name: str | None, builtin: str) -> None:
 
 def _ask() -> tuple[dict[str, object], str]:
     """The keys that the answers change, and the policies to compare."""
+    from simfl.experiments.sweep.grid import WITHOUT_FILE as WORLDS
+
     data = click.prompt("Which data do clients learn from", type=click.Choice(DATA), default=DATA[0], err=True)
     clients = click.prompt("How many clients are there", type=click.IntRange(8), default=40, err=True)
     world = click.prompt("How does their absence hang together", type=click.Choice(WORLDS), default=WORLDS[0], err=True)
