@@ -115,13 +115,3 @@ def test_the_table_of_stars_is_that_of_the_stored_counts():
         assert (
             same(cells[0].replace("– / ", ""), *means) and same(cells[1], held.min()) and same(cells[2], stars.max())
         ), name
-
-
-def test_the_accuracies_that_the_threshold_is_compared_with():
-    table = csv("fedltn/low_lenet_threshold").set_index("rounds")
-    rows = shown("how-to/personal", "| rounds | validation accuracy", len(table))
-    for rounds, accuracy, *shares, ends, pruned in rows:
-        row = table.loc[rounds.replace("–", "-")]
-        assert same(accuracy, 100 * row.accuracy) and same(pruned, 100 * row.pruned), rounds
-        assert all(same(cell, 100 * row[f"above_{name}"]) for cell, name in zip(shares, (0.4, 0.5, 0.6), strict=True))
-        assert same(ends, 100 * row.lowest_client, 100 * row.highest_client), rounds

@@ -72,42 +72,28 @@ def interval(row, name):
     return row[name], row[f"{name}_low"], row[f"{name}_high"]
 
 
-ARMS = "| method | after: mean"
 PAPER_001 = "papers/paper001"
 
 
-@pytest.mark.parametrize(("name", "head", "number"), [
-    ("low_resnet8", ARMS, 0), ("low_lenet", ARMS, 1), ("high_lenet", "| method | seeds", 0),
-    ("high_lenet_400_rounds", ARMS, 2),
-])  # fmt: skip
-def test_arms_of_fedltn(name, head, number):
-    table = csv(f"fedltn/{name}", "arm")
-    rows = shown("how-to/personal", head, len(table), number)
+FEDLTN = "papers/fedltn"
+
+
+def test_arms_of_fedltn():
+    table = csv("fedltn/high_lenet", "arm")
+    rows = shown(FEDLTN, "| method | seeds", len(table))
     assert {cells[0] for cells in rows} == set(table.index)
-    for arm, *cells in rows:
+    for arm, seeds, *cells in rows:
         row = table.loc[arm]
-        seeds = [int(row.seeds)] if "seeds" in head else []
         means = [spread(row, measure) for measure in ("trained_mean", "trained_min", "before_mean")]
-        assert_same(cells, *seeds, *means, (row.pruned_20, row.pruned_last), row.megabytes, row.share, None)
+        pruned = row.pruned_20, row.pruned_last
+        assert_same([seeds, *cells], int(row.seeds), *means, pruned, row.megabytes, row.share, None)
 
 
-@pytest.mark.parametrize(
-    ("number", "name"), list(enumerate(["low_resnet8", "low_lenet", "high_lenet", "high_lenet_400_rounds"]))
-)
-def test_paired_differences_of_fedltn(number, name):
-    table = csv(f"fedltn/{name}_paired", "arm", "against")
-    for difference, *cells in shown("how-to/personal", "| difference | after: mean", len(table), number):
-        if difference.startswith("the same"):
-            difference = "FedLTN 0.9, no threshold − FedLTN 0.9, rewinding, no threshold"
+def test_paired_differences_of_fedltn():
+    table = csv("fedltn/low_resnet8_paired", "arm", "against")
+    for difference, *cells in shown(FEDLTN, "| difference | after: mean", len(table)):
         row = table.loc[tuple(difference.split(" − "))]
         assert_same(cells, *(interval(row, measure) for measure in ("trained_mean", "trained_min", "before_mean")))
-
-
-def test_course_of_fedltn():
-    table = csv("fedltn/high_lenet_course", "arm", "rounds")
-    for arm, *cells in shown("how-to/personal", "| after training, mean (training loss)", 6):
-        rows = [table.loc[arm, rounds] for rounds in (500, 1000, 1500, 2000)]
-        assert_same(cells, *((row.trained_mean, row.train_loss) for row in rows))
 
 
 PRINTED = [
@@ -347,7 +333,7 @@ def test_forecasts_of_devices_that_the_model_does_not_have():
 
 def test_masked_averaging():
     files = ["published"] * 4 + ["epochs", "colours", "rotation"]
-    rows = shown("how-to/learning", "| data, client rate, server rate", len(files))
+    rows = shown("papers/masked-averaging", "| data, client rate, server rate", len(files))
     for (case, sizes, *cells), name in zip(rows, files, strict=True):
         table = csv(f"masked_averaging/{name}", "learning_rate", "server_learning_rate")
         row = table.loc[tuple(map(float, NUMBER.findall(case)[:2]))]
