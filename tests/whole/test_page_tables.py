@@ -245,7 +245,7 @@ def rounded(value):
 
 def test_errors_of_figure_8():
     table = csv("attacks/figure8")
-    for window, policy, *cells in shown("how-to/attacks", "| window | policy | frozen (rate", 6):
+    for window, policy, *cells in shown("papers/recovery", "| window | policy | frozen (rate", 6):
         name = policy.removeprefix('"proposed" of the notebooks: ').replace("_partition, T = ", " T=")
         for cell, mode in zip(cells, ("frozen", "live"), strict=True):
             case = (table.window == int(window.split()[0])) & (table.policy == name) & (table["mode"] == mode)
