@@ -21,7 +21,7 @@ def words(page):
 
 def test_the_table_of_the_factorial_study_is_that_of_its_picture():
     table = pandas.read_csv(HERE / "docs/pictures/factorial.csv").set_index(["color", "panel", "x"])
-    for name, *cells in shown("how-to/compare", "| accuracy in per cent, three seeds", 2):
+    for name, *cells in shown("how-to/factorial", "| accuracy in per cent, three seeds", 2):
         rows = [table.loc[(*name.split(", "), dropout)] for dropout in (0.1, 0.3, 0.5)]
         assert all(same(cell, 100 * row.y, 100 * row.y_half) for cell, row in zip(cells, rows, strict=True))
         assert all(row.filter(like="y_seed").mean() == pytest.approx(row.y) for row in rows)
@@ -106,7 +106,7 @@ def test_the_table_of_stars_is_that_of_the_stored_counts():
     """Where collapses are possible, of the studies in which one has been seen."""
     table = csv("referee/stars")
     assert (table.groupby(["shape", "seeds"]).studies.sum() == 1000).all()
-    for name, *cells in shown("how-to/compare", "| shape, baseline and others alike", len(SHAPES)):
+    for name, *cells in shown("how-to/significance", "| shape, baseline and others alike", len(SHAPES)):
         rows = table[table["shape"] == SHAPES[name]]
         rows = (rows[rows.collapse_seen] if "collapses" in name else rows).groupby("seeds").sum(numeric_only=True)
         means = (100 * rows.means_held / rows.means.where(rows.means > 0)).dropna()

@@ -266,24 +266,6 @@ def test_seconds_of_the_aggregation_server():
         assert_same(cells, *(table.seconds[name, dropped] for dropped in (0, 10, 20, 30)))
 
 
-def test_what_common_random_numbers_are_worth():
-    table = csv("policies/common_random_numbers").set_index(["choice", "metric"])
-    keys = {
-        "cardinality, half minus batch partition, dropout 0.3": ("half_partition:T=4", "mean_cardinality"),
-        "final accuracy, weighted minus random": ("weighted", "test_accuracy"),
-        "simulated time to 92 %, weighted minus random": ("weighted", "time_to_target_s"),
-        "fairness gap, weighted minus random": ("weighted", "fairness_gap"),
-    }
-    for name, *cells in shown("how-to/compare", "| what | difference | paired", len(keys)):
-        row = table.loc[keys[name]]
-        paired, unpaired = ((row[f"{kind}upper"] - row[f"{kind}lower"]) / 2 for kind in ("", "unpaired_"))
-        assert_same(cells, row.difference, paired, unpaired, row.width_ratio)
-    assert (table.pairs == 20).all()
-    text = (HERE / "docs" / "how-to" / "compare.md").read_text()
-    ratio = table.width_ratio["half_partition:T=4", "fairness_gap"]
-    assert f"it is {ratio:.2f} for the fairness gap of half against batch partition" in text
-
-
 def test_five_policies_with_four_protocols():
     table = csv("secagg/protocols").pivot(index="choice", columns="metric", values="mean")
     protocols = "plain", "secagg", "lightsecagg", "pairwise_ratchet"
