@@ -82,17 +82,11 @@ def holds(cell, values):
     return (not cell and values is None) or same(cell, *values)
 
 
-def test_the_tables_of_oblivious_noise_are_those_of_the_results():
-    for clients, *cells, loss, _ in shown("how-to/oblivious", "| clients | ε = 5e-7", 6):
+def test_the_table_of_oblivious_noise_is_that_of_the_results():
+    for clients, *cells, loss, _ in shown("papers/oblivious", "| clients | ε = 5e-7", 6):
         n = int(clients.replace(",", ""))
         values = [stored("adult", n, epsilon) for epsilon in (*EPSILONS, None)]
         assert all(map(holds, cells, values)) and holds(loss, stored("adult", n, 5e-4, "loss")), clients
-    for clients, *cells in shown("how-to/oblivious", "| clients, MCC after 20", 2):
-        assert all(map(holds, cells, [stored("fraud", int(clients), e) for e in (5e-6, 5e-5, 5e-4, None)])), clients
-    for rate, *cells in shown("how-to/oblivious", "| rate | 100 clients", 3):
-        name = {"0.1": "adult_rate_0.1", "1": "adult_rate_1"}.get(rate, "adult")
-        values = [stored(name, n, 1e-5) for n in (100, 200, 500)] + [stored(name, 500, None)]
-        assert all(map(holds, cells, values)), rate
 
 
 SHAPES = {

@@ -9,7 +9,6 @@ import pytest
 from scipy import stats
 
 from simfl.core.registration.family_index import undone
-from simfl.experiments.compare.intervals import mean as interval_of
 from simfl.scenario import Scenario
 from tests.whole.test_scripts import imported
 
@@ -138,27 +137,6 @@ def test_how_sharp_whole_runs_are_and_how_the_tuned_ones_end():
     tuned = pandas.read_csv(PAPER / "table3_tuned.csv").set_index(["setting", "scheme"]).after_1000
     told = f"ends at {ends['IID', 'partition']:.1f} %, here at {tuned['IID', 'partition']:.1f} %"
     assert told in words("paper001.md")
-
-
-def test_how_linear_the_costs_of_oblivious_noise_are_and_what_they_simulate():
-    text = " ".join((HERE / "docs" / "how-to" / "oblivious.md").read_text().split())
-    costs = pandas.read_csv(HERE / "results" / "oblivious" / "costs.csv", index_col="users")
-    slopes = costs.loc["a user more"]
-    sizes = costs.iloc[:7].set_index(costs.index[:7].astype(int))
-    off = sizes[["server", "setup", "encryption"]].div(np.outer(sizes.index, slopes[["server", "setup", "encryption"]]))
-    off = 100 * (off - 1)
-    both = off[["setup", "encryption"]]
-    assert both.loc[800:].abs().max(axis=None) <= 5.5 and both.loc[:600].min(axis=None) > -1
-    assert f"up to {both.max(axis=None):.0f} % above it for fewer" in text
-    assert f"are within {off.server.abs().max():.0f} %" in text
-    times = (
-        pandas.read_csv(HERE / "results" / "oblivious" / "total_time.csv").set_index(["noise", "map", "users"]).total_s
-    )
-    once = [f"{times['once', place, 200]:.1f} {words}{times['once', place, 5000]:.1f} s" for place, words in
-            (("New York", "s to "), ("London", "to "), ("world", "to "))]  # fmt: skip
-    assert all(span in text for span in once)
-    assert "{}, {} and {} s for 5,000 clients".format(*(f"{times['every_round', m, 5000]:.1f}" for m in
-                                                        ("New York", "London", "world"))) in text  # fmt: skip
 
 
 def test_the_page_has_basecagg_on_cifar10(script):

@@ -149,17 +149,13 @@ def test_shared_links():
         assert_same(cells, *seconds, 100 * table.use_down[way, "1 Gbit/s"])
 
 
-def test_oblivious_attack_and_costs():
+def test_oblivious_attack():
     table = csv("oblivious/attack", "strategy")
-    rows = shown("how-to/oblivious", "| strategy | Laplaces left", len(table))
+    rows = shown("papers/oblivious", "| strategy | Laplaces left", len(table))
     assert [cells[0] for cells in rows] == list(table.index)
     for strategy, *cells in rows:
         row = table.loc[strategy]
         assert_same(cells, row.laplaces_predicted, row.laplaces_measured, row.r2_measured, row.r2_predicted)
-    table = csv("oblivious/costs", "users")
-    for users, *cells in shown("how-to/oblivious", "| users | server", 4):
-        row = table.loc[users.replace(",", "")]
-        assert_same(cells, *((row[part], row[f"{part}_printed"]) for part in ("server", "setup", "encryption")))
 
 
 def test_fedbuff_against_fedavg():
@@ -227,7 +223,7 @@ def test_epsilon_and_the_guarantee_of_each_policy():
         return policy.replace("half-batches, T = ", "half T=").replace("batches, T = ", "batch T=").removesuffix(", 24")
 
     table = csv("dp/policies", "policy")
-    rows = shown("how-to/differential-privacy", "| 96 clients, 100 rounds", len(table))
+    rows = shown("how-to/dp-costs", "| 96 clients, 100 rounds", len(table))
     assert {named(cells[0]) for cells in rows} == set(table.index)
     for policy, *cells in rows:
         row = table.loc[named(policy)]
