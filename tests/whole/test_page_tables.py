@@ -208,7 +208,7 @@ def test_guarantees_of_fedbuff():
 @pytest.mark.parametrize(("name", "number"), [("summary", 0), ("shared/summary", 1)])
 def test_reality(name, number):
     table = csv(f"reality/{name}", "rule", "repeat")
-    rows = shown("how-to/calibrate", "| rule | repeat | real mean", 6, number)
+    rows = shown("how-to/reality", "| rule | repeat | real mean", 6, number)
     assert len(rows) == len(table)
     for rule, repeat, *cells in rows:
         row = table.loc[(rule.lower(), int(repeat) - 1)]
