@@ -306,7 +306,7 @@ def test_how_narrow_the_intervals_of_the_level_can_become():
 
 
 def test_the_page_on_topologies_has_the_tables(script):
-    topology, page = script("topology/topology.py"), (HERE / "docs/how-to/topology.md").read_text()
+    topology, page = script("topology/topology.py"), (HERE / "docs/how-to/topology-results.md").read_text()
     assert all(topology.markdown(study) in page for study in topology.STUDIES)
 
 

@@ -160,7 +160,7 @@ def test_oblivious_attack():
 
 def test_fedbuff_against_fedavg():
     table = csv("fedbuff/targets", "algorithm", "target").xs(0.95, level="target")
-    rows = shown("how-to/fedbuff", "| | client updates", 4)
+    rows = shown("papers/fedbuff", "| | client updates", 4)
     assert {cells[0].replace("K = ", "K=") for cells in rows} == set(table.index)
     for algorithm, *cells in rows:
         row = table.loc[algorithm.replace("K = ", "K=")]
@@ -169,13 +169,13 @@ def test_fedbuff_against_fedavg():
         assert row.seeds_that_reached == row.seeds == 3
     ratio = table.client_updates / table.client_updates["FedBuff, 100 at a time, K=10"]
     ways = {"synchronous / FedBuff": "FedAvg", "unbuffered asynchronous / FedBuff": "FedAsync"}
-    for name, _, here in shown("how-to/fedbuff", "| | paper | simfl", 2):
+    for name, _, here in shown("papers/fedbuff", "| | paper | simfl", 2):
         assert same(here, ratio[f"{ways[name.partition(',')[0]]}, 100 at a time"])
 
 
 def test_fedbuff_of_paper_003():
     table = csv("fedbuff/paper003").groupby(["staleness", "round"]).test_accuracy.agg(["mean", "min", "max", "size"])
-    rows = shown("how-to/fedbuff", "| aggregations | 20", 3)
+    rows = shown("papers/fedbuff", "| aggregations | 20", 3)
     assert {cells[0] for cells in rows} == set(table.index.unique("staleness")) and (table["size"] == 3).all()
     for staleness, *cells in rows:
         found = [table.loc[(staleness, after - 1)] for after in (20, 40, 60, 80, 100)]
@@ -197,7 +197,7 @@ def test_guarantees_of_fedbuff():
         "the same, no failure at all": ("FedBuff", "partial, no failures"),
     }  # fmt: skip
     assert set(settings.values()) == set(table.index.droplevel("policy"))
-    for name, *cells in shown("how-to/fedbuff", "| | random, weighted", len(settings)):
+    for name, *cells in shown("papers/fedbuff", "| | random, weighted", len(settings)):
         for cell, policies in zip(cells, columns, strict=True):
             for policy in policies:
                 row = table.loc[(*settings[name], policy)]
@@ -257,7 +257,7 @@ def test_errors_of_figure_8():
 
 def test_seconds_of_the_aggregation_server():
     table = csv("secagg/server", "protocol", "dropped")
-    for protocol, *cells in shown("how-to/secure-aggregation", "| | 0 | 10 | 20 | 30 |", 3):
+    for protocol, *cells in shown("how-to/secagg-costs", "| | 0 | 10 | 20 | 30 |", 3):
         name = protocol.replace("`", "")
         assert_same(cells, *(table.seconds[name, dropped] for dropped in (0, 10, 20, 30)))
 
@@ -265,7 +265,7 @@ def test_seconds_of_the_aggregation_server():
 def test_five_policies_with_four_protocols():
     table = csv("secagg/protocols").pivot(index="choice", columns="metric", values="mean")
     protocols = "plain", "secagg", "lightsecagg", "pairwise_ratchet"
-    rows = shown("how-to/secure-aggregation", "| policy | T | accuracy: plain", len(table) // len(protocols))
+    rows = shown("how-to/secagg-costs", "| policy | T | accuracy: plain", len(table) // len(protocols))
     lost = set()
     for policy, *cells in rows:
         name = policy.replace("`", "").replace(", T = 4", ":k=8,T=4")
