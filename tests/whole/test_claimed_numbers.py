@@ -67,28 +67,6 @@ def test_the_page_on_advice_has_the_means_of_its_units():
         assert all(same(cell, value) for cell, value in zip(cells, values, strict=True)), (world, values)
 
 
-EPSILONS = (5e-7, 5e-6, 1e-5, 5e-5, 5e-4)
-
-
-def stored(name, clients, epsilon, measure="mcc"):
-    """Value and half of its interval, of a federation after its rounds; None where it was not played."""
-    table = csv(f"oblivious/{name}")
-    row = table[(table.clients == clients) & (table.epsilon.isna() if epsilon is None else table.epsilon == epsilon)]
-    return (row.iloc[0][measure], row.iloc[0][f"{measure}_half_width"]) if len(row) else None
-
-
-def holds(cell, values):
-    cell = re.sub(r"(?<![\d.])(?=\.\d)", "0", cell)
-    return (not cell and values is None) or same(cell, *values)
-
-
-def test_the_table_of_oblivious_noise_is_that_of_the_results():
-    for clients, *cells, loss, _ in shown("papers/oblivious", "| clients | ε = 5e-7", 6):
-        n = int(clients.replace(",", ""))
-        values = [stored("adult", n, epsilon) for epsilon in (*EPSILONS, None)]
-        assert all(map(holds, cells, values)) and holds(loss, stored("adult", n, 5e-4, "loss")), clients
-
-
 SHAPES = {
     "normal": "normal", "skewed (exponential)": "skewed", "very skewed (log-normal)": "very skewed",
     "discrete (five steps)": "discrete", "heavy (t, 3 degrees of freedom)": "heavy",
