@@ -15,6 +15,7 @@ from tests.whole.test_scripts import imported
 HERE = Path(__file__).resolve().parents[2]
 PAPER = HERE / "results" / "paper001"
 PAPERS = HERE / "docs" / "papers"
+EXPERIMENTS = HERE / "docs" / "experiments"
 
 
 @pytest.fixture
@@ -26,9 +27,9 @@ def script(monkeypatch):
         yield load
 
 
-def words(page):
+def words(page, folder=PAPERS):
     """A page's text, its lines joined."""
-    return re.sub(r"\s+", " ", (PAPERS / page).read_text())
+    return re.sub(r"\s+", " ", (folder / page).read_text())
 
 
 def test_the_tests_of_paper_001_are_those_of_its_curves(script, tmp_path, monkeypatch, capsys):
@@ -100,7 +101,7 @@ def test_the_page_has_the_tables_of_the_theorems():
 
 def test_the_page_has_table_4_3_of_the_thesis_by_three_rules(script):
     rules = script("fedltn/rules.py")
-    page = (PAPERS / "fedltn.md").read_text()
+    page = (EXPERIMENTS / "fedltn.md").read_text()
     assert all(line in page for line in rules.markdown())
     table = rules.rules()
     assert (table.best_at_least >= table["last"]).all()
@@ -170,7 +171,7 @@ def test_the_page_has_the_errors_after_1460_rounds():
     assert cells[0].amplification.equals(cells[1].amplification), "the same cohorts"
     errors = cells[1].error
     told = f"error of {errors['random']:.2f} where 0.0067 is published, and pairs {errors['pairs of random']:.2f}"
-    assert told in words("recovery.md")
+    assert told in words("recovery.md", EXPERIMENTS)
 
 
 @pytest.fixture(scope="module")
@@ -322,7 +323,7 @@ def test_paired_differences_of_fedltn_are_those_of_the_stored_runs():
     for row in pandas.read_csv(folder / "dirichlet_paired.csv").itertuples():
         runs = table[table.alpha == row.alpha].pivot(index="seed", columns="arm", values=row.measure)
         assert_paired(row, runs[row.arm] - runs["LotteryFL 0.5"], row.seeds)
-        assert row.low < 0 < row.high, "not shown to differ, as docs/papers/fedltn.md says"
+        assert row.low < 0 < row.high, "not shown to differ, as docs/experiments/fedltn.md says"
 
 
 def assert_paired(row, gaps, count):
@@ -331,7 +332,7 @@ def assert_paired(row, gaps, count):
 
 
 def test_the_page_on_masked_averaging_says_what_its_tables_say(script):
-    folder, text = HERE / "results" / "masked_averaging", words("masked-averaging.md")
+    folder, text = HERE / "results" / "masked_averaging", words("masked-averaging.md", EXPERIMENTS)
     rows = pandas.read_csv(folder / "algorithms.csv").query("seeds > 0")
     below = rows[rows.masked_mean_high < 0]
     assert f"behind the mean in {(rows.masked_mean < 0).sum()} of the {len(rows)} rows" in text
@@ -352,7 +353,7 @@ def test_the_page_on_masked_averaging_says_what_its_tables_say(script):
 
 
 def test_the_sentences_below_the_twelve_policies(recovered):
-    text, (_, column) = words("recovery.md"), recovered
+    text, (_, column) = words("recovery.md", EXPERIMENTS), recovered
     alike, rank, error, epsilon = (column("digits", name) for name in ("alike_auc", "rank", "error", "epsilon"))
     assert alike.max(axis=None) < 0.535, "hardly detected"
     units = [name for name in rank.index if name.startswith(("batch", "half"))]

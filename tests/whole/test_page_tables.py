@@ -120,7 +120,7 @@ def test_shared_links():
 
 def test_oblivious_attack():
     table = csv("oblivious/attack", "strategy")
-    rows = shown("papers/oblivious", "| strategy | Laplaces left", len(table))
+    rows = shown("experiments/oblivious", "| strategy | Laplaces left", len(table))
     assert [cells[0] for cells in rows] == list(table.index)
     for strategy, *cells in rows:
         row = table.loc[strategy]
@@ -129,7 +129,7 @@ def test_oblivious_attack():
 
 def test_fedbuff_against_fedavg():
     table = csv("fedbuff/targets", "algorithm", "target").xs(0.95, level="target")
-    rows = shown("papers/fedbuff", "| | client updates", 4)
+    rows = shown("experiments/fedbuff", "| | client updates", 4)
     assert {cells[0].replace("K = ", "K=") for cells in rows} == set(table.index)
     for algorithm, *cells in rows:
         row = table.loc[algorithm.replace("K = ", "K=")]
@@ -138,12 +138,12 @@ def test_fedbuff_against_fedavg():
         assert row.seeds_that_reached == row.seeds == 3
     ratio = table.client_updates / table.client_updates["FedBuff, 100 at a time, K=10"]
     ways = {"synchronous / FedBuff": "FedAvg", "unbuffered asynchronous / FedBuff": "FedAsync"}
-    for name, _, here in shown("papers/fedbuff", "| | paper | simfl", 2):
+    for name, _, here in shown("experiments/fedbuff", "| | paper | simfl", 2):
         assert same(here, ratio[f"{ways[name.partition(',')[0]]}, 100 at a time"])
 
 
 def test_guarantees_of_fedbuff():
-    """What docs/papers/fedbuff.md says of them."""
+    """What docs/experiments/fedbuff.md says of them."""
     table = csv("fedbuff/privacy", "rule", "setting", "policy").loc["FedBuff"]
     found = table[["privacy_strong", "privacy_semi_strong", "privacy_weak_lower"]]
     assert (table.privacy_weak_lower == table.privacy_weak_upper).all()
@@ -188,7 +188,7 @@ def rounded(value):
 
 def test_errors_of_figure_8():
     table = csv("attacks/figure8")
-    for window, policy, *cells in shown("papers/recovery", "| window | policy | frozen (rate", 6):
+    for window, policy, *cells in shown("experiments/recovery", "| window | policy | frozen (rate", 6):
         name = policy.removeprefix('"proposed" of the notebooks: ').replace("_partition, T = ", " T=")
         for cell, mode in zip(cells, ("frozen", "live"), strict=True):
             case = (table.window == int(window.split()[0])) & (table.policy == name) & (table["mode"] == mode)
