@@ -139,12 +139,6 @@ def test_cardinality_by_T_of_paper_001():
             assert_same([theory, simulated], row.expected_cardinality, (row.simulated_cardinality, error))
 
 
-@pytest.mark.parametrize("data", ["mnist", "cifar10"])
-def test_compression(data, monkeypatch):
-    written = imported(RESULTS / "compression" / "compression.py", monkeypatch).markdown(csv(f"compression/{data}"))
-    assert written in (HERE / "docs" / "how-to" / "compression.md").read_text()
-
-
 def test_quorum():
     table = csv("quorum/quorum", "policy", "selected")
     for policy, selected, *cells in shown("how-to/quorum", "| policy | selected", len(table)):
