@@ -370,16 +370,6 @@ def test_fairness_by_two_rules_of_paper_001():
         assert_same(cells, *((row[gap], row[f"{gap}_half_interval"]) for row in rows for gap in gaps))
 
 
-@pytest.mark.parametrize(("name", "data", "last"), [("3", "CIFAR-10", 1000), ("4", "MNIST", 200)])
-def test_tuned_tables_of_paper_001(name, data, last):
-    table = csv(f"paper001/table{name}_tuned", "setting", "scheme")
-    printed = csv("paper001/published", "data", "setting", "scheme").printed[data]
-    for cell, *cells in shown(PAPER_001, f"| Table {name}, ", 6):
-        of = [(table.loc[setting, scheme(cell)], printed[setting, scheme(cell)]) for setting in ("IID", "non-IID")]
-        values = [value for row, paper in of for value in (paper, (row[f"after_{last}"], row.mean_of_last_5))]
-        assert_same(cells, *values)
-
-
 def test_skipped_rounds_of_paper_001():
     table = csv("paper001/skipped")
     for case, *cells in shown(PAPER_001, "| rounds skipped (`skipped.csv`)", 10):
