@@ -111,8 +111,7 @@ def test_course_of_fedltn():
 
 
 PRINTED = [
-    *(("3_ablation_200_rounds", f"N={n},K={k}") for n, k in ((60, 12), (240, 12), (120, 6), (120, 24))),
-    *(("3_authors", setting) for setting in ("IID", "non-IID, shared")), ("3_more_seeds", "IID"),
+    *(("3_authors", setting) for setting in ("IID", "non-IID, shared")),
     *(("4_authors", setting) for setting in ("IID", "non-IID, dropout by label")),
     *(("2_reduced", setting) for setting in ("IID", "non-IID")),
 ]  # fmt: skip
