@@ -19,7 +19,7 @@ __all__ = ["StopRun", "__version__", "advise", "compare", "forecast", "load", "o
            "verify"]  # fmt: skip
 
 
-PACKAGES = ("audit", "flower", "plugins", "report")
+PACKAGES = {"audit": "deployment.audit", "flower": "deployment.flower", "plugins": "plugins", "report": "report"}
 """Public packages, imported when they are asked for: ``simfl.audit.audit``."""
 
 
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("simfl.api.functions"), name)
     if name in PACKAGES:
-        return import_module(f"simfl.{name}")
+        return import_module(f"simfl.{PACKAGES[name]}")
     raise AttributeError(f"module 'simfl' has no attribute {name!r}")
 
 

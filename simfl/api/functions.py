@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from simfl.api.result_objects import ComparisonResult, Result, SearchResult, SweepResult
+    from simfl.deployment.forecasting.forecast_result import Forecast
+    from simfl.deployment.forecasting.past import Past
+    from simfl.deployment.forecasting.policy_advice import PolicyAdvice
     from simfl.experiments.sweep.execution import How
-    from simfl.forecasting.forecast_result import Forecast
-    from simfl.forecasting.past import Past
-    from simfl.forecasting.policy_advice import PolicyAdvice
     from simfl.results.run_files import OnRound
     from simfl.scenario import Scenario
 
@@ -286,7 +286,7 @@ def advise(
         log, columns, where, all_rows, horizon, days: as for :func:`forecast`.
         grid: policies to look at; empty = a list of at most 24.
         settings: ``futures`` (100), ``target`` (0.95), ``policy``, ``model``, ``seed``, ``processes`` and ``folder`` of
-            :func:`simfl.forecasting.policy_advice.advise`.
+            :func:`simfl.deployment.forecasting.policy_advice.advise`.
 
     Returns:
         An object with ``table()``, ``ranking()`` (places in it of those that keep the promise, the best first) and
@@ -295,8 +295,8 @@ def advise(
     Raises:
         SimflError: as for :func:`forecast`, or there are too few futures for the target.
     """
-    from simfl.forecasting.forecast_result import rounds_ahead
-    from simfl.forecasting.policy_advice import advise as look_through
+    from simfl.deployment.forecasting.forecast_result import rounds_ahead
+    from simfl.deployment.forecasting.policy_advice import advise as look_through
 
     past = _past_of_log(log, columns, where, all_rows)
     policies = (grid,) if isinstance(grid, str) else tuple(grid)
@@ -306,8 +306,8 @@ def advise(
 def _past_of_log(
     log: "DataFrame | Path | str", columns: Mapping[str, str] | None, where: Mapping[str, str] | None, all_rows: bool
 ) -> "Past":
-    from simfl.audit.log_columns import LogOptions
-    from simfl.forecasting.past import past_from_frame, read_past
+    from simfl.deployment.audit.log_columns import LogOptions
+    from simfl.deployment.forecasting.past import past_from_frame, read_past
 
     options = LogOptions(columns or {}, where or {}, all_rows)
     return read_past(log, options) if isinstance(log, (str, Path)) else past_from_frame(log, options)
@@ -341,7 +341,7 @@ def forecast(
         start: coming round, from 0, from which the other policies select.
         processes: how many work at once.
         settings: ``policy``, ``model``, ``seed``, ``guarantees`` and ``folder`` of
-            :func:`simfl.forecasting.forecast_result.forecast`.
+            :func:`simfl.deployment.forecasting.forecast_result.forecast`.
 
     Returns:
         An object with the tables ``clients()``, ``rounds()`` and ``differences()``, with ``figure()``, ``html()`` and
@@ -350,8 +350,8 @@ def forecast(
     Raises:
         SimflError: the log cannot be read, there is no such policy, or forecasts of the log's policy are not tested.
     """
-    from simfl.forecasting.forecast_result import forecast as play_futures
-    from simfl.forecasting.forecast_result import rounds_ahead
+    from simfl.deployment.forecasting.forecast_result import forecast as play_futures
+    from simfl.deployment.forecasting.forecast_result import rounds_ahead
 
     past = _past_of_log(log, columns, where, all_rows)
     others = (against,) if isinstance(against, str) else tuple(against)

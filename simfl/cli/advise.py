@@ -13,8 +13,8 @@ from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import SimflError
 
 if TYPE_CHECKING:
-    from simfl.audit.log_columns import LogOptions
-    from simfl.forecasting.policy_advice import PolicyAdvice
+    from simfl.deployment.audit.log_columns import LogOptions
+    from simfl.deployment.forecasting.policy_advice import PolicyAdvice
 
 
 @click.command("advise")
@@ -55,9 +55,9 @@ def command(
     PARTICIPATION is a log as for `simfl audit`. Many futures are simulated from its end under the log's own policy and
     under batches, half-batches, groups and guards; the three best are printed, with how sure that is.
     """
-    from simfl.forecasting.advice_text import text
-    from simfl.forecasting.forecast_result import rounds_ahead
-    from simfl.forecasting.past import read_past
+    from simfl.deployment.forecasting.advice_text import text
+    from simfl.deployment.forecasting.forecast_result import rounds_ahead
+    from simfl.deployment.forecasting.past import read_past
 
     past = read_past(participation, log_options)
     rounds = rounds_ahead(past, *horizon_of(horizon))
@@ -72,7 +72,7 @@ def command(
 
 def _simulate(past: Any, grid: tuple[str, ...], settings: dict[str, Any]) -> "PolicyAdvice":
     """Simulates all futures, with a bar that says how much time is left at most."""
-    from simfl.forecasting.policy_advice import advise
+    from simfl.deployment.forecasting.policy_advice import advise
 
     with ExitStack() as stack:
 
@@ -86,7 +86,7 @@ def _simulate(past: Any, grid: tuple[str, ...], settings: dict[str, Any]) -> "Po
 
 def _write(of: "PolicyAdvice", folder: Path, log: str, options: "LogOptions") -> None:
     from simfl.core.storage.disk import write_atomically
-    from simfl.forecasting.advice_text import deployment
+    from simfl.deployment.forecasting.advice_text import deployment
 
     write_atomically(folder / "policies.csv", of.table().to_csv(index=False, lineterminator="\n").encode())
     written = [folder / "policies.csv"]

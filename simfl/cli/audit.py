@@ -19,10 +19,10 @@ from simfl.core.certificate_words import OF_A_LOG
 from simfl.core.errors import SimflError, amount, suggestion
 
 if TYPE_CHECKING:
-    from simfl.audit.audit_report import Report
-    from simfl.audit.log import Log
-    from simfl.audit.log_columns import LogOptions
-    from simfl.audit.log_ledger import LogLedger
+    from simfl.deployment.audit.audit_report import Report
+    from simfl.deployment.audit.log import Log
+    from simfl.deployment.audit.log_columns import LogOptions
+    from simfl.deployment.audit.log_ledger import LogLedger
 
 
 class Colluders(click.ParamType[Any]):
@@ -132,10 +132,10 @@ def command(
     if follow or isinstance(colluders, tuple):
         return (follow_log(participation, log_options, least, action, interval_s) if follow
                 else _say_together(Path(participation), colluders, as_json))  # type: ignore[arg-type]  # fmt: skip
-    from simfl.audit.audit_report import audit
-    from simfl.audit.audit_text import text
-    from simfl.audit.log_ledger import spent
-    from simfl.audit.reading import count_unsummed, read
+    from simfl.deployment.audit.audit_report import audit
+    from simfl.deployment.audit.audit_text import text
+    from simfl.deployment.audit.log_ledger import spent
+    from simfl.deployment.audit.reading import count_unsummed, read
 
     _check_output(figure, (participation, log_options.past), picture=True)
     _check_output(html, (participation, log_options.past))
@@ -166,11 +166,11 @@ CHEAP = 10**6
 
 def _reading_lines(log: "Log", participation: str, log_options: "LogOptions") -> tuple[str, ...]:
     """How the log was read, and what the answer would be if a column of samples that changes were the weight."""
-    from simfl.audit.audit_report import audit
-    from simfl.audit.audit_text import exposed_clients, interval, value
-    from simfl.audit.entries import reading_line
-    from simfl.audit.log import plain
-    from simfl.audit.reading import read
+    from simfl.deployment.audit.audit_report import audit
+    from simfl.deployment.audit.audit_text import exposed_clients, interval, value
+    from simfl.deployment.audit.entries import reading_line
+    from simfl.deployment.audit.log import plain
+    from simfl.deployment.audit.reading import read
 
     if log.samples is not None:
         click.echo("weights are without clients' samples, which multiply them (training.weighting: samples)", err=True)
@@ -190,9 +190,9 @@ def _reading_lines(log: "Log", participation: str, log_options: "LogOptions") ->
 
 def _coming(log: "Log", participation: str, log_options: "LogOptions") -> str:
     """The forecast's first line, where the log has times, is small, and shows a policy that is forecast."""
-    from simfl.forecasting.forecast_result import forecast
-    from simfl.forecasting.forecast_text import verdict
-    from simfl.forecasting.past import read_past
+    from simfl.deployment.forecasting.forecast_result import forecast
+    from simfl.deployment.forecasting.forecast_text import verdict
+    from simfl.deployment.forecasting.past import read_past
 
     if log.matrix.shape[0] * log.matrix.shape[1] > SMALL or log.matrix.shape[0] < LEAST:
         return ""
@@ -207,8 +207,8 @@ def _coming(log: "Log", participation: str, log_options: "LogOptions") -> str:
 
 
 def _write(report: "Report", figure: Path | None, html: Path | None, title: str) -> None:
-    from simfl.audit.page import draw, page
     from simfl.core.storage.disk import write_atomically
+    from simfl.deployment.audit.page import draw, page
 
     if figure is not None:
         draw(report, figure)
@@ -220,7 +220,7 @@ def _write(report: "Report", figure: Path | None, html: Path | None, title: str)
 
 def _known_to(log: "Log", participation: str, colluding: list[int], colluders: int) -> "Log":
     """The sums that the server and these clients can make; refused where so many colluders may know more."""
-    from simfl.audit.reading import refuse_more_than_sums, with_coalition
+    from simfl.deployment.audit.reading import refuse_more_than_sums, with_coalition
 
     known, exact = with_coalition(log, Path(participation), colluding)
     if colluders or not exact:
@@ -263,7 +263,7 @@ def _check_colluders(names: tuple[str, ...], colluders: int | None, noise: str |
 
 def _ledger(log: "Log", noise: str | None, every: int, colluders: int | None, report: "Report") -> "LogLedger":
     """The ledger of a log, for the usual numbers of colluders and the one that was asked for."""
-    from simfl.audit.log_ledger import COLLUDERS, ledger_of_log
+    from simfl.deployment.audit.log_ledger import COLLUDERS, ledger_of_log
 
     counts = tuple(sorted({*COLLUDERS, *([colluders] if colluders else [])}))
     matrix, weak = log.used if noise else log.matrix, report.trace.weak_lower
@@ -328,8 +328,8 @@ def follow_log(
         SimflError: no bound is named, or the log cannot be read.
         click.exceptions.Exit: with 3, once it is.
     """
-    from simfl.forecasting.next_round import least_values, outlook
-    from simfl.forecasting.past import read_past
+    from simfl.deployment.forecasting.next_round import least_values, outlook
+    from simfl.deployment.forecasting.past import read_past
 
     if not (bounds := least_values(texts)):
         raise SimflError("--follow: name the least guarantee that is to hold, e.g. --floor semi_strong=3")
@@ -376,7 +376,7 @@ def _number(value: float | None) -> str:
 
 def _next(share: float) -> str:
     """How likely the next round breaks a bound, by the share of the drawn ones that do."""
-    from simfl.forecasting.next_round import DRAWS
+    from simfl.deployment.forecasting.next_round import DRAWS
 
     likely = f"{share:.2f}" if share else f"below {1 - 0.05 ** (1 / DRAWS):.2f}: none of {DRAWS} drawn ones does"
     return f"one more round breaks it with probability {likely}"

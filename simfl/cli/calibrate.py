@@ -39,9 +39,9 @@ def command(
     time of each job where every job has one number of samples. Of a log without bytes it fits times only.
     """
     from simfl.core.storage.disk import write_atomically
+    from simfl.deployment.remote.calibration import calibrate_shared, calibration_text, profiles_bytes
+    from simfl.deployment.remote.job_times import read_job_times
     from simfl.network.shared_edges import ServerLink
-    from simfl.remote.calibration import calibrate_shared, calibration_text, profiles_bytes
-    from simfl.remote.job_times import read_job_times
     from simfl.results.file_names import refuse_result_files
 
     if out is not None:

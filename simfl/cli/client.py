@@ -26,8 +26,8 @@ def command(address: str, token_file: Path, slot: int | None, name: str, throttl
     With --throttle it is slower than this machine: its line lets a token bucket's bytes through, and its work is
     waited for, in proportion to its samples. The results of the run do not depend on that; job_times.csv does.
     """
-    from simfl.remote.client import join
-    from simfl.remote.throttle import parse_throttle
+    from simfl.deployment.remote.client import join
+    from simfl.deployment.remote.throttle import parse_throttle
 
     if throttle is not None:
         parse_throttle(throttle, slot or 0)  # what is wrong is said before anybody is asked

@@ -15,10 +15,10 @@ from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import SimflError
 
 if TYPE_CHECKING:
-    from simfl.audit.log_columns import LogOptions
-    from simfl.forecasting.forecast_result import Forecast
-    from simfl.forecasting.futures import FuturePlan
-    from simfl.forecasting.past import Past
+    from simfl.deployment.audit.log_columns import LogOptions
+    from simfl.deployment.forecasting.forecast_result import Forecast
+    from simfl.deployment.forecasting.futures import FuturePlan
+    from simfl.deployment.forecasting.past import Past
 
 
 TEXTS = ("policy", "client")
@@ -80,9 +80,9 @@ def command(
     PARTICIPATION is a log as for `simfl audit`, with a column of times if there is one. Availability and failures are
     inferred from it; many futures are simulated from its end, with its sums still there.
     """
-    from simfl.forecasting.forecast_result import rounds_ahead
-    from simfl.forecasting.forecast_text import text
-    from simfl.forecasting.past import read_past
+    from simfl.deployment.forecasting.forecast_result import rounds_ahead
+    from simfl.deployment.forecasting.forecast_text import text
+    from simfl.deployment.forecasting.past import read_past
 
     past = read_past(participation, log_options)
     rounds = rounds_ahead(past, *horizon_of(horizon))
@@ -99,7 +99,7 @@ def command(
 
 def _simulate(past: "Past", against: tuple[str, ...], settings: dict[str, Any], output: Path | None) -> "Forecast":
     """Simulates all futures, with a bar that says how much time is left."""
-    from simfl.forecasting.forecast_result import forecast
+    from simfl.deployment.forecasting.forecast_result import forecast
 
     folder = parts_folder(output)
     futures = settings["futures"]
@@ -139,7 +139,7 @@ def parts_folder(output: Path | None) -> Path | None:
 
 def _say_minutes(plan: "FuturePlan", policy: int, futures: int, processes: int) -> None:
     """Says how long a policy that answers for all sums will take, by one future, if that is more than half a minute."""
-    from simfl.forecasting.parts import PartTask, simulate_part
+    from simfl.deployment.forecasting.parts import PartTask, simulate_part
 
     choice = plan.policies[policy]
     if not choice.policy().reads_history:
@@ -153,7 +153,7 @@ def _say_minutes(plan: "FuturePlan", policy: int, futures: int, processes: int) 
 
 def _write(of: "Forecast", folder: Path, title: str) -> None:
     from simfl.core.storage.disk import write_atomically
-    from simfl.forecasting.forecast_page import page
+    from simfl.deployment.forecasting.forecast_page import page
     from simfl.results.tables import without_formulas
 
     tables = {"clients": of.clients(), "rounds": of.rounds(), "differences": of.differences()}

@@ -42,7 +42,7 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     def command(
         columns: str | None, where: tuple[str, ...], all_rows: bool, form: str | None, past: str | None, **others: Any
     ) -> Any:
-        from simfl.audit.log_columns import LogOptions
+        from simfl.deployment.audit.log_columns import LogOptions
 
         before = None if past is None else Path(past)
         chosen = LogOptions(columns_of(columns), dict(map(_pair, where)), all_rows, form, before)
@@ -70,7 +70,7 @@ def columns_of(text: str | None) -> dict[str, str]:
     Raises:
         SimflError: it is none, or names what no column is read as.
     """
-    from simfl.audit.log import ROLES
+    from simfl.deployment.audit.log import ROLES
 
     columns: dict[str, str] = {}
     for part in text.split(",") if text else ():
@@ -87,7 +87,7 @@ def columns_of(text: str | None) -> dict[str, str]:
 
 def _proposal(text: str) -> str:
     """What was meant by ``server_round,cid`` and by ``server_round=round,cid=client``, where it is one of these."""
-    from simfl.audit.log import ROLES
+    from simfl.deployment.audit.log import ROLES
 
     pairs = [[word.strip() for word in part.split("=")] for part in text.split(",")]
     if 2 <= len(pairs) <= 3 and all(len(pair) == 1 and pair[0] not in ROLES for pair in pairs):

@@ -44,9 +44,9 @@ def command(
 ) -> None:
     """Run a scenario some of whose clients are processes of their own (learning.backend: external).
 
-    They join over HTTP with the token that is printed, e.g. by simfl.remote.client. Time stays simulated; the run waits
-    for their updates and keeps them, so that verify and --replay need no client. A client that does not deliver ends
-    the run with exit code 3; the same command goes on with it.
+    They join over HTTP with the token that is printed, e.g. by simfl.deployment.remote.client. Time
+    stays simulated; the run waits for their updates and keeps them, so that verify and --replay need no client. A
+    client that does not deliver ends the run with exit code 3; the same command goes on with it.
 
     `simfl serve client ADDRESS` is such a client, and `simfl serve calibrate LOG` fits device profiles to their times.
     """
@@ -59,7 +59,7 @@ def command(
         say_how_to_watch(folder, quiet)
     try:
         with shown(quiet) as (progress, phase):
-            from simfl.remote.job_server import serve
+            from simfl.deployment.remote.job_server import serve
 
             finished = serve(scenario, out, token=token, host=host, port=port, insecure=insecure, names=names,
                              limit_s=limit_s, force=force, replay=replay, progress=progress, phase=phase,

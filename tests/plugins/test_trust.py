@@ -12,9 +12,9 @@ from click.testing import CliRunner
 import simfl
 from simfl.api.result_objects import Result, SweepResult
 from simfl.api.results_index import list_entries
-from simfl.audit.reading import read as read_log
 from simfl.cli import COMMANDS, INSIDE
 from simfl.cli import simfl as group
+from simfl.deployment.audit.reading import read as read_log
 from simfl.experiments.attack.after_run import attack, likelihood
 from simfl.learning.objects.module_sources import accepted_marks, module_sources
 from simfl.report import read_study

@@ -16,11 +16,10 @@ import simfl
 HOME = Path(simfl.__file__).parent
 LAYERS = (
     {"cli", "plugins"},
-    {"api", "flower"},
-    {"forecasting"},
-    {"audit"},
+    {"api"},
+    {"deployment"},
     {"report"},
-    {"experiments", "probes", "remote"},
+    {"experiments", "probes"},
     {"runs"},
     {"agents", "scenario"},
     {"learning", "results", "training"},
@@ -53,13 +52,13 @@ ONLY = {
     "cryptography": {"secagg.crypto"},
     "dp_accounting": {"privacy.dp.accountants"},
     "torch": {"learning", "training", "attacks", "results.export"},
-    "matplotlib": {"api", "audit", "report"},
+    "matplotlib": {"api", "deployment.audit", "report"},
     "timeit": {"cli"},
     "optuna": {"experiments.search"},
-    "flwr": {"flower.policy_strategy", "flower.deployment", "flower.identity", "flower.secure_workflow"},
+    "flwr": {"deployment.flower"},
 }
 """Which packages and modules may import a library."""
-REAL_CLOCK = {"simfl.remote.wall_clock"}
+REAL_CLOCK = {"simfl.deployment.remote.wall_clock"}
 """The one module that may read the real clock: for logs of real clients, which lie beside the results."""
 LONG = {"simfl.experiments.sweep.processes.execute"}
 """Functions of more than 40 lines."""
@@ -139,8 +138,8 @@ def test_a_module_has_one_idea():
 
 
 ONE_USER = {
-    "simfl.flower.identity": "which device a node is, apart from which nodes are selected",
-    "simfl.forecasting.unit_order": "which clients make a unit, apart from which policy is advised",
+    "simfl.deployment.flower.identity": "which device a node is, apart from which nodes are selected",
+    "simfl.deployment.forecasting.unit_order": "which clients make a unit, apart from which policy is advised",
     "simfl.privacy.dp.mechanisms.discrete_gaussian": "one file a mechanism",
     "simfl.privacy.dp.mechanisms.discrete_laplace": "one file a mechanism",
 }

@@ -7,7 +7,7 @@ import pytest
 from tests.support.names import HOME, ambiguous, names, refused
 
 SEEN_BY_USERS = {
-    ("flower", "variable floor"),  # --floor of simfl audit, as an argument
+    ("deployment", "variable floor"),  # --floor of simfl audit, as an argument
     ("results", "variable asked"),  # a column of phases.csv
     ("secagg", "variable variant"),  # a key of oblivious
 }
