@@ -13,23 +13,37 @@ from simfl.core.errors import StopRun
 from simfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from simfl.api.functions import advise, compare, forecast, load, open, run, search, sweep, verify
+    from simfl.api.functions import compare, load, open, run, search, sweep, verify
+    from simfl.deployment import audit as audit
+    from simfl.deployment import flower as flower
+    from simfl.deployment.forecasting.log_functions import advise as advise
+    from simfl.deployment.forecasting.log_functions import forecast as forecast
 
-__all__ = ["StopRun", "__version__", "advise", "compare", "forecast", "load", "open", "run", "search", "sweep",
-           "verify"]  # fmt: skip
+__all__ = ["StopRun", "__version__", "compare", "load", "open", "run", "search", "sweep", "verify"]
 
-
-PACKAGES = {"audit": "deployment.audit", "flower": "deployment.flower", "plugins": "plugins", "report": "report"}
-"""Public packages, imported when they are asked for: ``simfl.audit.audit``."""
+PACKAGES = ("plugins", "report")
+"""Public packages, imported when they are asked for: ``simfl.plugins.selection``."""
+OF_DEPLOYMENT = ("advise", "audit", "flower", "forecast")
+"""What packages offer (entry points ``simfl.python``), and the package simfl.deployment where it is installed."""
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("simfl.api.functions"), name)
     if name in PACKAGES:
-        return import_module(f"simfl.{PACKAGES[name]}")
-    raise AttributeError(f"module 'simfl' has no attribute {name!r}")
+        return import_module(f"simfl.{name}")
+    if name.startswith("_"):  # asked for by Python itself
+        raise AttributeError(f"module 'simfl' has no attribute {name!r}")
+    from simfl.core.registration.packages import lacking, python_object
+
+    if (value := python_object(name)) is None:
+        missing = name in OF_DEPLOYMENT
+        raise AttributeError(lacking(f"simfl.{name}") if missing else f"module 'simfl' has no attribute {name!r}")
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*(name for name in globals() if name.startswith("__")), *__all__, *PACKAGES})
+    from simfl.core.registration.packages import python_names
+
+    names = (name for name in globals() if name.startswith("__"))
+    return sorted({*names, *__all__, *PACKAGES, *python_names()})

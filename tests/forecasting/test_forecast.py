@@ -635,7 +635,7 @@ def test_a_warning_comes_before_the_round_in_which_the_guarantee_falls(tmp_path)
 
 def test_a_line_that_is_being_written_is_waited_for(tmp_path, monkeypatch):
     """Each wait of the watcher is the writer's turn."""
-    from simfl.cli import audit
+    from simfl.deployment.cli import audit
 
     file = tmp_path / "log.csv"
     whole = "round,client\n" + "".join(f"{t},a\n{t},b\n" for t in range(12))
@@ -653,7 +653,7 @@ def test_a_line_that_is_being_written_is_waited_for(tmp_path, monkeypatch):
 
 
 def test_a_log_is_watched_from_its_first_round_on(tmp_path, monkeypatch):
-    from simfl.cli import audit
+    from simfl.deployment.cli import audit
 
     file = tmp_path / "log.csv"
     file.write_text("round,client\n")

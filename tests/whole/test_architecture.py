@@ -15,9 +15,9 @@ import simfl
 
 HOME = Path(simfl.__file__).parent
 LAYERS = (
+    {"deployment"},
     {"cli", "plugins"},
     {"api"},
-    {"deployment"},
     {"report"},
     {"experiments", "probes"},
     {"runs"},

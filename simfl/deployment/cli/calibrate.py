@@ -1,4 +1,4 @@
-"""``simfl serve calibrate``"""
+"""Fit device profiles to the times of real clients' jobs."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +11,7 @@ from simfl.core.errors import SimflError
 BANDWIDTH = click.FloatRange(1e-9, 1e15)
 
 
-@click.command("calibrate", short_help="Fit device profiles to the times of real clients' jobs.")
+@click.command("calibrate", short_help=__doc__)
 @click.argument("log", type=click.Path(exists=True, path_type=Path))
 @click.option("-o", "--out", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.csv",
               help="Write the profiles here, for devices.profiles.")  # fmt: skip

@@ -1,4 +1,4 @@
-"""``simfl advise``"""
+"""Find the policy that exposes nobody else and loses the fewest rounds, and say how to deploy it."""
 
 import sys
 from contextlib import ExitStack
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simfl.cli.forecast import horizon_of, parts_folder
-from simfl.cli.log_options import log_options
 from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import SimflError
+from simfl.deployment.cli.forecast import horizon_of, parts_folder
+from simfl.deployment.cli.log_options import log_options
 
 if TYPE_CHECKING:
     from simfl.deployment.audit.log_columns import LogOptions

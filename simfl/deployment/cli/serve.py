@@ -1,4 +1,4 @@
-"""``simfl serve``"""
+"""Run a scenario with clients that are processes of their own."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from simfl.core.errors import ScenarioError, SimflError
 MAX_TOKEN_BYTES = 1000
 
 
-@click.command("serve", short_help="Run a scenario with clients that are processes of their own.")
+@click.command("serve", short_help=__doc__)
 @scenario_arguments
 @out_option
 @click.option("--port", type=click.IntRange(0, 65535), default=0, show_default="a free one", help="Port to listen at.")

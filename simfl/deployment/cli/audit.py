@@ -1,4 +1,4 @@
-"""``simfl audit``"""
+"""Say what a participation log gave away, and from which round on."""
 
 import os
 import re
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from simfl.cli.log_options import log_options
 from simfl.cli.shared import as_json, print_json
 from simfl.core.certificate_words import OF_A_LOG
 from simfl.core.errors import SimflError, amount, suggestion
+from simfl.deployment.cli.log_options import log_options
 
 if TYPE_CHECKING:
     from simfl.deployment.audit.audit_report import Report

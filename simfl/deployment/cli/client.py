@@ -1,15 +1,15 @@
-"""``simfl serve client``"""
+"""Be a client of simfl serve, perhaps a slow one."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from simfl.cli.serve import read_token
 from simfl.core.errors import amount
+from simfl.deployment.cli.serve import read_token
 
 
-@click.command("client", short_help="Be a client of simfl serve, perhaps a slow one.")
+@click.command("client", short_help=__doc__)
 @click.argument("address")
 @click.option("--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
               required=True, help="The project's token, as for simfl serve.")  # fmt: skip

@@ -1,4 +1,4 @@
-"""``simfl forecast``"""
+"""Say when whose update will become computable, and what other policies would change."""
 
 import os
 import re
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simfl.cli.log_options import log_options
 from simfl.cli.shared import as_json, print_json
 from simfl.core.errors import SimflError
+from simfl.deployment.cli.log_options import log_options
 
 if TYPE_CHECKING:
     from simfl.deployment.audit.log_columns import LogOptions
