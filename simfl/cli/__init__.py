@@ -238,9 +238,9 @@ class _Commands(click.Group):
         with formatter.section("Of two words"):
             formatter.write_dl([(" ".join(words), self.get_command(context, name).get_short_help_str(limit))  # type: ignore[union-attr]
                                 for words, name in INSIDE.items()])  # fmt: skip
-        for title, commands in others().sections(limit).items():
+        for title, lines in others().sections(limit).items():
             with formatter.section(title):
-                formatter.write_dl(commands)
+                formatter.write_dl(lines)
         for line in others().refused:
             click.echo(line, err=True)
 
