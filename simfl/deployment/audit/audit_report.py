@@ -8,24 +8,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.certificate_words import facts_of_a_log
-from simfl.core.errors import SimflError
-from simfl.core.json_data import JsonObject
-from simfl.core.processor import one_thread
-from simfl.deployment.audit.log_ledger import LogLedger, Spent
-from simfl.privacy.multiround.analysis import MatrixAnalysis, bounds_for_any_weights
-from simfl.privacy.multiround.basis import Basis
-from simfl.privacy.multiround.budget import BUDGET, Budget
-from simfl.privacy.multiround.guarantee_trace import Trace
-from simfl.privacy.multiround.matrix_metrics import (
+from simfl.api.certificates import (
+    BUDGET,
+    Basis,
+    Budget,
     ColludedGuarantees,
+    MatrixAnalysis,
     MultiRound,
+    ParticipationMatrix,
+    Trace,
     against_any,
     bounded_metrics,
+    bounds_for_any_weights,
+    facts_of_a_log,
     final_metrics,
+    isolating,
+    without_clients,
 )
-from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, without_clients
-from simfl.privacy.multiround.witness import isolating
+from simfl.api.processes import one_thread
+from simfl.deployment.audit.log_ledger import LogLedger, Spent
+from simfl.plugins import JsonObject, SimflError
 
 NAMED = 5
 """Coefficients of a combination that reports name, the largest first."""

@@ -3,11 +3,11 @@
 import re
 from typing import Any
 
-from simfl.core.certificate_words import IF_ONLY_SUMS, OF_A_LOG, RECONSTRUCTABLE, WORST
-from simfl.core.errors import amount
+from simfl.api.certificates import IF_ONLY_SUMS, OF_A_LOG, RECONSTRUCTABLE, WORST
 from simfl.deployment.audit.audit_report import Exposure, Report
 from simfl.deployment.audit.log import plain
 from simfl.deployment.audit.log_ledger import words as ledger_words
+from simfl.plugins import amount
 
 HOW = "how the server gets its update, if that stays the same (largest coefficients)"
 LISTED = 20

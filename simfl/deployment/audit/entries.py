@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.core.errors import SimflError
-from simfl.core.types import Floats, Integers
+from simfl.api.certificates import LARGEST
 from simfl.deployment.audit.log import Limits, Log, plain, sparse
 from simfl.deployment.audit.log_columns import (
     LogOptions,
@@ -23,7 +22,7 @@ from simfl.deployment.audit.log_columns import (
 )
 from simfl.deployment.audit.log_table import Table, WordColumn
 from simfl.deployment.audit.times import as_dates, date, seconds_of
-from simfl.privacy.multiround.weight_reading import LARGEST
+from simfl.plugins import Floats, Integers, SimflError
 
 WHOLE = re.compile(r"-?[0-9]{1,4000}")
 
@@ -225,7 +224,7 @@ def in_order(column: WordColumn, of_rounds: bool = False) -> tuple[list[Any], In
     alphabetical order, numbers in them by their size (phone-2 before phone-10); rounds as numbers, as dates, by the
     numbers in names that are otherwise the same, or else in order of appearance.
     """
-    from simfl.report.axes import natural
+    from simfl.api.files import natural
 
     used = [word.strip() for word in column.used]
     if used and all(re.fullmatch(r"-?[0-9]+\.0+", word) for word in used):  # a column that was saved as doubles

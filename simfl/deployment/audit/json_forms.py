@@ -6,8 +6,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from simfl.core.errors import SimflError
-from simfl.core.json_data import JsonObject
+from simfl.plugins import JsonObject, SimflError
 
 
 def records_of(path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool) -> list[JsonObject] | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.core.errors import SimflError, printable
+from simfl.plugins import SimflError, printable
 
 ROLES = ("round", "client", "weight", "time", "bytes")
 """What columns of a log are read as."""

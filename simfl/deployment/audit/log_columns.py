@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from simfl.core.errors import SimflError, suggestion
 from simfl.deployment.audit.log import ROLES, plain
 from simfl.deployment.audit.log_table import Table, WordColumn
+from simfl.plugins import SimflError, suggestion
 
 Columns = Mapping[str, str]
 """For some of :data:`simfl.deployment.audit.log.ROLES` the name of the column that holds it."""

@@ -7,20 +7,28 @@ from typing import Any
 
 import numpy as np
 
-from simfl.core.certificate_words import IF_ONLY_SUMS, ONLY_SUMS, WORST, facts_of_a_log
-from simfl.core.errors import SimflError, amount
-from simfl.core.json_data import JsonObject
-from simfl.core.types import SERVER, Floats
-from simfl.privacy.accountant import History, history_of_log
-from simfl.privacy.certify.observer_view import ObserverView
-from simfl.privacy.dp.losses import epsilon_timeline
-from simfl.privacy.ledger.ledger_columns import sums_and_noise
-from simfl.privacy.ledger.ledger_scope import COLLUDERS, GAUSSIAN_IN_SUM, is_covered
-from simfl.privacy.ledger.noise_ledger import BoundedLedger, NoiseLedger, bounded_ledger
-from simfl.privacy.multiround.budget import BUDGET
-from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
-from simfl.privacy.stage import STAGES, Stage
-from simfl.scenario import InvalidScenario, Scenario
+from simfl.api.certificates import (
+    BUDGET,
+    COLLUDERS,
+    GAUSSIAN_IN_SUM,
+    IF_ONLY_SUMS,
+    ONLY_SUMS,
+    WORST,
+    BoundedLedger,
+    History,
+    NoiseLedger,
+    ObserverView,
+    ParticipationMatrix,
+    bounded_ledger,
+    epsilon_timeline,
+    facts_of_a_log,
+    history_of_log,
+    is_covered,
+    sums_and_noise,
+)
+from simfl.api.scenarios import InvalidScenario, Scenario
+from simfl.plugins import SERVER, Floats, JsonObject, SimflError, amount
+from simfl.plugins.privacy import STAGES, Stage
 
 SETTING = """
 clients: {clients}

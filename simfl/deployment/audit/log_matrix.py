@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from simfl.core.errors import SimflError
-from simfl.core.storage.text_table import Dialect, is_number
-from simfl.core.types import Floats
+from simfl.api.certificates import LARGEST
+from simfl.api.files import Dialect, is_number
 from simfl.deployment.audit.entries import MORE_DIGITS, in_order, written_otherwise
 from simfl.deployment.audit.log import Limits, Log, check_weights, label_word, plain, sparse
 from simfl.deployment.audit.log_columns import LogOptions, is_likely
 from simfl.deployment.audit.log_table import Table, WordColumn, text_table
-from simfl.privacy.multiround.weight_reading import LARGEST
+from simfl.plugins import Floats, SimflError
 
 FORMS = (
     "neither the columns round,client[,weight] (or --columns round=NAME,client=NAME) nor a matrix "

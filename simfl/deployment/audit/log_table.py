@@ -13,11 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simfl.core.errors import MissingError, SimflError
-from simfl.core.json_data import JsonObject
-from simfl.core.storage.text_table import MISSING, Dialect, open_bytes, open_text
-from simfl.core.types import Bools, Integers
+from simfl.api.files import MISSING, Dialect, open_bytes, open_text
 from simfl.deployment.audit.log import Limits, label_word
+from simfl.plugins import Bools, Integers, JsonObject, MissingError, SimflError
 
 CHUNK = 3 * 10**6
 """Cells that are taken at a time."""

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.certificate_words import OF_A_LOG, RECONSTRUCTABLE
-from simfl.core.errors import amount
-from simfl.core.storage.disk import write_atomically
-from simfl.core.version import VERSION
+from simfl.api.certificates import OF_A_LOG, RECONSTRUCTABLE, BoundedLedger, Trace
+from simfl.api.files import write_atomically
 from simfl.deployment.audit.audit_report import Report
 from simfl.deployment.audit.audit_text import (
     COURSE,
@@ -31,8 +29,7 @@ from simfl.deployment.audit.audit_text import (
 )
 from simfl.deployment.audit.log import plain
 from simfl.deployment.audit.log_ledger import words as ledger_words
-from simfl.privacy.ledger.noise_ledger import BoundedLedger
-from simfl.privacy.multiround.guarantee_trace import Trace
+from simfl.plugins import VERSION, amount
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,8 +47,8 @@ ABOUT = (
 
 def page(report: Report, title: str) -> str:
     """The audit as HTML; the same bytes for the same log."""
-    from simfl.report.html_page import TEMPLATES as STYLES
-    from simfl.report.html_page import page_environment
+    from simfl.api.pages import TEMPLATES as STYLES
+    from simfl.api.pages import page_environment
 
     metrics = report.metrics
     weak = interval(metrics.weak_lower, metrics.weak_upper)
@@ -91,8 +88,7 @@ def page(report: Report, title: str) -> str:
 
 def _drawings(report: Report) -> list[tuple[str, str]]:
     """The figure for wide screens and for phones: the class that shows it there, and its SVG."""
-    from simfl.report import style
-    from simfl.report.svg import inline
+    from simfl.api.pages import inline, style
 
     about = f"Guarantees, rank and exposed clients over the rounds. {OF_A_LOG}."
     with style.settings(svg_fonttype="none"):
@@ -104,8 +100,7 @@ def _drawings(report: Report) -> list[tuple[str, str]]:
 
 def draw(report: Report, path: Path) -> None:
     """Writes the figure as SVG, PDF or PNG, by the path's suffix; the same bytes for the same report."""
-    from simfl.report.saving import format_of, picture
-    from simfl.report.style import settings
+    from simfl.api.pages import format_of, picture, settings
 
     format = format_of(path)
     with settings():
@@ -121,7 +116,7 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
     """
     from matplotlib.ticker import MaxNLocator
 
-    from simfl.report import style
+    from simfl.api.pages import style
 
     numbered = all(isinstance(label, int) and abs(label) < 2**53 for label in report.rounds)
     trace, rounds = report.trace, np.array(report.rounds if numbered else range(len(report.rounds)), dtype=float)
@@ -158,7 +153,7 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
 
 def _draw_ledger(axes: "Axes", rounds: NDArray[np.float64], ledger: BoundedLedger) -> None:
     """Signal to noise of the worst client; what is infinite is left out."""
-    from simfl.report import style
+    from simfl.api.pages import style
 
     worst = ledger.whole.worst
     between = list(zip(ledger.whole.colluders, worst.lower, worst.upper, strict=True))

@@ -10,22 +10,26 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, vstack
 
-from simfl.core.errors import IntegrityError, SimflError, amount
-from simfl.core.storage.disk import open_regular
-from simfl.core.storage.text_table import UNREADABLE, dialect_of, is_number
-from simfl.core.types import SERVER
+from simfl.api.certificates import ObserverView, strong_guarantee
+from simfl.api.files import (
+    SCENARIO,
+    UNREADABLE,
+    ResultsFolder,
+    dialect_of,
+    is_number,
+    open_regular,
+    participation_matrices,
+    read_table,
+    together,
+)
+from simfl.api.runs import view_of_run
+from simfl.api.scenarios import read as read_yaml
 from simfl.deployment.audit.entries import TwoParts, entries
 from simfl.deployment.audit.log import Limits, Log, plain
 from simfl.deployment.audit.log_columns import Columns, LogOptions, column_roles, is_likely, missing_column
 from simfl.deployment.audit.log_matrix import FORMS, array_matrix, table_matrix, text_matrix
 from simfl.deployment.audit.log_table import Table, json_table, parquet_table, text_table
-from simfl.privacy.certify.observer_view import ObserverView
-from simfl.privacy.multiround.participation_matrix import strong_guarantee
-from simfl.results.file_names import SCENARIO
-from simfl.results.folder import ResultsFolder
-from simfl.results.run_files import participation_matrices, read_table, together
-from simfl.runs.accounting import view_of_run
-from simfl.scenario.yaml.reader import read as read_yaml
+from simfl.plugins import SERVER, IntegrityError, SimflError, amount
 
 __all__ = ["Log", "read"]
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from simfl.core.errors import SimflError
-from simfl.core.types import Floats
+from simfl.plugins import Floats, SimflError
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 

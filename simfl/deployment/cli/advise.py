@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simfl.cli.shared import as_json, print_json
-from simfl.core.errors import SimflError
 from simfl.deployment.cli.forecast import horizon_of, parts_folder
 from simfl.deployment.cli.log_options import log_options
+from simfl.plugins.commands import SimflError, as_json, print_json
 
 if TYPE_CHECKING:
     from simfl.deployment.audit.log_columns import LogOptions
@@ -85,7 +84,7 @@ def _simulate(past: Any, grid: tuple[str, ...], settings: dict[str, Any]) -> "Po
 
 
 def _write(of: "PolicyAdvice", folder: Path, log: str, options: "LogOptions") -> None:
-    from simfl.core.storage.disk import write_atomically
+    from simfl.api.files import write_atomically
     from simfl.deployment.forecasting.advice_text import deployment
 
     write_atomically(folder / "policies.csv", of.table().to_csv(index=False, lineterminator="\n").encode())

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from simfl.cli.shared import as_json, print_json
-from simfl.core.certificate_words import OF_A_LOG
-from simfl.core.errors import SimflError, amount, suggestion
 from simfl.deployment.cli.log_options import log_options
+from simfl.plugins.commands import SimflError, amount, as_json, print_json, suggestion
 
 if TYPE_CHECKING:
     from simfl.deployment.audit.audit_report import Report
@@ -207,7 +205,7 @@ def _coming(log: "Log", participation: str, log_options: "LogOptions") -> str:
 
 
 def _write(report: "Report", figure: Path | None, html: Path | None, title: str) -> None:
-    from simfl.core.storage.disk import write_atomically
+    from simfl.api.files import write_atomically
     from simfl.deployment.audit.page import draw, page
 
     if figure is not None:
@@ -234,8 +232,8 @@ def _say_together(folder: Path, names: tuple[str, ...], as_json: bool) -> None:
     Raises:
         SimflError: an option beside this one is about something else, or the folder holds no such run.
     """
-    from simfl.core.certificate_words import AND, MULTI_ROUND
-    from simfl.runs.coalition import coalition
+    from simfl.api.certificates import AND, MULTI_ROUND
+    from simfl.api.runs import coalition
 
     others = {"participation", "colluders", "as_json"}
     context = click.get_current_context()
@@ -275,8 +273,8 @@ def _check_output(path: Path | None, logs: Sequence[Path | str | None], picture:
     """Refuses a path where nothing may be written, or a name that no picture has."""
     if path is None:
         return
-    from simfl.report.saving import format_of
-    from simfl.results.file_names import refuse_result_files
+    from simfl.api.files import refuse_result_files
+    from simfl.api.pages import format_of
 
     if picture:
         format_of(path)
@@ -328,6 +326,7 @@ def follow_log(
         SimflError: no bound is named, or the log cannot be read.
         click.exceptions.Exit: with 3, once it is.
     """
+    from simfl.api.certificates import OF_A_LOG
     from simfl.deployment.forecasting.next_round import least_values, outlook
     from simfl.deployment.forecasting.past import read_past
 

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import click
 
-from simfl.cli.shared import as_json, print_json
-from simfl.core.errors import SimflError
+from simfl.plugins.commands import SimflError, as_json, print_json
 
 BANDWIDTH = click.FloatRange(1e-9, 1e15)
 
@@ -38,11 +37,10 @@ def command(
     It says what the log could not tell apart: latency and bandwidth where every message has one size, speed and a fixed
     time of each job where every job has one number of samples. Of a log without bytes it fits times only.
     """
-    from simfl.core.storage.disk import write_atomically
+    from simfl.api.files import refuse_result_files, write_atomically
     from simfl.deployment.remote.calibration import calibrate_shared, calibration_text, profiles_bytes
     from simfl.deployment.remote.job_times import read_job_times
-    from simfl.network.shared_edges import ServerLink
-    from simfl.results.file_names import refuse_result_files
+    from simfl.plugins.network import ServerLink
 
     if out is not None:
         refuse_result_files(out)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from simfl.core.errors import amount
 from simfl.deployment.cli.serve import read_token
+from simfl.plugins.commands import amount
 
 
 @click.command("client", short_help=__doc__)

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from simfl.cli.shared import as_json, print_json
-from simfl.core.errors import SimflError
 from simfl.deployment.cli.log_options import log_options
+from simfl.plugins.commands import SimflError, as_json, print_json
 
 if TYPE_CHECKING:
     from simfl.deployment.audit.log_columns import LogOptions
@@ -125,7 +124,7 @@ def parts_folder(output: Path | None) -> Path | None:
     Raises:
         SimflError: the output is a file, or holds results of a run.
     """
-    from simfl.core.storage.disk import make_folder
+    from simfl.api.files import make_folder
 
     if output is None:
         return None
@@ -152,9 +151,8 @@ def _say_minutes(plan: "FuturePlan", policy: int, futures: int, processes: int) 
 
 
 def _write(of: "Forecast", folder: Path, title: str) -> None:
-    from simfl.core.storage.disk import write_atomically
+    from simfl.api.files import without_formulas, write_atomically
     from simfl.deployment.forecasting.forecast_page import page
-    from simfl.results.tables import without_formulas
 
     tables = {"clients": of.clients(), "rounds": of.rounds(), "differences": of.differences()}
     for name, table in tables.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from simfl.core.errors import SimflError, suggestion
+from simfl.plugins.commands import SimflError, suggestion
 
 OPTIONS = (
     click.option(

@@ -4,9 +4,15 @@ from pathlib import Path
 
 import click
 
-from simfl.cli.progress import say_how_to_watch, shown
-from simfl.cli.shared import load, out_option, scenario_arguments
-from simfl.core.errors import ScenarioError, SimflError
+from simfl.plugins.commands import (
+    ScenarioError,
+    SimflError,
+    load,
+    out_option,
+    say_how_to_watch,
+    scenario_arguments,
+    shown,
+)
 
 MAX_TOKEN_BYTES = 1000
 
@@ -50,7 +56,7 @@ def command(
 
     `simfl serve client ADDRESS` is such a client, and `simfl serve calibrate LOG` fits device profiles to their times.
     """
-    from simfl.results.file_names import is_finished
+    from simfl.api.files import is_finished
 
     scenario = load(file, overrides, plugins)
     folder = out / scenario.name / scenario.digest
@@ -79,7 +85,7 @@ def read_token(file: Path) -> str:
     Raises:
         SimflError: there is no token in it.
     """
-    from simfl.core.storage.disk import open_regular
+    from simfl.api.files import open_regular
 
     with open_regular(file) as opened:
         token = opened.read(MAX_TOKEN_BYTES).decode(errors="replace").strip()

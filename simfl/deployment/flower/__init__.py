@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from simfl.core.errors import MissingError
+from simfl.plugins import MissingError
 
 if TYPE_CHECKING:
     from simfl.deployment.flower.policy_strategy import PolicyStrategy

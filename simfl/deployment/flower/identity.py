@@ -8,8 +8,8 @@ from typing import Any
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
-from simfl.core.errors import SimflError, amount, suggestion
 from simfl.deployment.flower.participation_file import Node, same_id
+from simfl.plugins import SimflError, amount, suggestion
 
 IDENTITIES = {
     "reported": "each client answers a query with its device",

@@ -15,17 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from simfl.core.errors import SimflError, amount
-from simfl.core.rng import Streams
-from simfl.core.types import CLEAR_FIELDS, View
 from simfl.deployment.audit.log_columns import LogOptions
 from simfl.deployment.audit.reading import read
 from simfl.deployment.flower.participation_file import Node, ParticipationFile, same_id
 from simfl.deployment.forecasting.forecast_text import what_is_left
 from simfl.deployment.forecasting.next_round import guarantees, least_values, notions_below
 from simfl.deployment.forecasting.policies import scenario_policy
-from simfl.selection.asking import ask, observe, order_of_clients, shuffle_clients
-from simfl.selection.base import Policy, nobody
+from simfl.plugins import CLEAR_FIELDS, SimflError, Streams, View, amount
+from simfl.plugins.selection import Policy, ask, nobody, observe, order_of_clients, shuffle_clients
 
 _log = logging.getLogger("flwr")
 

@@ -8,8 +8,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from simfl.core.errors import SimflError
-from simfl.core.storage.disk import open_regular, write_atomically
+from simfl.api.files import open_regular, write_atomically
+from simfl.plugins import SimflError
 
 Node = int | str
 """The id of a node, or of the device that it is."""

@@ -8,9 +8,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from simfl.core.errors import SimflError
 from simfl.deployment.flower.participation_file import Node
 from simfl.deployment.flower.real_server import Deployment
+from simfl.plugins import SimflError
 
 LOOKS = 5
 """How often a strategy may look for nodes in a round; one that looks more often waits for more of them."""

@@ -12,11 +12,11 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, MessageType
 from flwr.serverapp import Grid
 
-from simfl.core.errors import SimflError
-from simfl.core.storage.disk import read_regular, write_atomically
+from simfl.api.files import read_regular, write_atomically
 from simfl.deployment.flower.identity import Identity
 from simfl.deployment.flower.node_selection import NodeSelection
 from simfl.deployment.flower.participation_file import Node
+from simfl.plugins import SimflError
 
 _log = logging.getLogger("flwr")
 

@@ -10,9 +10,9 @@ from flwr.server.workflow import SecAggPlusWorkflow
 from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
 from flwr.serverapp import Grid
 
-from simfl.core.errors import SimflError
 from simfl.deployment.flower.participation_file import Node
 from simfl.deployment.flower.real_server import Deployment
+from simfl.plugins import SimflError
 
 _log = logging.getLogger("flwr")
 

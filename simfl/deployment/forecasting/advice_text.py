@@ -5,13 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from simfl.core.certificate_words import IF_ONLY_SUMS, ONLY_SUMS, WORST
-from simfl.core.errors import amount
-from simfl.core.types import View
+from simfl.api.certificates import IF_ONLY_SUMS, ONLY_SUMS, WORST
 from simfl.deployment.audit.log import plain
 from simfl.deployment.audit.log_columns import LogOptions
 from simfl.deployment.forecasting.forecast_text import columns, what_is_left
 from simfl.deployment.forecasting.policy_advice import PolicyAdvice
+from simfl.plugins import View, amount
 
 BEST = 3
 """Policies that are advised."""

@@ -14,10 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from simfl.core.errors import SimflError
-from simfl.core.types import Bools, Floats, Integers
 from simfl.deployment.forecasting.policies import SeenPolicy
 from simfl.deployment.forecasting.selection_chance import Selections
+from simfl.plugins import Bools, Floats, Integers, SimflError
 
 DAY_S = 86_400.0
 BINS = 8

@@ -5,12 +5,11 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from simfl.core.certificate_words import OF_A_LOG, RECONSTRUCTABLE
-from simfl.core.errors import amount
-from simfl.core.version import VERSION
+from simfl.api.certificates import OF_A_LOG, RECONSTRUCTABLE
 from simfl.deployment.audit.log import plain
 from simfl.deployment.forecasting.forecast_text import WORDS, first_table, summary
 from simfl.deployment.forecasting.measured_coverage import certainty
+from simfl.plugins import VERSION, amount
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,8 +39,8 @@ BOTH = 2
 
 def page(of: "Forecast", title: str) -> str:
     """The forecast as HTML; the same bytes for the same log and seed."""
-    from simfl.report.html_page import TEMPLATES as STYLES
-    from simfl.report.html_page import page_environment
+    from simfl.api.pages import TEMPLATES as STYLES
+    from simfl.api.pages import page_environment
 
     clients, futures = of.clients(), len(of.outcomes[0].rank)
     lines = summary(of)
@@ -73,8 +72,7 @@ def page(of: "Forecast", title: str) -> str:
 
 def _drawings(of: "Forecast") -> list[tuple[str, str]]:
     """The fans for wide screens and for phones: the class that shows them there, and their SVG."""
-    from simfl.report import style
-    from simfl.report.svg import inline
+    from simfl.api.pages import inline, style
 
     about, rounds = f"Medians with intervals of 80 and 95 percent over the coming rounds. {OF_A_LOG}.", of.rounds()
     with style.settings(svg_fonttype="none"):
@@ -111,7 +109,7 @@ def _cells(of: "Forecast", row: Any) -> tuple[str, ...]:
 
 def drawing(policies: list[str], table: "DataFrame", wide: bool = True) -> "Figure":
     """The figure of some policies' rounds, page- or phone-wide; call it under :func:`simfl.report.style.settings`."""
-    from simfl.report import style
+    from simfl.api.pages import style
 
     shown = [name for name in PANELS if (table.quantity == name).any()]
     columns = 2 if wide else 1

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.certificate_words import facts_of_a_log
-from simfl.core.errors import SimflError
-from simfl.core.json_data import JsonObject
+from simfl.api.certificates import facts_of_a_log, paired_difference
 from simfl.deployment.audit.times import date
 from simfl.deployment.forecasting.availability import ModelChoice
 from simfl.deployment.forecasting.forecast_text import limits_of
@@ -18,7 +16,7 @@ from simfl.deployment.forecasting.futures import CHECKPOINTS, FuturePlan, Outcom
 from simfl.deployment.forecasting.parts import simulate_all
 from simfl.deployment.forecasting.past import Past
 from simfl.deployment.forecasting.policies import WRONG, SeenPolicy, coverage_of, find_refusal
-from simfl.experiments.compare.intervals import paired_difference
+from simfl.plugins import JsonObject, SimflError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -184,8 +182,8 @@ class Forecast:
 
     def figure(self) -> "Figure":
         """The fans of :meth:`rounds` as a matplotlib figure."""
+        from simfl.api.pages import settings
         from simfl.deployment.forecasting.forecast_page import drawing
-        from simfl.report.style import settings
 
         with settings():
             return drawing(self.policies, self.rounds())

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.certificate_words import IF_ONLY_SUMS, ONLY_SUMS, RECONSTRUCTABLE, WORST
-from simfl.core.errors import amount
-from simfl.core.types import View
+from simfl.api.certificates import IF_ONLY_SUMS, ONLY_SUMS, RECONSTRUCTABLE, WORST
 from simfl.deployment.audit.log import plain
 from simfl.deployment.audit.times import date
 from simfl.deployment.forecasting.availability import ModelChoice
@@ -16,7 +14,8 @@ from simfl.deployment.forecasting.futures import FuturePlan
 from simfl.deployment.forecasting.measured_coverage import COMMAND, certainty
 from simfl.deployment.forecasting.past import Past
 from simfl.deployment.forecasting.policies import PolicyChoice, SeenPolicy, coverage_of
-from simfl.selection.base import Policy
+from simfl.plugins import View, amount
+from simfl.plugins.selection import Policy
 
 if TYPE_CHECKING:
     from simfl.deployment.forecasting.forecast_result import Forecast

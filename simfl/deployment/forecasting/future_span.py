@@ -10,9 +10,8 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.prime_field import Residues, drawn_prime, modulo, times
+from simfl.api.certificates import Residues, drawn_prime, modulo, primes, times
 from simfl.deployment.forecasting.past import Past
-from simfl.privacy.multiround.roots import primes
 
 Rows = NDArray[np.bool_]
 

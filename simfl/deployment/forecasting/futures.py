@@ -7,14 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.rng import Streams
-from simfl.core.types import Bools, Floats, Integers, View
+from simfl.api.certificates import trace
 from simfl.deployment.forecasting.availability import BINS, AvailabilityFit, ModelChoice, choose, observe, parts_of_day
 from simfl.deployment.forecasting.future_span import PastSpan, exposures, past_span, smallest_class
 from simfl.deployment.forecasting.past import Past, PastTraffic
 from simfl.deployment.forecasting.policies import PolicyChoice, SeenPolicy, candidate, recognise
-from simfl.privacy.multiround.analysis import trace
-from simfl.selection.base import Policy
+from simfl.plugins import Bools, Floats, Integers, Streams, View
+from simfl.plugins.selection import Policy
 
 CHECKPOINTS = 4
 """Times within the horizon at which the semi-strong and weak guarantees are computed."""

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from simfl.core.certificate_words import ONLY_SUMS, WORST
+from simfl.api.certificates import ONLY_SUMS, WORST
 
 TABLE = Path(__file__).parent / "coverage.csv"
 COMMAND = "python benchmarks/forecast.py --table"

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simfl.core.errors import SimflError, suggestion
+from simfl.api.certificates import multi_round
 from simfl.deployment.forecasting.futures import one_round, plan
 from simfl.deployment.forecasting.past import Past
 from simfl.deployment.forecasting.policies import find_refusal
-from simfl.privacy.multiround.matrix_metrics import multi_round
+from simfl.plugins import SimflError, suggestion
 
 DRAWS = 20
 """Next rounds that are looked at."""

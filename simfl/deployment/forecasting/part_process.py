@@ -6,8 +6,8 @@ import sys
 from base64 import b64decode
 from pathlib import Path
 
-from simfl.core.errors import ExhaustedError, SimflError, is_exhausted
 from simfl.deployment.forecasting.parts import PartStore, PartTask, simulate_part
+from simfl.plugins import ExhaustedError, SimflError, is_exhausted
 
 
 def main() -> None:

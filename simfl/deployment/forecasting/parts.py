@@ -17,13 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simfl.core.children import START_LIMIT_S, read_line, start_python
-from simfl.core.errors import ExhaustedError, IntegrityError, SimflError
-from simfl.core.processor import one_thread
-from simfl.core.storage.disk import write_atomically
-from simfl.core.version import RESULTS, VERSION
+from simfl.api.files import read_sealed_bytes, seal_bytes, write_atomically
+from simfl.api.processes import START_LIMIT_S, one_thread, read_line, start_python
 from simfl.deployment.forecasting.futures import FuturePlan, Outcome, simulate
-from simfl.results.sealed_files import read_sealed_bytes, seal_bytes
+from simfl.plugins import RESULTS, VERSION, ExhaustedError, IntegrityError, SimflError
 
 PART = 10
 """Futures that are simulated and stored together."""

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.errors import SimflError
+from simfl.api.certificates import ParticipationMatrix
+from simfl.api.files import ResultsFolder
+from simfl.api.scenarios import scenario_of
 from simfl.deployment.audit.entries import reading_line
 from simfl.deployment.audit.log import Log
 from simfl.deployment.audit.log_columns import LogOptions
 from simfl.deployment.audit.reading import read, refuse_more_than_sums
-from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
-from simfl.report.live.watched_folder import scenario_of
-from simfl.results.folder import ResultsFolder
-from simfl.training.base import RULES
+from simfl.plugins import SimflError
+from simfl.plugins.training import RULES
 
 if TYPE_CHECKING:
     from pandas import DataFrame

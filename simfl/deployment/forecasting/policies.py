@@ -8,15 +8,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.errors import SimflError, amount
-from simfl.core.registration.protocol import required_fields
-from simfl.core.types import Bools, Integers
+from simfl.api.scenarios import InvalidScenario, Scenario
 from simfl.deployment.forecasting.measured_coverage import Coverage, coverage
 from simfl.deployment.forecasting.past import Past
 from simfl.deployment.forecasting.policy_modes import modes
-from simfl.scenario import InvalidScenario, Scenario
-from simfl.selection.asking import Around
-from simfl.selection.base import POLICIES, Policy
+from simfl.plugins import Bools, Integers, SimflError, amount, required_fields
+from simfl.plugins.selection import POLICIES, Around, Policy
 
 Relation = Literal["all", "some"]
 """Whether all available clients (or units) take part, or some of them."""

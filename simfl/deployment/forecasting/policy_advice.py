@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from simfl.core.certificate_words import facts_of_a_log
-from simfl.core.errors import SimflError
-from simfl.core.json_data import JsonObject
-from simfl.core.types import Integers
+from simfl.api.certificates import GuardedSelection, facts_of_a_log
 from simfl.deployment.forecasting.availability import ModelChoice
 from simfl.deployment.forecasting.futures import FuturePlan, Outcome, available_clients, plan
 from simfl.deployment.forecasting.parts import simulate_all
@@ -25,7 +22,7 @@ from simfl.deployment.forecasting.policies import (
     policy_pairs,
 )
 from simfl.deployment.forecasting.unit_order import order_by_availability
-from simfl.selection.guarded import GuardedSelection
+from simfl.plugins import Integers, JsonObject, SimflError
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from simfl.core.types import Bools, Floats, Integers
+from simfl.plugins import Bools, Floats, Integers
 
 LOGS = 300
 """Invented for each mode, of the log's last rounds."""

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.types import Bools, Floats, Integers
+from simfl.plugins import Bools, Floats, Integers
 
 NEVER = -1e9
 """The logarithm of the probability of what cannot be."""

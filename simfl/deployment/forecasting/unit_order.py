@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.types import Bools, Integers
+from simfl.plugins import Bools, Integers
 
 
 def order_by_availability(there: Bools, size: int) -> Integers:

@@ -18,13 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from simfl.core.errors import SimflError, amount
-from simfl.core.types import Floats
+from simfl.api.files import csv_bytes
 from simfl.deployment.remote.job_times import JobTime
-from simfl.devices.profiles import COLUMNS
-from simfl.network.fair_sharing import waits_s
-from simfl.network.shared_edges import ServerLink
-from simfl.results.tables import csv_bytes
+from simfl.plugins import Floats, SimflError, amount
+from simfl.plugins.devices import PROFILE_COLUMNS
+from simfl.plugins.network import ServerLink, waits_s
 
 LINE = ("latency_s", "down_bytes_per_s", "up_bytes_per_s")
 
@@ -256,7 +254,7 @@ def profiles_bytes(calibration: Calibration, draw_devices: bool = False) -> byte
         calibration: what was fitted.
         draw_devices: leave out the column ``client``, so that every client of a scenario draws one of the devices.
     """
-    assert set(FITTED) < set(COLUMNS)
+    assert set(FITTED) < set(PROFILE_COLUMNS)
     named = [f"{name}{end}" for name in FITTED for end in ("", "_low", "_high")]
     rows: list[list[object]] = [[*([] if draw_devices else ["client"]), "jobs", *named]]
     for fit in calibration.clients:

@@ -22,12 +22,9 @@ from urllib.request import OpenerDirector, ProxyHandler, Request, build_opener
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.errors import SimflError
-from simfl.core.rng import Streams
-from simfl.core.types import Job
-from simfl.core.version import RESULTS
 from simfl.deployment.remote.throttle import Throttle
 from simfl.deployment.remote.wall_clock import ClockSource, WallClock
+from simfl.plugins import RESULTS, Job, SimflError, Streams
 
 WAIT_S = 20.0
 """How long the server is asked to wait for a job before it says that there is none."""
@@ -197,8 +194,7 @@ class RemoteTraining:
     """simfl's own local training of one client: called with a job and its model, it gives the update and the loss."""
 
     def __init__(self, client: int, project: Mapping[str, Any]) -> None:
-        from simfl.scenario import Scenario
-        from simfl.scenario.plugin_files import Trust
+        from simfl.api.scenarios import Scenario, Trust
 
         data = dict(project["scenario"])
         if data.get("plugins"):

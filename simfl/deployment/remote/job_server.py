@@ -14,15 +14,21 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from simfl.core.errors import ScenarioError, SimflError
-from simfl.core.http.bounded_server import DEFAULT_LIMITS, ConnectionLimits, check_name, is_loopback, listening
-from simfl.core.http.handler import BoundedHandler, Query, RequestError
-from simfl.core.json_data import JsonObject
-from simfl.core.version import RESULTS
+from simfl.api.files import UpdateReplay, UpdateStore
+from simfl.api.http import (
+    DEFAULT_LIMITS,
+    BoundedHandler,
+    ConnectionLimits,
+    Query,
+    RequestError,
+    check_name,
+    is_loopback,
+    listening,
+)
+from simfl.api.runs import FinishedRun, run
+from simfl.api.scenarios import Scenario
 from simfl.deployment.remote.jobs import RemoteJobs
-from simfl.results.client_updates import UpdateReplay, UpdateStore
-from simfl.runs.run import FinishedRun, run
-from simfl.scenario import Scenario
+from simfl.plugins import RESULTS, JsonObject, ScenarioError, SimflError
 
 LOOPBACK = "127.0.0.1"
 

@@ -15,12 +15,9 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from simfl.core.errors import ScenarioError, SimflError, amount
-from simfl.core.storage.disk import naming, open_own, read_regular, write_atomically
-from simfl.core.types import JobRequest
+from simfl.api.files import JOB_TIMES, csv_bytes, naming, open_own, read_regular, write_atomically
 from simfl.deployment.remote.wall_clock import ClockSource, WallClock
-from simfl.results.file_names import JOB_TIMES
-from simfl.results.tables import csv_bytes
+from simfl.plugins import JobRequest, ScenarioError, SimflError, amount
 
 
 class JobTime(NamedTuple):
@@ -105,7 +102,7 @@ def read_job_times(path: Path) -> tuple[list[JobTime], int]:
     Raises:
         SimflError: it cannot be read, or is no such log; the message names file, line and column.
     """
-    from simfl.core.storage.text_table import csv_rows
+    from simfl.api.files import csv_rows
 
     file = path / JOB_TIMES if path.is_dir() else path
     try:

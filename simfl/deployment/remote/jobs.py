@@ -15,15 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.lib import format as npy
 
-from simfl.core.errors import IntegrityError
-from simfl.core.http.handler import RequestError
-from simfl.core.json_data import JsonObject
-from simfl.core.storage.disk import make_folder, refuse_link, touch
-from simfl.core.types import JobRequest, JobResult, RemoteClientError, Vectors
+from simfl.api.files import (
+    JOINED,
+    JOINED_LIST,
+    UpdateRecord,
+    UpdateStore,
+    make_folder,
+    npy_bytes,
+    read_sealed,
+    refuse_link,
+    touch,
+    write_sealed,
+)
+from simfl.api.http import RequestError
 from simfl.deployment.remote.job_times import JobTimes
-from simfl.results.client_updates import UpdateRecord, UpdateStore, npy_bytes
-from simfl.results.file_names import JOINED, JOINED_LIST
-from simfl.results.sealed_files import read_sealed, write_sealed
+from simfl.plugins import IntegrityError, JobRequest, JobResult, JsonObject, RemoteClientError, Vectors
 
 MOST_SCORES = 100
 """Names of scores that a client may have."""

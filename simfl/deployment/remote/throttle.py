@@ -10,9 +10,8 @@ from dataclasses import dataclass, fields
 from math import exp, inf
 from pathlib import Path
 
-from simfl.core.errors import SimflError, suggestion
-from simfl.core.rng import Streams
 from simfl.deployment.remote.wall_clock import ClockSource
+from simfl.plugins import SimflError, Streams, suggestion
 
 PIECES_PER_S = 50
 """Pieces in which a second's bytes pass: their sleeps are long against the clock's resolution."""
@@ -60,7 +59,7 @@ class Throttle:
 
     Attributes:
         samples_per_s, work_sigma, down_bytes_per_s, up_bytes_per_s, latency_s: as in
-            :data:`simfl.devices.profiles.COLUMNS`.
+            :data:`simfl.devices.profiles.PROFILE_COLUMNS`.
     """
 
     samples_per_s: float = inf
@@ -128,7 +127,7 @@ def parse_throttle(text: str, client: int) -> Throttle:
 
 
 def _of_file(path: Path, client: int, names: list[str]) -> Throttle:
-    from simfl.devices.profiles import read_profiles
+    from simfl.plugins.devices import read_profiles
 
     table = read_profiles(path)
     rows = len(next(iter(table.columns.values())))
@@ -142,9 +141,9 @@ def _of_file(path: Path, client: int, names: list[str]) -> Throttle:
 
 
 def _number(text: str, name: str, number: str) -> float:
-    from simfl.devices.profiles import COLUMNS
+    from simfl.plugins.devices import PROFILE_COLUMNS
 
-    bounds = COLUMNS[name]
+    bounds = PROFILE_COLUMNS[name]
     try:
         value = float(number)
     except ValueError:
