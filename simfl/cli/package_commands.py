@@ -14,7 +14,7 @@ from importlib.metadata import EntryPoint
 import click
 
 from simfl.core.errors import PluginError
-from simfl.core.registration.packages import docstring_of, load_package, origin_of, packages, raised_at
+from simfl.core.registration.packages import docstring_of, home_of, is_rim, load_package, origin_of, packages, raised_at
 
 NAME = re.compile(r"[a-z][a-z0-9-]*( [a-z][a-z0-9-]*)?")
 
@@ -43,21 +43,15 @@ class PackageCommands:
         sections: dict[str, list[tuple[str, str]]] = {}
         for name, entry in self.entries.items():
             about = click.Command(name, help=docstring_of(entry.module)).get_short_help_str(limit)
-            sections.setdefault(f"Of {_home(entry)}", []).append((name, about))
+            sections.setdefault(f"Of {home_of(entry)}", []).append((name, about))
         return sections
 
     def failure(self, name: str, error: BaseException) -> str | None:
         """What a command of somebody else's package raised; None of simfl's own."""
         entry = self.entries.get(name)
-        if entry is None or _home(entry).startswith("simfl."):
+        if entry is None or is_rim(entry):
             return None
         return f"command '{name}' of the package {origin_of(entry)} failed: {raised_at(error)}"
-
-
-def _home(entry: EntryPoint) -> str:
-    """The package that a command is of: ``simfl.deployment``, or somebody's top package."""
-    parts = entry.module.split(".")
-    return ".".join(parts[: 1 + (parts[0] == "simfl")])
 
 
 @cache
@@ -67,7 +61,7 @@ def package_commands(builtin: Collection[str]) -> PackageCommands:
         builtin: first words that no package may take.
     """
     of = PackageCommands()
-    entries = sorted(packages("simfl.command"), key=lambda entry: not entry.module.startswith("simfl."))
+    entries = sorted(packages("simfl.command"), key=lambda entry: not is_rim(entry))
     for entry in entries:
         if why := _why_refused(entry, of, builtin, entries):
             of.refused.append(f"command '{entry.name}' of the package {origin_of(entry)} is refused: {why}")
@@ -86,7 +80,7 @@ def _why_refused(
         return f"simfl has a command '{first}'"
     if entry.name in of.entries:
         return f"the package {origin_of(of.entries[entry.name])} has one of this name"
-    if second and not any(each.name == first and _home(each) == _home(entry) for each in entries):
+    if second and not any(each.name == first and home_of(each) == home_of(entry) for each in entries):
         return f"the same package has no command '{first}'"
     return None
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoint, distribution, distributions
+from importlib.util import find_spec
 from traceback import extract_tb
 from typing import Any
 
@@ -34,8 +35,26 @@ class Broken:
 
 
 def packages(group: str) -> Iterator[EntryPoint]:
-    """The entry points of a group, sorted, so that a name given twice always means the same."""
-    yield from sorted(_entry_points().get(group, ()), key=lambda entry: (entry.name, entry.value))
+    """The entry points of a group, sorted, so that a name given twice always means the same; not those of packages of
+    simfl itself that are not there, though its metadata name them.
+    """
+    entries = sorted(_entry_points().get(group, ()), key=lambda entry: (entry.name, entry.value))
+    yield from (entry for entry in entries if not is_rim(entry) or _is_there(home_of(entry)))
+
+
+def is_rim(entry: EntryPoint) -> bool:
+    """Whether it is of simfl itself: of a package that the rest of simfl imports by its entry points only."""
+    return entry.module.startswith("simfl.")
+
+
+def home_of(entry: EntryPoint) -> str:
+    """The package that it is of: ``simfl.deployment``, or somebody's top package."""
+    return ".".join(entry.module.split(".")[: 1 + is_rim(entry)])
+
+
+@cache
+def _is_there(package: str) -> bool:
+    return find_spec(package) is not None
 
 
 def all_packages() -> Iterator[EntryPoint]:

@@ -8,14 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.clients.base import PERSONAL, ClientAlgorithm
-from simfl.clients.local_values import ClientState, LocalContext, LocalPass, LocalResult, Parameter, Vector
-from simfl.clients.personal.private_layers import merge_private, norm_coordinates
-from simfl.clients.personal.sparse import COLUMNS, MASK, Mask, Sparse, mask_state, prunable, prune, sparsity_row
-from simfl.core.payload import MODEL, UPDATE, PayloadPart, Upload
-from simfl.core.registration.protocol import SINCE_LATER
-from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays
+from simfl.papers.lottery_tickets.sparse import COLUMNS, MASK, Mask, Sparse, mask_state, prunable, prune, sparsity_row
+from simfl.plugins import SINCE_LATER, Arrays, ScenarioView
+from simfl.plugins.clients import (
+    MODEL,
+    PERSONAL,
+    UPDATE,
+    ClientAlgorithm,
+    ClientState,
+    LocalContext,
+    LocalPass,
+    LocalResult,
+    Parameter,
+    PayloadPart,
+    Upload,
+    Vector,
+    merge_private,
+    norm_coordinates,
+)
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 

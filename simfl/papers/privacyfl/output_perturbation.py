@@ -20,15 +20,23 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field
 
-from simfl.core.certificate_words import SAMPLE_EPSILON
-from simfl.core.columns import Column
-from simfl.core.errors import amount
-from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView, can_lose_clients, no_sample_bound
-from simfl.core.types import Arrays, Floats, Integers, Job, Vectors
-from simfl.privacy.certify.maps import Noised, changed_by_others, weights_differ
-from simfl.privacy.dp.mechanisms import gaussian, laplace, staircase
-from simfl.privacy.stage import STAGES, Members, Stage
+from simfl.plugins import Arrays, Column, Floats, Integers, Job, ScenarioView, Streams, Vectors, amount
+from simfl.plugins.privacy import (
+    SAMPLE_EPSILON,
+    STAGES,
+    Members,
+    Noised,
+    Stage,
+    can_lose_clients,
+    changed_by_others,
+    gaussian,
+    laplace,
+    no_sample_bound,
+    of_each_sample,
+    of_one_sample,
+    staircase,
+    weights_differ,
+)
 
 Count = Annotated[int, Field(ge=1, le=10**9)]
 Epsilon = Annotated[float, Field(gt=0, le=1e9)]
@@ -284,28 +292,3 @@ def _clients(jobs: tuple[Job, ...]) -> Integers:
 def _of(value: float | tuple[float, ...], client: int) -> float:
     """A client's own value of one for all or one each."""
     return value[client] if isinstance(value, tuple) else value
-
-
-def of_each_sample(members: Members, penalty: float) -> Floats:
-    """By how much, in the Euclidean norm, one sample of its client moves each weighted update in the sum, (n,).
-
-    What SGD's own steps allow (:mod:`simfl.learning.work`). Exact minimisers of a mean of k losses and an L2
-    penalty: 2 L / (k penalty) by Chaudhuri, Monteleoni and Sarwate, JMLR 2011, Corollary 8, with the samples k and the
-    slope L of the run. Infinite where these are not known, or clients may leave after a look at their data.
-    """
-    inside = members.weights > 0
-    if members.moves is not None and not members.follows_data:
-        return np.asarray(members.moves[inside] * members.weights[inside])
-    if members.slope is None or members.examples is None or members.follows_data or not penalty:
-        return np.full(int(inside.sum()), inf)
-    with np.errstate(divide="ignore"):
-        return 2 * np.float64(members.slope) / (members.examples[inside] * penalty) * members.weights[inside]
-
-
-def of_one_sample(members: Members, each: Floats) -> float:
-    """The most that one sample does to a sum: what a copy of it does to each update in the sum, (n,), of all copies."""
-    if members.positions is None:
-        return float(each.sum())  # nobody knows: it may be in every update
-    inside = list(compress(members.positions, members.weights > 0))
-    copies = np.repeat(each, [len(positions) for positions in inside])
-    return float(np.bincount(np.concatenate([*inside, np.zeros(0, np.int64)]), copies).max(initial=0.0))

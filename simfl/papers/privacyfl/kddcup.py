@@ -7,14 +7,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from simfl.core.errors import MissingError
-from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.data_folder import data_places, data_root, load_cached
-from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.csv import read_csv
-from simfl.learning.data.image_arrays import broken, unit_rows
-from simfl.learning.data.mnist import Root
+from simfl.plugins import MissingError, ScenarioView, Streams
+from simfl.plugins.data import Root, broken, data_places, data_root, load_cached, read_csv, unit_rows
+from simfl.plugins.learning import DATA, Dataset
 
 NAMES = ("kddcup.data_10_percent.gz", "kddcup.data_10_percent")
 COLUMNS = 42

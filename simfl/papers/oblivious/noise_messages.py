@@ -17,9 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.rng import Streams
-from simfl.secagg.crypto.field import Elements, Q
-from simfl.secagg.crypto.keys import elements, secret
+from simfl.plugins import Streams
+from simfl.plugins.masks import Elements, Q, elements, secret
 
 STEEPEST = 700.0
 """Exponents beyond are too large for a number."""

@@ -7,11 +7,20 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from simfl.clients.base import PERSONAL, ClientAlgorithm
-from simfl.clients.local_values import ClientState, LocalContext, LocalPass, LocalResult, Parameter, Vector
-from simfl.clients.personal.sparse import COLUMNS, MASK, Mask, Sparse, mask_state, prunable, prune, sparsity_row
-from simfl.core.payload import UPDATE, Upload
-from simfl.core.scenario_view import ScenarioView
+from simfl.papers.lottery_tickets.sparse import COLUMNS, MASK, Mask, Sparse, mask_state, prunable, prune, sparsity_row
+from simfl.plugins import ScenarioView
+from simfl.plugins.clients import (
+    PERSONAL,
+    UPDATE,
+    ClientAlgorithm,
+    ClientState,
+    LocalContext,
+    LocalPass,
+    LocalResult,
+    Parameter,
+    Upload,
+    Vector,
+)
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 

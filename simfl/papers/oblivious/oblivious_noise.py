@@ -1,7 +1,7 @@
 """Noise that nobody can read: distributed differential privacy whose shares are chosen obliviously.
 
 Every party adds to its vector one of two masked noises of every other party; see
-:mod:`simfl.secagg.oblivious.noise_messages` for the messages and their source.
+:mod:`simfl.papers.oblivious.noise_messages` for the messages and their source.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,18 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.core.certificate_words import SAMPLE_EPSILON
-from simfl.core.columns import MASKED_COLUMNS, Column, failing
-from simfl.core.json_data import JsonObject
-from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView, no_sample_bound, summands
-from simfl.core.types import Aggregate
-from simfl.secagg.base import PROTOCOLS
-from simfl.secagg.crypto.field import Elements, Q, to_signed
-from simfl.secagg.crypto.keys import ELEMENT, KEY, agree, derive, public_key, secret, stretch_seed
-from simfl.secagg.crypto.quantise import Grid
-from simfl.secagg.masked_protocol import FINEST, CryptoRates, MaskedProtocol, beyond, clipped_row
-from simfl.secagg.oblivious.noise_messages import (
+from simfl.papers.oblivious.noise_messages import (
     GridNoise,
     ObliviousPlan,
     Party,
@@ -34,16 +23,40 @@ from simfl.secagg.oblivious.noise_messages import (
     pure_epsilon,
     run_round,
 )
-from simfl.secagg.sessions import (
+from simfl.plugins import Aggregate, Column, JsonObject, ScenarioView, Streams
+from simfl.plugins.masks import (
+    ELEMENT,
+    FINEST,
+    KEY,
+    CryptoRates,
+    Elements,
+    Grid,
+    MaskedProtocol,
+    Q,
+    agree,
+    beyond,
+    clipped_row,
+    derive,
+    public_key,
+    secret,
+    stretch_seed,
+    to_signed,
+)
+from simfl.plugins.privacy import SAMPLE_EPSILON, no_sample_bound, summands
+from simfl.plugins.secagg import (
+    MASKED_COLUMNS,
+    PROTOCOLS,
     ClientUpdates,
     Cohort,
     PhaseRequest,
     PreparedUnits,
+    Rows,
     Session,
     SessionFailure,
     SessionResult,
+    Transcript,
+    failing,
 )
-from simfl.secagg.transcript import Rows, Transcript
 
 STRIDE = 64
 """Rounds between seeds that are kept."""
@@ -155,7 +168,7 @@ class Oblivious(MaskedProtocol):
     """Each party's noise comes from all others, masked, two to choose from; a missing party fails the round.
 
     n (n - 1) differences of Gamma(1/n, scale) are in the sum: n - 1 Laplace variables; on the grid of whole numbers
-    Polya shares and discrete Laplace variables (:mod:`simfl.secagg.oblivious.noise_messages`). The scale is that of
+    Polya shares and discrete Laplace variables (:mod:`simfl.papers.oblivious.noise_messages`). The scale is that of
     ``output_perturbation``: 2 R / (n k alpha epsilon) as published, n times that if calibrated. ``epsilon_weight``
     counts that updates are rounded, too. Reference: Byrd et al., ICAIF 2022. With ``execute: cost_only`` the noise is
     drawn at once, as two Gamma(n - 1, scale), without the grid; the columns are the same.

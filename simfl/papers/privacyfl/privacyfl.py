@@ -8,10 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.clients.base import CLIENTS, ClientAlgorithm
-from simfl.clients.local_values import ClientState, LocalContext, LocalPass, LocalResult, RoundOutcome, Vector
-from simfl.core.payload import Upload
-from simfl.core.types import Arrays
+from simfl.plugins import Arrays
+from simfl.plugins.clients import (
+    CLIENTS,
+    ClientAlgorithm,
+    ClientState,
+    LocalContext,
+    LocalPass,
+    LocalResult,
+    RoundOutcome,
+    Upload,
+    Vector,
+)
 
 
 @CLIENTS("privacyfl")

@@ -11,22 +11,31 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.rng import Streams
-from simfl.core.types import Aggregate
-from simfl.secagg.base import PROTOCOLS
-from simfl.secagg.crypto.field import Elements, Q
-from simfl.secagg.crypto.keys import KEY, ProtocolViolation, agree, derive, elements, public_key, secret
-from simfl.secagg.masked_protocol import MaskedProtocol
-from simfl.secagg.sessions import (
+from simfl.plugins import Aggregate, Streams
+from simfl.plugins.masks import (
+    KEY,
+    Elements,
+    MaskedProtocol,
+    ProtocolViolation,
+    Q,
+    agree,
+    derive,
+    elements,
+    public_key,
+    secret,
+)
+from simfl.plugins.secagg import (
+    PROTOCOLS,
     ClientUpdates,
     Cohort,
     PhaseRequest,
     PreparedUnits,
+    Rows,
     Session,
     SessionFailure,
     SessionResult,
+    Transcript,
 )
-from simfl.secagg.transcript import Rows, Transcript
 
 STRIDE = 64
 """Rounds between seeds that are kept."""

@@ -7,11 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.clients.base import ClientAlgorithm
-from simfl.clients.local_values import ClientState, Parameter
-from simfl.core.columns import Column
-from simfl.core.payload import PayloadPart
-from simfl.core.types import Arrays
+from simfl.plugins import Arrays, Column
+from simfl.plugins.clients import ClientAlgorithm, ClientState, Parameter, PayloadPart
 
 LAYERS = ("Linear", "Conv1d", "Conv2d", "Conv3d")
 """Layers whose weights (never biases) are pruned."""
