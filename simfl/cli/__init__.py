@@ -28,9 +28,7 @@ from simfl.core.version import VERSION
 __all__ = ["main", "simfl"]
 
 COMMANDS_ELSEWHERE = {
-    "calibrate": "serve calibrate",
     "check": "validate",
-    "client": "serve client",
     "config": "show",
     "create": "new",
     "dashboard": "watch",
@@ -251,10 +249,12 @@ class _Commands(click.Group):
             return " ".join(args[:2]), self.get_command(context, inside), args[2:]
         if args[0] not in COMMANDS and len(args) > 1 and (two := " ".join(args[:2])) in others().entries:
             return two, self.get_command(context, two), args[2:]
-        if (words := next((words for words, name in INSIDE.items() if name == args[0]), None)) is not None:
-            new = f"simfl {' '.join(words)}"
-            if not context.resilient_parsing:
-                click.echo(f"simfl {args[0]} is {new} now; the old name goes with the next version", err=True)
+        new = next((" ".join(words) for words, name in INSIDE.items() if name == args[0]), None)
+        if args[0] not in COMMANDS and new is None and (new := others().once_called(args[0])):
+            args = [new, *args[1:]]
+        if new is not None and not context.resilient_parsing:
+            old = new.split()[-1] if args[0] == new else args[0]
+            click.echo(f"simfl {old} is simfl {new} now; the old name goes with the next version", err=True)
         try:
             return super().resolve_command(context, args)
         except click.UsageError as error:

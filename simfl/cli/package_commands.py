@@ -34,6 +34,10 @@ class PackageCommands:
     def one_word(self) -> list[str]:
         return [name for name in self.entries if " " not in name]
 
+    def once_called(self, word: str) -> str | None:
+        """The command of two words of simfl's own that was called by the second one alone."""
+        return next((n for n, entry in self.entries.items() if is_rim(entry) and n.split()[1:] == [word]), None)
+
     def sections(self, limit: int) -> dict[str, list[tuple[str, str]]]:
         """Names and short help by the package that they are of.
 

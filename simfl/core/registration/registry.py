@@ -90,7 +90,7 @@ class Registry(Mapping[str, type[P_co]]):
         promises: tuple[str, ...] = (),
     ) -> None:
         self.family = family
-        self.modules = dict(modules or {})
+        self.modules = modules or {}
         self.protocol = protocol
         self.number = number
         self.shorthand, self.derived, self.promises = shorthand, derived, promises
@@ -138,7 +138,7 @@ class Registry(Mapping[str, type[P_co]]):
     def _add_rims(self) -> list[EntryPoint]:
         """Adds the modules of simfl's own plugins that entry points name; those of other packages."""
         entries = [*packages(f"simfl.{self.family}")]
-        self.modules.update((entry.name, entry.module) for entry in entries if is_rim(entry))
+        self.modules = {**self.modules, **{entry.name: entry.module for entry in entries if is_rim(entry)}}
         return [entry for entry in entries if not is_rim(entry)]
 
     def load_packages(self) -> None:
