@@ -69,7 +69,17 @@ OTHERS = {
     "deployment.forecasting.parts": "its own parts, which have the check sums of ZIP files",
 }
 """Modules that open files, and why that is none of a results tree that nobody has checked."""
-ELSEWHERE = ("learning.", "network.", "devices.", "scenario.", "cli.", "attacks.", "privacy.", "secagg.")
+ELSEWHERE = (
+    "learning.",
+    "network.",
+    "devices.",
+    "scenario.",
+    "cli.",
+    "deployment.cli.",
+    "attacks.",
+    "privacy.",
+    "secagg.",
+)
 """Rooms that open data and scenario files of users."""
 
 

@@ -12,7 +12,7 @@ SEEN_BY_USERS = {
     ("secagg", "variable variant"),  # a key of oblivious
 }
 """Refused words that are part of what users write or read, by package."""
-SAME_SUBJECT = {"cli", "plugins", "figures"}
+SAME_SUBJECT = {"api", "cli", "plugins", "figures"}
 """Folders whose modules are called like the command, the family or the figure that they belong to."""
 
 
