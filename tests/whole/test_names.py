@@ -9,7 +9,7 @@ from tests.support.names import HOME, ambiguous, names, refused
 SEEN_BY_USERS = {
     ("deployment", "variable floor"),  # --floor of simfl audit, as an argument
     ("results", "variable asked"),  # a column of phases.csv
-    ("secagg", "variable variant"),  # a key of oblivious
+    ("papers", "variable variant"),  # a key of oblivious
 }
 """Refused words that are part of what users write or read, by package."""
 SAME_SUBJECT = {"api", "cli", "plugins", "figures"}
