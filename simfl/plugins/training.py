@@ -10,23 +10,7 @@ from simfl.training.sgd_rule import SgdRule
 from simfl.training.staleness import ARRIVALS, STALENESS, Arrivals, Staleness
 
 __all__ = [
-    "AGGREGATES",
-    "ARRIVALS",
-    "RULES",
-    "SCHEDULES",
-    "SERVER_OPTIMISERS",
-    "STALENESS",
-    "AggregationRule",
-    "Arrivals",
-    "BufferedRule",
-    "Factor",
-    "FedAvg",
-    "FedBuff",
-    "Progress",
-    "Rule",
-    "Schedule",
-    "ServerOptimiser",
-    "SgdRule",
-    "Staleness",
-    "SynchronousRule",
-]
+    "AGGREGATES", "ARRIVALS", "AggregationRule", "Arrivals", "BufferedRule", "Factor", "FedAvg", "FedBuff",
+    "Progress", "RULES", "Rule", "SCHEDULES", "SERVER_OPTIMISERS", "STALENESS", "Schedule", "ServerOptimiser",
+    "SgdRule", "Staleness", "SynchronousRule",
+]  # fmt: skip

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from simfl.agents.aggregation.pipeline import AggregationPipeline
-from simfl.clients.personal.fedltn import JumpStart
-from simfl.clients.personal.sparse import Sparse
 from simfl.clients.scaffold import Scaffold
 from simfl.core.errors import PluginError
 from simfl.core.payload import MASK, UPDATE
+from simfl.papers.lottery_tickets.fedltn import JumpStart
+from simfl.papers.lottery_tickets.sparse import Sparse
 from simfl.privacy.certify import maps
 from simfl.privacy.certify.maps import Noise
 from simfl.privacy.dp.accountants import zero_out

@@ -218,9 +218,9 @@ def test_the_concepts_explain_the_words_of_the_field(word):
 
 
 def test_the_page_of_commands_lists_every_command():
-    from simfl.cli import COMMANDS, INSIDE
+    from simfl.cli import COMMANDS, INSIDE, others
 
-    names = {*COMMANDS, *(" ".join(words) for words in INSIDE)}
+    names = {*COMMANDS, *(" ".join(words) for words in INSIDE), *others().entries}
     listed = re.findall(r"^\| `simfl ([\w -]+?)(?: [A-Z\[]|`| -o)", (DOCS / "reference/commands.md").read_text(), re.M)
     assert sorted(listed) == sorted(names)
 

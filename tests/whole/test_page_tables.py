@@ -13,7 +13,7 @@ import pandas
 import pytest
 from scipy import stats
 
-from simfl.forecasting.measured_coverage import table as coverage_table
+from simfl.deployment.forecasting.measured_coverage import table as coverage_table
 from simfl.scenario import Scenario
 from simfl.selection.theory import expected_cardinality
 from tests.whole.test_scripts import imported
