@@ -77,6 +77,12 @@ for family, words in scenarios.items():
     assert (run(Scenario.load("quickstart", words), Path(family)).path / "summary.json").is_file(), family
 """
 
+ONLY_HERE = """
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in finder.__module__]
+"""
+"""What an editable install adds would find the deleted packages in the checkout."""
+
 
 @pytest.fixture(scope="module")
 def without_rims(tmp_path_factory):
@@ -89,6 +95,7 @@ def without_rims(tmp_path_factory):
         shutil.copy(file, copy / file.relative_to(HERE))
     for rim in RIMS:
         shutil.rmtree(copy / "simfl" / rim)
+    (copy / "sitecustomize.py").write_text(ONLY_HERE)
 
     def call(*words):
         done = subprocess.run([sys.executable, "-P", *words], cwd=copy, text=True, capture_output=True,
