@@ -148,6 +148,8 @@ def played(text: str, k: int, order: np.ndarray, there: np.ndarray) -> np.ndarra
 
 def share(count: int, of: int) -> str:
     """``93 of 100 (exact 95 % interval 86.1 to 97.1 %)``"""
+    if not of:
+        return "none of none"
     low, high = binomtest(count, of).proportion_ci()
     return f"{count} of {of}, {count / of:.1%} (exact 95 % interval {low:.1%} to {high:.1%})"
 

@@ -1,9 +1,9 @@
 """simfl: an agent-based discrete-event simulator of federated learning.
 
 From Python: :func:`load` a scenario, :func:`run` it, :func:`sweep` its keys, :func:`compare` configurations,
-:func:`search` for the best values, :func:`open` what they have left on disk, and :func:`verify` that it can be
-repeated. :func:`forecast` says what a real deployment's log leads to, and :func:`advise` which policy should
-come next.
+:func:`search` for the best values, :func:`open` what they have left on disk, :func:`plot` or :func:`attack` it, and
+:func:`verify` that it can be repeated; :func:`theory` says what is known before the first round. :func:`forecast` says
+what a real deployment's log leads to, and :func:`advise` which policy should come next.
 """
 
 from importlib import import_module
@@ -13,14 +13,20 @@ from simfl.core.errors import StopRun
 from simfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
+    from simfl.api.analysis import attack as attack
+    from simfl.api.analysis import plot as plot
     from simfl.api.functions import compare, load, open, run, search, sweep, verify
+    from simfl.api.theory import theory as theory
     from simfl.deployment import audit as audit
     from simfl.deployment import flower as flower
     from simfl.deployment.forecasting.log_functions import advise as advise
     from simfl.deployment.forecasting.log_functions import forecast as forecast
 
-__all__ = ["StopRun", "__version__", "compare", "load", "open", "run", "search", "sweep", "verify"]
+__all__ = ["StopRun", "__version__", "attack", "compare", "load", "open", "plot", "run", "search", "sweep", "theory",
+           "verify"]  # fmt: skip
 
+HOMES = {"attack": "analysis", "plot": "analysis", "theory": "theory"}
+"""Modules of :mod:`simfl.api` that are not ``functions``."""
 PACKAGES = ("plugins", "report")
 """Public packages, imported when they are asked for: ``simfl.plugins.selection``."""
 OF_DEPLOYMENT = ("advise", "audit", "flower", "forecast")
@@ -29,7 +35,7 @@ OF_DEPLOYMENT = ("advise", "audit", "flower", "forecast")
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module("simfl.api.functions"), name)
+        return getattr(import_module(f"simfl.api.{HOMES.get(name, 'functions')}"), name)
     if name in PACKAGES:
         return import_module(f"simfl.{name}")
     if name.startswith("_"):  # asked for by Python itself

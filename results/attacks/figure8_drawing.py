@@ -11,7 +11,7 @@ PAPER = {"random": 6.715e-3, "batch T=2": 0.7829}
 
 
 def markdown(first: pandas.DataFrame, later: pandas.DataFrame, start: int) -> str:
-    """A table of docs/how-to/attacks.md: errors, and in brackets theory's, after 150 and after more rounds.
+    """A table: errors, and in brackets theory's, after 150 and after more rounds.
 
     Geometric means over the seeds of ``later``.
     """

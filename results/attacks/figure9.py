@@ -76,7 +76,7 @@ def medians(table: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def markdown(table: pandas.DataFrame) -> str:
-    """The table of docs/how-to/attacks.md: medians over the clients, their mean over the seeds with its interval."""
+    """A table: medians over the clients, their mean over the seeds with its interval."""
     lines = ["| image | PSNR, dB | each seed's median |", "|---|---|---|"]
     for row in medians(table).itertuples():
         each = ", ".join(f"{value:.1f}" for value in row[1:-3])

@@ -1,4 +1,4 @@
-"""The picture of table.py, and the two tables of docs/how-to/attacks.md that its CSV files give.
+"""The picture of table.py, and two tables of its CSV files.
 
 python results/attacks/table_drawing.py
 """

@@ -103,24 +103,12 @@ def line(*first: str, runs: pandas.DataFrame, dense_mb: float, published: str) -
 
 
 def markdown(table: pandas.DataFrame) -> str:
-    """A table of docs/how-to/personal.md: every arm after the last round, by both rules."""
+    """A table: every arm after the last round, by both rules."""
     lines = heading("arm", "seeds", published="mean, lowest, share")
     dense = pandas.read_csv(HERE / "high_lenet.csv").set_index("arm").megabytes["FedAvg"]
     for arm, runs in table[table.rounds == table.rounds.max()].groupby("arm", sort=False):
         published = "{:.1f}, {:.1f}, {:.2f}".format(*PUBLISHED[arm.split(",")[0]])
         lines.append(line(arm, f"{len(runs)}", runs=runs, dense_mb=dense, published=published))
-    return "\n".join(lines) + "\n"
-
-
-def course(table: pandas.DataFrame) -> str:
-    """Another: best so far and after the last job, mean over the clients and seeds, during training."""
-    chosen = (500, 1000, 1500, 2000)
-    lines = [f"| best so far, after the last job | {' | '.join(f'round {each:,}' for each in chosen)} |",
-             "|---" * (1 + len(chosen)) + "|"]  # fmt: skip
-    means = table.groupby(["arm", "rounds"], sort=False)[["best_mean", "trained_mean"]].mean()
-    for arm in means.index.unique("arm"):
-        cells = [", ".join(f"{value:.1f}" for value in means.loc[(arm, each)]) for each in chosen]
-        lines.append(f"| {arm} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 

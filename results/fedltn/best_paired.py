@@ -40,7 +40,7 @@ def differences(table: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def markdown(paired: pandas.DataFrame, rate: str) -> str:
-    """A table of docs/how-to/personal.md: the pairs at one rate."""
+    """A table: the pairs at one rate."""
     heads = (f"at a rate of {rate}", "seeds", "best so far: mean", "after the last job: mean", "lowest",
              "before a job: mean", "published")  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]

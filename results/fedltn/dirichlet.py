@@ -69,7 +69,7 @@ def differences(table: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def markdown(table: pandas.DataFrame) -> str:
-    """The table of docs/how-to/personal.md: means over the seeds, with half of their 95 % intervals."""
+    """A table: means over the seeds, with half of their 95 % intervals."""
     lines = heading("α", "method", published="mean, lowest")
     for (alpha, arm), runs in table.groupby(["alpha", "arm"], sort=False):
         dense = table.megabytes[(table.alpha == alpha) & (table.arm == "FedAvg")].mean()

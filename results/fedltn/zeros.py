@@ -1,6 +1,6 @@
 """LotteryFL with the server's mean of FedLTN: what is its mean over those who keep a weight worth?
 
-docs/how-to/personal.md names the sweep that uses this plugin file.
+A sweep of `scenarios/fedltn.yaml` over ``training.personal`` uses this plugin file; its results are not stored.
 """
 
 from collections.abc import Sequence

@@ -29,7 +29,7 @@ PRINTED = {
 
 
 def markdown(table: pandas.DataFrame) -> str:
-    """The table of docs/how-to/learning.md."""
+    """The table of algorithms."""
     heads = ("data, clients", "algorithm", "seeds", "mean, masked", "masked − mean", "after half of the rounds: both",
              "published: both")  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
@@ -75,7 +75,7 @@ def compared(curves: pandas.DataFrame) -> pandas.DataFrame:
 
 
 def compared_markdown(curves: pandas.DataFrame) -> str:
-    """Its table in docs/how-to/learning.md."""
+    """A table of the accuracies on training and test samples."""
     heads = ("algorithm", "on training samples: mean, masked", "on test samples: mean, masked",
              "test accuracy of the mean at the masked mean's accuracy on training samples")  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]

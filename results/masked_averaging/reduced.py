@@ -1,4 +1,4 @@
-"""The tables of docs/how-to/learning.md for reduced forms of Tables B.7, B.8 and B.9 of the thesis, from their CSVs.
+"""Tables of reduced forms of Tables B.7, B.8 and B.9 of the thesis, from their CSVs.
 
     python results/masked_averaging/reduced.py
 

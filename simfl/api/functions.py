@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from simfl.scenario import Scenario
 
 
-def load(file: Path | str | Mapping[str, object], overrides: Overrides = (), **keys: object) -> "Scenario":
+def load(file: "Path | str | Mapping[str, object] | Scenario", overrides: Overrides = (), **keys: object) -> "Scenario":
     """Reads a scenario.
 
     Args:
-        file: YAML, or a mapping with the keys of a scenario file.
+        file: YAML, a mapping with the keys of a scenario file, or a scenario that other overrides change.
         overrides: ``{"training.rounds": 50}`` or ``["training.rounds=50"]``; texts are read as on the command line.
         keys: further overrides of top-level keys, e.g. ``seed=3``.
 

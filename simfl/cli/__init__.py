@@ -184,12 +184,12 @@ def _terminable() -> Iterator[None]:
 
 
 GROUPS = {
-    "Begin": ("new", "run", "compare", "report", "watch"),
+    "Begin": ("new", "run", "compare", "report", "watch", "serve"),
     "Study": ("sweep", "search", "plot", "export", "ls"),
-    "Privacy": ("attack", "theory"),
+    "Privacy": ("audit", "forecast", "advise", "attack", "theory"),
     "Look up": ("list", "show", "validate", "doctor"),
 }
-"""As help lists the commands; the module of each holds it as ``command``."""
+"""As help lists the commands; the module of each of simfl's own holds it as ``command``."""
 
 INSIDE: dict[tuple[str, ...], str] = {
     ("run", "--verify"): "verify",
@@ -200,10 +200,11 @@ INSIDE: dict[tuple[str, ...], str] = {
 }
 """Commands of two words, and their modules; the module's name alone is what they were called before."""
 
-COMMANDS = [name for names in GROUPS.values() for name in names]
-
+DEPLOYMENT = "simfl.deployment"
 OF_DEPLOYMENT = ("advise", "audit", "forecast", "serve")
 """Commands that packages offer, and the package simfl.deployment where it is installed."""
+
+COMMANDS = [name for names in GROUPS.values() for name in names if name not in OF_DEPLOYMENT]
 
 
 def others() -> PackageCommands:
@@ -229,18 +230,24 @@ class _Commands(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         limit = formatter.width - 6 - max(map(len, [*COMMANDS, *others().entries]))
+        of_packages = others().sections(limit)
+        rims = of_packages.pop(DEPLOYMENT, {})
         for group, names in GROUPS.items():
             with formatter.section(group):
-                commands = {name: self.get_command(context, name) for name in names}
-                formatter.write_dl([(name, each.get_short_help_str(limit)) for name, each in commands.items() if each])
+                formatter.write_dl([(name, rims.get(name) or self._about(context, name, limit))
+                                    for name in names if name in COMMANDS or name in rims])  # fmt: skip
+        two = [(" ".join(words), self._about(context, name, limit)) for words, name in INSIDE.items()]
         with formatter.section("Of two words"):
-            formatter.write_dl([(" ".join(words), self.get_command(context, name).get_short_help_str(limit))  # type: ignore[union-attr]
-                                for words, name in INSIDE.items()])  # fmt: skip
-        for title, lines in others().sections(limit).items():
-            with formatter.section(title):
-                formatter.write_dl(lines)
+            formatter.write_dl([*two, *((name, about) for name, about in rims.items() if " " in name)])
+        for title, lines in of_packages.items():
+            with formatter.section(f"Of {title}"):
+                formatter.write_dl([*lines.items()])
         for line in others().refused:
             click.echo(line, err=True)
+
+    def _about(self, context: click.Context, name: str, limit: int) -> str:
+        command = self.get_command(context, name)
+        return command.get_short_help_str(limit) if command else ""
 
     def resolve_command(
         self, context: click.Context, args: list[str]

@@ -38,16 +38,16 @@ class PackageCommands:
         """The command of two words of simfl's own that was called by the second one alone."""
         return next((n for n, entry in self.entries.items() if is_rim(entry) and n.split()[1:] == [word]), None)
 
-    def sections(self, limit: int) -> dict[str, list[tuple[str, str]]]:
-        """Names and short help by the package that they are of.
+    def sections(self, limit: int) -> dict[str, dict[str, str]]:
+        """Short help by name, by the package that they are of.
 
         Args:
             limit: letters of a help text.
         """
-        sections: dict[str, list[tuple[str, str]]] = {}
+        sections: dict[str, dict[str, str]] = {}
         for name, entry in self.entries.items():
             about = click.Command(name, help=docstring_of(entry.module)).get_short_help_str(limit)
-            sections.setdefault(f"Of {home_of(entry)}", []).append((name, about))
+            sections.setdefault(home_of(entry), {})[name] = about
         return sections
 
     def failure(self, name: str, error: BaseException) -> str | None:

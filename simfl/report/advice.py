@@ -72,7 +72,7 @@ def family_level(study: Study) -> float:
 
 
 def advise(study: Study, margin: float = MARGIN) -> Advice | None:
-    """The group to choose, by the rule that ``docs/how-to/report.md`` prints.
+    """The group to choose, by the rule that ``docs/how-to/recommendation.md`` prints.
 
     Of those whose accuracy is shown to lie below every other's by less than the margin: if some hide updates in sums,
     these; then those whose guarantee for any number of rounds is strongest (semi-strong, then weak, then strong), where

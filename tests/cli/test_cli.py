@@ -413,8 +413,11 @@ def test_run_prints_a_summary_and_where_the_results_are(good, tmp_path):
     result = call("run", good, "--out", out)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.splitlines()[-1] == f"{out}/good/{digest}  digest {digest}"
-    assert re.search(r"^rounds +3$", result.stdout, re.MULTILINE)
+    assert "3 rounds, 0 of them skipped; -v prints all" in result.stdout
     assert result.stderr == f"{good}: note: {NOTE}\n", "no progress bar where nobody watches"
+
+    values = call("run", good, "--out", out, "-v").stdout
+    assert re.search(r"^rounds +3$", values, re.MULTILINE) and "guarantee_weak" in values
 
     again = call("run", good, "--out", out, "-q")
     assert again.stdout == f"{out}/good/{digest}\n" and "--force" in again.stderr
@@ -422,6 +425,20 @@ def test_run_prints_a_summary_and_where_the_results_are(good, tmp_path):
     summary = json.loads(call("run", good, "--out", out, "--json", "--force").stdout)
     assert summary["rounds"] == 3 and summary["path"] == f"{out}/good/{digest}"
     assert summary["digest"] == digest and summary["reused"] is False
+
+
+@pytest.mark.parametrize(("changes", "quality"), [([], "test_accuracy"), (["learning=none"], None)])
+def test_six_numbers_after_a_run_each_with_unit_meaning_and_basis(changes, quality, tmp_path):
+    words = ("run", "quickstart", *changes, "training.rounds=2", "--out", tmp_path)
+    summary = json.loads(call(*words, "--json").stdout)
+    lines = call(*words).stdout.splitlines()
+    shown = {line.split()[0]: line.split(maxsplit=2) for line in lines if line.split()[0] in summary}
+    wanted = ["time_s", quality, "mean_cardinality", "fairness_gap", "privacy_weak_lower", "bytes_up"]
+    assert list(shown) == [name for name in wanted if name]
+    assert shown["bytes_up"][2].startswith("MB ") and shown["time_s"][2].startswith("s ")
+    assert float(shown["bytes_up"][1]) == pytest.approx(summary["bytes_up"] / 1e6, rel=1e-3)
+    assert all(each[2].endswith(".") for each in shown.values())
+    assert any(line.startswith("privacy_weak_lower: against the server") for line in lines), "never without its basis"
 
 
 def test_run_and_its_results_stay_inside_the_results_root(good, tmp_path):

@@ -380,7 +380,7 @@ class Said:
 
 
 def test_the_documented_metric_works(tmp_path):
-    text = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "extend.md").read_text()
+    text = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "extend-measures.md").read_text()
     (code,) = [block for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S) if "@METRICS" in block]
     (tmp_path / "mine.py").write_text(code.replace('"balanced"', '"documented"'))
     made = TEXT.replace("balanced.py", "mine.py") + RULES["fedavg"] + "metrics: [documented]\n"

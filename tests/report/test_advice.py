@@ -289,7 +289,7 @@ def test_who_knows_the_weak_guarantee_only_knows_more_than_who_knows_that_there_
 
 
 def test_the_advice_agrees_with_its_printed_rule_about_every_pair():
-    """The rule of docs/how-to/report.md, read once more: for each other choice some criterion names the pick."""
+    """Its page's rule, read once more: for each other choice some criterion names the pick."""
     rng, picked, unsettled, decided = np.random.default_rng(5), 0, 0, set()
     studies = repeats(160, 400)
     for number in range(studies):

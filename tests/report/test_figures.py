@@ -465,11 +465,11 @@ def test_every_figure_has_a_caption_and_a_place():
 
 
 def test_a_figure_of_a_plugin_file_is_drawn_where_the_file_is_named(tmp_path, monkeypatch):
-    """Figures of docs/how-to/extend.md: the results name the file, which only ``--plugin`` executes."""
+    """Figures of docs/how-to/extend-measures.md: the results name the file, which only ``--plugin`` executes."""
     from simfl.report.figures.base import FIGURES
     from tests.conftest import played
 
-    text = (Path(__file__).parents[2] / "docs/how-to/extend.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/how-to/extend-measures.md").read_text()
     code = text.split("# traffic.py\n")[1].split("```")[0]
     (tmp_path / "traffic.py").write_text(code.replace("traffic", "traffic_of_a_test"))
     (tmp_path / "empty.py").write_text("")

@@ -42,7 +42,7 @@ def unequal(rng, shape):
 
 
 UNEQUAL_ERROR = 0.075
-"""What docs/how-to/report.md says of such studies."""
+"""What docs/how-to/recommendation.md says of such studies."""
 
 LAWS = {law.__name__: law for law in (normal, discrete, heavy, collapsing, skewed, unequal)}
 

@@ -296,14 +296,14 @@ def test_no_drawing_and_no_file_writing_below_the_shell():
 
 
 def plugin_files() -> Iterator[tuple[str, str]]:
-    """(name, text) of the plugin files that the tests, the results and the page on plugins have."""
+    """(name, text) of the plugin files that the tests, the results and the pages on plugins have."""
     root = HOME.parent
     for path in (*root.glob("tests/support/plugins/*.py"), *root.glob("results/*/*.py")):
         text = path.read_text(encoding="utf-8")
         if "from simfl.plugins" in text or path.parent.name == "plugins":
             yield path.name, text
-    page = (root / "docs/how-to/extend.md").read_text(encoding="utf-8")
-    yield from re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", page, re.M | re.S)
+    for page in root.glob("docs/how-to/extend*.md"):
+        yield from re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
 def test_plugin_files_import_the_public_package_only():

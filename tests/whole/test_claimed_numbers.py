@@ -21,7 +21,7 @@ def words(page):
 
 def test_the_table_of_the_factorial_study_is_that_of_its_picture():
     table = pandas.read_csv(HERE / "docs/pictures/factorial.csv").set_index(["color", "panel", "x"])
-    for name, *cells in shown("how-to/compare", "| accuracy in per cent, three seeds", 2):
+    for name, *cells in shown("how-to/factorial", "| accuracy in per cent, three seeds", 2):
         rows = [table.loc[(*name.split(", "), dropout)] for dropout in (0.1, 0.3, 0.5)]
         assert all(same(cell, 100 * row.y, 100 * row.y_half) for cell, row in zip(cells, rows, strict=True))
         assert all(row.filter(like="y_seed").mean() == pytest.approx(row.y) for row in rows)
@@ -67,34 +67,6 @@ def test_the_page_on_advice_has_the_means_of_its_units():
         assert all(same(cell, value) for cell, value in zip(cells, values, strict=True)), (world, values)
 
 
-EPSILONS = (5e-7, 5e-6, 1e-5, 5e-5, 5e-4)
-
-
-def stored(name, clients, epsilon, measure="mcc"):
-    """Value and half of its interval, of a federation after its rounds; None where it was not played."""
-    table = csv(f"oblivious/{name}")
-    row = table[(table.clients == clients) & (table.epsilon.isna() if epsilon is None else table.epsilon == epsilon)]
-    return (row.iloc[0][measure], row.iloc[0][f"{measure}_half_width"]) if len(row) else None
-
-
-def holds(cell, values):
-    cell = re.sub(r"(?<![\d.])(?=\.\d)", "0", cell)
-    return (not cell and values is None) or same(cell, *values)
-
-
-def test_the_tables_of_oblivious_noise_are_those_of_the_results():
-    for clients, *cells, loss, _ in shown("how-to/oblivious", "| clients | ε = 5e-7", 6):
-        n = int(clients.replace(",", ""))
-        values = [stored("adult", n, epsilon) for epsilon in (*EPSILONS, None)]
-        assert all(map(holds, cells, values)) and holds(loss, stored("adult", n, 5e-4, "loss")), clients
-    for clients, *cells in shown("how-to/oblivious", "| clients, MCC after 20", 2):
-        assert all(map(holds, cells, [stored("fraud", int(clients), e) for e in (5e-6, 5e-5, 5e-4, None)])), clients
-    for rate, *cells in shown("how-to/oblivious", "| rate | 100 clients", 3):
-        name = {"0.1": "adult_rate_0.1", "1": "adult_rate_1"}.get(rate, "adult")
-        values = [stored(name, n, 1e-5) for n in (100, 200, 500)] + [stored(name, 500, None)]
-        assert all(map(holds, cells, values)), rate
-
-
 SHAPES = {
     "normal": "normal", "skewed (exponential)": "skewed", "very skewed (log-normal)": "very skewed",
     "discrete (five steps)": "discrete", "heavy (t, 3 degrees of freedom)": "heavy",
@@ -106,7 +78,7 @@ def test_the_table_of_stars_is_that_of_the_stored_counts():
     """Where collapses are possible, of the studies in which one has been seen."""
     table = csv("referee/stars")
     assert (table.groupby(["shape", "seeds"]).studies.sum() == 1000).all()
-    for name, *cells in shown("how-to/compare", "| shape, baseline and others alike", len(SHAPES)):
+    for name, *cells in shown("how-to/significance", "| shape, baseline and others alike", len(SHAPES)):
         rows = table[table["shape"] == SHAPES[name]]
         rows = (rows[rows.collapse_seen] if "collapses" in name else rows).groupby("seeds").sum(numeric_only=True)
         means = (100 * rows.means_held / rows.means.where(rows.means > 0)).dropna()
@@ -115,13 +87,3 @@ def test_the_table_of_stars_is_that_of_the_stored_counts():
         assert (
             same(cells[0].replace("– / ", ""), *means) and same(cells[1], held.min()) and same(cells[2], stars.max())
         ), name
-
-
-def test_the_accuracies_that_the_threshold_is_compared_with():
-    table = csv("fedltn/low_lenet_threshold").set_index("rounds")
-    rows = shown("how-to/personal", "| rounds | validation accuracy", len(table))
-    for rounds, accuracy, *shares, ends, pruned in rows:
-        row = table.loc[rounds.replace("–", "-")]
-        assert same(accuracy, 100 * row.accuracy) and same(pruned, 100 * row.pruned), rounds
-        assert all(same(cell, 100 * row[f"above_{name}"]) for cell, name in zip(shares, (0.4, 0.5, 0.6), strict=True))
-        assert same(ends, 100 * row.lowest_client, 100 * row.highest_client), rounds

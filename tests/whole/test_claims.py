@@ -1,7 +1,5 @@
 """README, tutorials and how-tos claim what their evidence carries (docs/claims.yaml), and the rest is refused."""
 
-import ast
-import re
 import sys
 from pathlib import Path
 
@@ -195,7 +193,7 @@ def test_guarantees_of_the_stored_runs_are_those_that_theory_knows():
 
 @pytest.mark.parametrize("world", ["memoryless", "sticky"])
 def test_the_recommendation_of_the_readme_follows_from_the_stored_runs(world):
-    """By the rule of docs/how-to/report.md: ranks by guarantees, margin a point."""
+    """By the rule of docs/how-to/recommendation.md: ranks by guarantees, margin a point."""
     from simfl.scenario import Scenario
     from simfl.selection.theory import expected_cardinality
 
@@ -213,14 +211,3 @@ def test_the_recommendation_of_the_readme_follows_from_the_stored_runs(world):
                 assert name == "batch_partition:T=4"
                 return
     raise AssertionError("nobody is in the running")
-
-
-def test_the_bounds_of_processor_time_are_those_that_the_benchmark_asks():
-    """The column *at most* of docs/how-to/secure-aggregation.md, from the calls of benchmarks/secagg.py."""
-    calls = [node for node in ast.walk(ast.parse((HERE / "benchmarks" / "secagg.py").read_text()))
-             if isinstance(node, ast.Call) and ast.unparse(node.func) == "show" and len(node.args) == 4]  # fmt: skip
-    page = (HERE / "docs" / "how-to" / "secure-aggregation.md").read_text()
-    table = page.partition("| processor time of | at most |")[2].partition("<!--")[0]
-    assert sorted(map(float, re.findall(r"([\d.]+) \|$", table, re.M))) == sorted(
-        float(ast.literal_eval(call.args[3])) for call in calls
-    )

@@ -62,57 +62,11 @@ def csv(name, *index):
     return table.set_index(list(index)) if index else table
 
 
-def spread(row, name):
-    """Mean and half of its interval."""
-    return row[name], row[f"{name}_high"] - row[name]
-
-
-def interval(row, name):
-    """Estimate and interval."""
-    return row[name], row[f"{name}_low"], row[f"{name}_high"]
-
-
-ARMS = "| method | after: mean"
 PAPER_001 = "papers/paper001"
 
 
-@pytest.mark.parametrize(("name", "head", "number"), [
-    ("low_resnet8", ARMS, 0), ("low_lenet", ARMS, 1), ("high_lenet", "| method | seeds", 0),
-    ("high_lenet_400_rounds", ARMS, 2),
-])  # fmt: skip
-def test_arms_of_fedltn(name, head, number):
-    table = csv(f"fedltn/{name}", "arm")
-    rows = shown("how-to/personal", head, len(table), number)
-    assert {cells[0] for cells in rows} == set(table.index)
-    for arm, *cells in rows:
-        row = table.loc[arm]
-        seeds = [int(row.seeds)] if "seeds" in head else []
-        means = [spread(row, measure) for measure in ("trained_mean", "trained_min", "before_mean")]
-        assert_same(cells, *seeds, *means, (row.pruned_20, row.pruned_last), row.megabytes, row.share, None)
-
-
-@pytest.mark.parametrize(
-    ("number", "name"), list(enumerate(["low_resnet8", "low_lenet", "high_lenet", "high_lenet_400_rounds"]))
-)
-def test_paired_differences_of_fedltn(number, name):
-    table = csv(f"fedltn/{name}_paired", "arm", "against")
-    for difference, *cells in shown("how-to/personal", "| difference | after: mean", len(table), number):
-        if difference.startswith("the same"):
-            difference = "FedLTN 0.9, no threshold − FedLTN 0.9, rewinding, no threshold"
-        row = table.loc[tuple(difference.split(" − "))]
-        assert_same(cells, *(interval(row, measure) for measure in ("trained_mean", "trained_min", "before_mean")))
-
-
-def test_course_of_fedltn():
-    table = csv("fedltn/high_lenet_course", "arm", "rounds")
-    for arm, *cells in shown("how-to/personal", "| after training, mean (training loss)", 6):
-        rows = [table.loc[arm, rounds] for rounds in (500, 1000, 1500, 2000)]
-        assert_same(cells, *((row.trained_mean, row.train_loss) for row in rows))
-
-
 PRINTED = [
-    *(("3_ablation_200_rounds", f"N={n},K={k}") for n, k in ((60, 12), (240, 12), (120, 6), (120, 24))),
-    *(("3_authors", setting) for setting in ("IID", "non-IID, shared")), ("3_more_seeds", "IID"),
+    *(("3_authors", setting) for setting in ("IID", "non-IID, shared")),
     *(("4_authors", setting) for setting in ("IID", "non-IID, dropout by label")),
     *(("2_reduced", setting) for setting in ("IID", "non-IID")),
 ]  # fmt: skip
@@ -139,12 +93,6 @@ def test_cardinality_by_T_of_paper_001():
             assert_same([theory, simulated], row.expected_cardinality, (row.simulated_cardinality, error))
 
 
-@pytest.mark.parametrize("data", ["mnist", "cifar10"])
-def test_compression(data, monkeypatch):
-    written = imported(RESULTS / "compression" / "compression.py", monkeypatch).markdown(csv(f"compression/{data}"))
-    assert written in (HERE / "docs" / "how-to" / "compression.md").read_text()
-
-
 def test_quorum():
     table = csv("quorum/quorum", "policy", "selected")
     for policy, selected, *cells in shown("how-to/quorum", "| policy | selected", len(table)):
@@ -163,22 +111,18 @@ def test_shared_links():
         assert_same(cells, *seconds, 100 * table.use_down[way, "1 Gbit/s"])
 
 
-def test_oblivious_attack_and_costs():
+def test_oblivious_attack():
     table = csv("oblivious/attack", "strategy")
-    rows = shown("how-to/oblivious", "| strategy | Laplaces left", len(table))
+    rows = shown("papers/oblivious", "| strategy | Laplaces left", len(table))
     assert [cells[0] for cells in rows] == list(table.index)
     for strategy, *cells in rows:
         row = table.loc[strategy]
         assert_same(cells, row.laplaces_predicted, row.laplaces_measured, row.r2_measured, row.r2_predicted)
-    table = csv("oblivious/costs", "users")
-    for users, *cells in shown("how-to/oblivious", "| users | server", 4):
-        row = table.loc[users.replace(",", "")]
-        assert_same(cells, *((row[part], row[f"{part}_printed"]) for part in ("server", "setup", "encryption")))
 
 
 def test_fedbuff_against_fedavg():
     table = csv("fedbuff/targets", "algorithm", "target").xs(0.95, level="target")
-    rows = shown("how-to/fedbuff", "| | client updates", 4)
+    rows = shown("papers/fedbuff", "| | client updates", 4)
     assert {cells[0].replace("K = ", "K=") for cells in rows} == set(table.index)
     for algorithm, *cells in rows:
         row = table.loc[algorithm.replace("K = ", "K=")]
@@ -187,53 +131,31 @@ def test_fedbuff_against_fedavg():
         assert row.seeds_that_reached == row.seeds == 3
     ratio = table.client_updates / table.client_updates["FedBuff, 100 at a time, K=10"]
     ways = {"synchronous / FedBuff": "FedAvg", "unbuffered asynchronous / FedBuff": "FedAsync"}
-    for name, _, here in shown("how-to/fedbuff", "| | paper | simfl", 2):
+    for name, _, here in shown("papers/fedbuff", "| | paper | simfl", 2):
         assert same(here, ratio[f"{ways[name.partition(',')[0]]}, 100 at a time"])
 
 
-def test_fedbuff_of_paper_003():
-    table = csv("fedbuff/paper003").groupby(["staleness", "round"]).test_accuracy.agg(["mean", "min", "max", "size"])
-    rows = shown("how-to/fedbuff", "| aggregations | 20", 3)
-    assert {cells[0] for cells in rows} == set(table.index.unique("staleness")) and (table["size"] == 3).all()
-    for staleness, *cells in rows:
-        found = [table.loc[(staleness, after - 1)] for after in (20, 40, 60, 80, 100)]
-        assert_same(cells, *((row["mean"], row["min"], row["max"]) for row in found))
-
-
 def test_guarantees_of_fedbuff():
-    table = csv("fedbuff/privacy", "rule", "setting", "policy")
-    columns = [["random", "weighted"], ["partition"], ["batch T=3"], ["half T=4"]]
-    settings = {
-        "FedAvg, `drop_unit`": ("FedAvg", "drop_unit"),
-        "FedAvg, `partial`": ("FedAvg", "partial"),
-        "FedBuff, whole units, common weights": ("FedBuff", "drop_unit, common weights"),
-        "FedBuff, whole units, `unit_weights: own`": ("FedBuff", "drop_unit, own weights"),
-        "FedBuff, whole units, `unit_weights: own`, constant staleness":
-            ("FedBuff", "drop_unit, own weights, constant staleness"),
-        "FedBuff, `partial: true`": ("FedBuff", "partial"),
-        "the same, constant staleness": ("FedBuff", "partial, constant staleness"),
-        "the same, no failure at all": ("FedBuff", "partial, no failures"),
-    }  # fmt: skip
-    assert set(settings.values()) == set(table.index.droplevel("policy"))
-    for name, *cells in shown("how-to/fedbuff", "| | random, weighted", len(settings)):
-        for cell, policies in zip(cells, columns, strict=True):
-            for policy in policies:
-                row = table.loc[(*settings[name], policy)]
-                assert row.privacy_weak_lower == row.privacy_weak_upper
-                assert same(cell, row.privacy_strong, row.privacy_semi_strong, row.privacy_weak_lower)
+    """What docs/papers/fedbuff.md says of them."""
+    table = csv("fedbuff/privacy", "rule", "setting", "policy").loc["FedBuff"]
+    found = table[["privacy_strong", "privacy_semi_strong", "privacy_weak_lower"]]
+    assert (table.privacy_weak_lower == table.privacy_weak_upper).all()
+    kept = {"batch T=3": [3, 3, 3], "half T=4": [2, 4, 4], "partition": [12, 12, 12], "random": [1, 1, 1]}
+    for setting in ("drop_unit, common weights", "drop_unit, own weights, constant staleness"):
+        assert all(found.loc[setting, policy].tolist() == values for policy, values in kept.items())
+    lost = found.drop(["drop_unit, common weights", "drop_unit, own weights, constant staleness"], level="setting")
+    assert len(lost.index.unique("setting")) == 4 and (lost == 1).all(axis=None)
 
 
-@pytest.mark.parametrize(("name", "number"), [("summary", 0), ("shared/summary", 1)])
-def test_reality(name, number):
-    table = csv(f"reality/{name}", "rule", "repeat")
-    rows = shown("how-to/calibrate", "| rule | repeat | real mean", 6, number)
+def test_reality():
+    table = csv("reality/summary", "rule", "repeat")
+    rows = shown("how-to/reality", "| rule | repeat | real mean", 6)
     assert len(rows) == len(table)
     for rule, repeat, *cells in rows:
         row = table.loc[(rule.lower(), int(repeat) - 1)]
         taus = row.kendall_tau, row.tau_of_two_simulations
-        unaware = [100 * row[column] for column in ("unaware_mean_error", "unaware_p90_error") if column in row]
         assert_same(cells, row.real_mean_s, row.simulated_mean_s, 100 * row.mean_error, row.real_p90_s,
-                    row.simulated_p90_s, 100 * row.p90_error, *taus, *unaware)  # fmt: skip
+                    row.simulated_p90_s, 100 * row.p90_error, *taus)  # fmt: skip
 
 
 def test_epsilon_and_the_guarantee_of_each_policy():
@@ -241,7 +163,7 @@ def test_epsilon_and_the_guarantee_of_each_policy():
         return policy.replace("half-batches, T = ", "half T=").replace("batches, T = ", "batch T=").removesuffix(", 24")
 
     table = csv("dp/policies", "policy")
-    rows = shown("how-to/differential-privacy", "| 96 clients, 100 rounds", len(table))
+    rows = shown("how-to/dp-costs", "| 96 clients, 100 rounds", len(table))
     assert {named(cells[0]) for cells in rows} == set(table.index)
     for policy, *cells in rows:
         row = table.loc[named(policy)]
@@ -259,7 +181,7 @@ def rounded(value):
 
 def test_errors_of_figure_8():
     table = csv("attacks/figure8")
-    for window, policy, *cells in shown("how-to/attacks", "| window | policy | frozen (rate", 6):
+    for window, policy, *cells in shown("papers/recovery", "| window | policy | frozen (rate", 6):
         name = policy.removeprefix('"proposed" of the notebooks: ').replace("_partition, T = ", " T=")
         for cell, mode in zip(cells, ("frozen", "live"), strict=True):
             case = (table.window == int(window.split()[0])) & (table.policy == name) & (table["mode"] == mode)
@@ -273,35 +195,10 @@ def test_errors_of_figure_8():
             assert len(logs) == 3 and same(cell, *map(rounded, [*values, *expected])), (cell, values)
 
 
-def test_seconds_of_the_aggregation_server():
-    table = csv("secagg/server", "protocol", "dropped")
-    for protocol, *cells in shown("how-to/secure-aggregation", "| | 0 | 10 | 20 | 30 |", 3):
-        name = protocol.replace("`", "")
-        assert_same(cells, *(table.seconds[name, dropped] for dropped in (0, 10, 20, 30)))
-
-
-def test_what_common_random_numbers_are_worth():
-    table = csv("policies/common_random_numbers").set_index(["choice", "metric"])
-    keys = {
-        "cardinality, half minus batch partition, dropout 0.3": ("half_partition:T=4", "mean_cardinality"),
-        "final accuracy, weighted minus random": ("weighted", "test_accuracy"),
-        "simulated time to 92 %, weighted minus random": ("weighted", "time_to_target_s"),
-        "fairness gap, weighted minus random": ("weighted", "fairness_gap"),
-    }
-    for name, *cells in shown("how-to/compare", "| what | difference | paired", len(keys)):
-        row = table.loc[keys[name]]
-        paired, unpaired = ((row[f"{kind}upper"] - row[f"{kind}lower"]) / 2 for kind in ("", "unpaired_"))
-        assert_same(cells, row.difference, paired, unpaired, row.width_ratio)
-    assert (table.pairs == 20).all()
-    text = (HERE / "docs" / "how-to" / "compare.md").read_text()
-    ratio = table.width_ratio["half_partition:T=4", "fairness_gap"]
-    assert f"it is {ratio:.2f} for the fairness gap of half against batch partition" in text
-
-
 def test_five_policies_with_four_protocols():
     table = csv("secagg/protocols").pivot(index="choice", columns="metric", values="mean")
     protocols = "plain", "secagg", "lightsecagg", "pairwise_ratchet"
-    rows = shown("how-to/secure-aggregation", "| policy | T | accuracy: plain", len(table) // len(protocols))
+    rows = shown("how-to/secagg-costs", "| policy | T | accuracy: plain", len(table) // len(protocols))
     lost = set()
     for policy, *cells in rows:
         name = policy.replace("`", "").replace(", T = 4", ":k=8,T=4")
@@ -345,21 +242,6 @@ def test_forecasts_of_devices_that_the_model_does_not_have():
     assert f"right in {100 * min(hopeful):.0f} to {100 * max(hopeful):.0f} %" in text
 
 
-def test_masked_averaging():
-    files = ["published"] * 4 + ["epochs", "colours", "rotation"]
-    rows = shown("how-to/learning", "| data, client rate, server rate", len(files))
-    for (case, sizes, *cells), name in zip(rows, files, strict=True):
-        table = csv(f"masked_averaging/{name}", "learning_rate", "server_learning_rate")
-        row = table.loc[tuple(map(float, NUMBER.findall(case)[:2]))]
-        diverged = max(map(int, NUMBER.findall(str(row.diverged))), default=0)  # "masked 1; rescaled 1": of one seed
-        assert same(sizes, row.rounds, row.seeds, row.seeds + diverged if diverged else None)
-        if not row.seeds:
-            assert cells[:8] == ["diverged"] * 4 + [""] * 4
-            continue
-        differences = [interval(row, name) for name in ("masked_mean", "shrunk_mean", "masked_shrunk")]
-        assert_same(cells, row["mean"], row.shrunk, row.masked, row.rescaled, row.mask_mean, *differences, None)
-
-
 def scheme(cell):
     return cell.replace("*", "").replace("T = ", "T=")
 
@@ -374,16 +256,6 @@ def test_fairness_by_two_rules_of_paper_001():
             assert rows[0].equals(rows[1])
             cells, rows = cells[:2], rows[:1]
         assert_same(cells, *((row[gap], row[f"{gap}_half_interval"]) for row in rows for gap in gaps))
-
-
-@pytest.mark.parametrize(("name", "data", "last"), [("3", "CIFAR-10", 1000), ("4", "MNIST", 200)])
-def test_tuned_tables_of_paper_001(name, data, last):
-    table = csv(f"paper001/table{name}_tuned", "setting", "scheme")
-    printed = csv("paper001/published", "data", "setting", "scheme").printed[data]
-    for cell, *cells in shown(PAPER_001, f"| Table {name}, ", 6):
-        of = [(table.loc[setting, scheme(cell)], printed[setting, scheme(cell)]) for setting in ("IID", "non-IID")]
-        values = [value for row, paper in of for value in (paper, (row[f"after_{last}"], row.mean_of_last_5))]
-        assert_same(cells, *values)
 
 
 def test_skipped_rounds_of_paper_001():
@@ -514,3 +386,14 @@ def test_batches_and_halves_in_theory():
             cardinalities.append(known["expected_cardinality"])
             guarantees.append(tuple(known["guarantee"][kind] for kind in ("strong", "semi_strong", "weak")))
         assert_same(cells, sizes[0], cardinalities[0], sizes[1], cardinalities[1], *guarantees)
+
+
+def test_memory_of_a_client_on_the_page_of_scale():
+    peak = csv("referee/memory").groupby(["scenario", "clients"]).peak_bytes.median()
+    grown = {name: (peak[name, 10**6] - peak[name, 10**5]) / (10**6 - 10**5) for name in peak.index.unique("scenario")}
+    text = " ".join((HERE / "docs/reference/scale.md").read_text().split())
+    idle, learning = (f"{grown[name]:.0f}" for name in ("million_clients", "million_learning"))
+    assert f"by {idle} bytes a client where nothing is learned" in text
+    assert f"by {learning} bytes a client where they learn" in text
+    assert f"learning clients counts {learning} bytes each" in text
+    assert f"that learn take {peak['million_learning', 10**6] * 1e-9:.1f} GB in all" in text

@@ -123,7 +123,7 @@ def test_definition_2_of_one_laplace_variable():
 
 def test_the_page_on_oblivious_noise_has_the_squared_errors_of_the_table():
     runs = pandas.read_csv(HERE / "results" / "oblivious" / "squared_error.csv")
-    page = (HERE / "docs" / "how-to" / "oblivious.md").read_text()
+    page = (HERE / "docs" / "papers" / "oblivious.md").read_text()
     half = stats.t.ppf(0.975, len(runs) - 1) * runs.relative_loss.sem()
     assert f"({runs.relative_loss.mean() / 1e-5:.1f} ± {half / 1e-5:.1f})e-5" in page
     np.testing.assert_allclose(runs.error_noisy / runs.error_clear - 1, runs.relative_loss, atol=2e-5)

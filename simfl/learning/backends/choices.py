@@ -12,7 +12,7 @@ from simfl.learning.backends.base import BACKENDS, Backend, Engine, TrainingTask
 
 GROUPED_CAUTION = (
     "on this processor, which has no AVX-512, grouped takes up to 1.6 times as long as sequential "
-    "(docs/how-to/learning.md); "
+    "(docs/how-to/backends.md); "
     "use auto"
 )
 
@@ -222,7 +222,7 @@ class Auto:
 
 
 AUTO: dict[str, tuple[Backend, ...]] = {
-    "cpu": (Dense(), Sequential()),  # benchmarks/learning.py, docs/how-to/learning.md: with AVX-512 and with AVX2
+    "cpu": (Dense(), Sequential()),  # benchmarks/learning.py, docs/how-to/backends.md: with AVX-512 and with AVX2
     "cuda": (Dense(), Grouped(), Vmap(), Sequential()),  # not measured: benchmarks/gpu.py is to decide it
 }
 """What ``auto`` tries, by kind of device, in this order; other devices count as the second."""
