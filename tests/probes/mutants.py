@@ -24,6 +24,7 @@ from simfl.learning.data.base import DATA
 from simfl.learning.partitions.base import PARTITIONS
 from simfl.learning.work import largest_move
 from simfl.papers.oblivious.oblivious_noise import Oblivious
+from simfl.papers.privacyfl import output_perturbation
 from simfl.privacy.certify import chain, maps
 from simfl.privacy.dp import losses
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, gaussian, laplace, skellam, staircase
@@ -33,7 +34,6 @@ from simfl.privacy.dp.stages import (
     discrete_noise,
     laplace_shares,
     local_noise,
-    output_perturbation,
     tree_gaussian,
     xnoise,
 )
