@@ -83,8 +83,7 @@ def command(
     _check_timeline(timeline)
     notes, goes_on = Notes(run_name, tags, note), Path(file) if is_finished(Path(file)) else None
     scenario = _with_means(load(_scenario_of(file), overrides, plugins).using(scheduler=scheduler, insecure=insecure))
-    folder = out / scenario.name / scenario.digest
-    if force or not is_finished(folder):
+    if not is_finished(folder := out / scenario.name / scenario.digest) or force:
         say_how_to_watch(folder, quiet)
         _print_notes(file, () if quiet or as_json else scenario.cautions())
     try:
@@ -96,11 +95,11 @@ def command(
     except ScenarioError as error:
         raise scenario.locate(error) from None
     except KeyboardInterrupt:
-        options = {"--out": None if str(out) == "results" else out, "--timeline": timeline, "--scheduler": scheduler}
-        click.echo(f"to go on: {_words_again(file, overrides, options, log, insecure, plugins)}", err=True)
+        options = {"--out": out, "--timeline": timeline, "--scheduler": scheduler}
+        _print_words_again(file, overrides, options, log, insecure, plugins)
         raise
     _print_result(finished, scenario, as_json, quiet, verbose)
-    _print_notes(file, () if quiet or as_json else [*scenario.notes, *_left_out(scenario, finished.summary)])
+    _print_notes(file, () if quiet or as_json else _left_out(scenario, finished.summary))
 
 
 def _scenario_of(file: str) -> str:
@@ -132,26 +131,27 @@ def _with_means(scenario: "Scenario") -> "Scenario":
 
 
 def _left_out(scenario: "Scenario", summary: JsonObject) -> list[str]:
-    """What the expected cardinality that stands beside the measured one knows nothing of."""
+    """The scenario's notes, and what the expected cardinality that stands beside the measured one knows nothing of."""
     from simfl.selection.theory.expected_cardinality import left_out
 
     missing = left_out(scenario) if summary.get("expected_cardinality") is not None else []
-    return [f"expected_cardinality leaves out {', '.join(missing)}"] if missing else []
+    return [*scenario.notes, *([f"expected_cardinality leaves out {', '.join(missing)}"] if missing else [])]
 
 
-def _words_again(
+def _print_words_again(
     file: str,
     overrides: Iterable[str],
     options: Mapping[str, object],
     log: Iterable[str],
     insecure: bool,
     plugins: Iterable[Path],
-) -> str:
-    """The same command once more; options that are None are left out."""
-    pairs = [(name, value) for name, value in options.items() if value is not None]
+) -> None:
+    """The same command once more; options that are None or the default are left out."""
+    pairs = [(name, value) for name, value in options.items() if value is not None and str(value) != "results"]
     pairs += [("--plugin", plugin) for plugin in plugins]
     flags = [*(["--insecure"] if insecure else []), *(word for name in log for word in ("--log", name))]
-    return shlex.join(["simfl", "run", file, *overrides, *(str(part) for pair in pairs for part in pair), *flags])
+    words = ["simfl", "run", file, *overrides, *(str(part) for pair in pairs for part in pair), *flags]
+    click.echo(f"to go on: {shlex.join(words)}", err=True)
 
 
 def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, quiet: bool, verbose: bool) -> None:
