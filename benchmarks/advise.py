@@ -23,16 +23,16 @@ from forecast import HOUR_S, WORLDS, World
 from scipy.sparse import csr_array
 from scipy.stats import binomtest
 
-from simfl.audit.log import Log
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
 from simfl.core.types import View
-from simfl.forecasting import futures as simulating
-from simfl.forecasting.future_span import exposures
-from simfl.forecasting.past import past_of
-from simfl.forecasting.policies import PolicyChoice, policy_of
-from simfl.forecasting.policy_advice import advise
-from simfl.forecasting.unit_order import order_by_availability
+from simfl.deployment.audit.log import Log
+from simfl.deployment.forecasting import futures as simulating
+from simfl.deployment.forecasting.future_span import exposures
+from simfl.deployment.forecasting.past import past_of
+from simfl.deployment.forecasting.policies import PolicyChoice, policy_of
+from simfl.deployment.forecasting.policy_advice import advise
+from simfl.deployment.forecasting.unit_order import order_by_availability
 
 FAMILIES = "all", "random", "weighted", "batch_partition T=2", "batch_partition T=4", "partition", "half_partition"
 PAST = 4, 8, 12, 20
@@ -148,6 +148,8 @@ def played(text: str, k: int, order: np.ndarray, there: np.ndarray) -> np.ndarra
 
 def share(count: int, of: int) -> str:
     """``93 of 100 (exact 95 % interval 86.1 to 97.1 %)``"""
+    if not of:
+        return "none of none"
     low, high = binomtest(count, of).proportion_ci()
     return f"{count} of {of}, {count / of:.1%} (exact 95 % interval {low:.1%} to {high:.1%})"
 

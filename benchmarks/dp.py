@@ -29,6 +29,7 @@ KEYS = {
     "adaptive_gaussian": {"bit_std": 5.0},
     "discrete_laplace": {"fraction_bits": 16, "sharers": CLIENTS},
     "laplace_shares": {"sharers": CLIENTS},
+    "output_perturbation": {"epsilon": 1.0, "samples": 100},
     "xnoise": {"tolerance": 3, "bits": 20, "sharers": CLIENTS},
 }
 

@@ -7,7 +7,8 @@
 Each world is a deployment of one of ``FAMILIES`` under one of the five ``WORLDS`` of availability: simfl's own policy
 selects among clients whose availability is drawn here. The forecast gets the first half of the log; the script looks
 where the second half lies among the futures. Finished worlds are stored in OUT/FAMILY.jsonl, and a second call goes on.
-``--table`` writes simfl/forecasting/coverage.csv, which forecasts print beside their numbers, and OUT/reliability.svg.
+``--table`` writes simfl/deployment/forecasting/coverage.csv, which forecasts print beside their numbers, and
+OUT/reliability.svg.
 
 ``--wrong`` has devices whose law the forecast's model does not hold: rates that move over the whole log to those of
 other clients (``drift``), a third of the clients that leave for good (``leaving``), or clients that are away for two
@@ -26,15 +27,15 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.stats import binomtest
 
-from simfl.audit.log import Log
 from simfl.core.types import View
-from simfl.forecasting.forecast_result import Forecast
-from simfl.forecasting.forecast_text import DRIFT
-from simfl.forecasting.future_span import exposures
-from simfl.forecasting.futures import plan
-from simfl.forecasting.parts import simulate_all
-from simfl.forecasting.past import Past, past_of
-from simfl.forecasting.policies import policy_of
+from simfl.deployment.audit.log import Log
+from simfl.deployment.forecasting.forecast_result import Forecast
+from simfl.deployment.forecasting.forecast_text import DRIFT
+from simfl.deployment.forecasting.future_span import exposures
+from simfl.deployment.forecasting.futures import plan
+from simfl.deployment.forecasting.parts import simulate_all
+from simfl.deployment.forecasting.past import Past, past_of
+from simfl.deployment.forecasting.policies import policy_of
 
 QUANTITIES = ("cardinality", "skipped", "exposed_half", "exposed_end", "a_client", "rank_quarter", "rank_half",
               "fairness_gap")  # fmt: skip
@@ -185,7 +186,7 @@ def lines(results: list[dict[str, object]]) -> list[str]:
 
 
 def rows(family: str, results: list[dict[str, object]]) -> list[tuple[object, ...]]:
-    """Those of simfl/forecasting/coverage.csv."""
+    """Those of simfl/deployment/forecasting/coverage.csv."""
     clients = [row["clients"] for row in results]
     return [(family.split()[0], FAMILIES[family], name, len(results),
              *(f"{share:.4f}" for share in held(np.array([row["places"][name] for row in results]))[1:]),
@@ -204,7 +205,7 @@ def reliability(results: list[dict[str, object]]) -> list[tuple[float, float, in
 def table(out: Path) -> None:
     """Writes what was measured: the package's table, and the reliability diagram."""
     from simfl.core.storage.disk import write_atomically
-    from simfl.forecasting.measured_coverage import TABLE
+    from simfl.deployment.forecasting.measured_coverage import TABLE
     from simfl.report import style
     from simfl.report.saving import picture
 

@@ -17,8 +17,8 @@ from time import process_time
 import numpy as np
 
 from simfl.core.rng import Streams
+from simfl.papers.oblivious.noise_messages import GridNoise, ObliviousPlan, Party, choices, forward
 from simfl.secagg.crypto.keys import elements, secret, stretch_seed
-from simfl.secagg.oblivious.noise_messages import GridNoise, ObliviousPlan, Party, choices, forward
 
 MOST = 3.0
 

@@ -23,12 +23,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from simfl.clients.personal.sparse import prunable, prune
 from simfl.core.types import Job
 from simfl.learning.models.base import MODELS
 from simfl.learning.models.build import build as build_model
 from simfl.learning.models.build import initial
 from simfl.learning.models.flat import parameters
+from simfl.papers.lottery_tickets.sparse import prunable, prune
 from simfl.runs.run import build
 from simfl.scenario import Scenario
 from simfl.training.aggregates import AGGREGATES

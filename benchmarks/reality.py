@@ -2,8 +2,9 @@
 
     python benchmarks/reality.py [--shared] [--repeats 3] [--rounds 60] [--out results/reality]
 
-Each client is a process that is throttled (simfl.remote.throttle) to a device of its own: its line lets so many bytes a
-second through, and its work is waited for, so that twelve fit on a few cores. What it learns is a quadratic function.
+Each client is a process that is throttled (simfl.deployment.remote.throttle) to a device of its own: its line lets so
+many bytes a second through, and its work is waited for, so that twelve fit on a few cores. What it learns is a
+quadratic function.
 FedAvg is ``simfl serve`` itself, with 6 of 12 clients a round. Its clock is simulated, so that it cannot say what an
 asynchronous server would do in real time: for FedBuff, this file has a small server in real time on the same HTTP
 server and log, with all 12 clients at work and a buffer of 6.
@@ -61,8 +62,8 @@ def be_client(address: str, slot: int, samples: int, throttle: str, line: int) -
     import numpy as np
     from shared_line import SharedThrottle, crossing
 
-    from simfl.remote.client import ClientError, join
-    from simfl.remote.throttle import parse_throttle
+    from simfl.deployment.remote.client import ClientError, join
+    from simfl.deployment.remote.throttle import parse_throttle
 
     device = parse_throttle(throttle, slot)
     if line:
@@ -126,7 +127,7 @@ def real_fedavg(scenario: Any, folder: Path, samples: list[int], throttle: Path,
     """A run of ``simfl serve``; its log is ``job_times.csv``."""
     from shutil import copy
 
-    from simfl.remote.job_server import serve
+    from simfl.deployment.remote.job_server import serve
 
     running = []
 
@@ -149,9 +150,9 @@ def real_fedbuff(
     import numpy as np
 
     from simfl.core.types import Job, JobRequest
-    from simfl.remote.job_server import project, serve_jobs
-    from simfl.remote.jobs import RemoteJobs
-    from simfl.remote.wall_clock import WallClock
+    from simfl.deployment.remote.job_server import project, serve_jobs
+    from simfl.deployment.remote.jobs import RemoteJobs
+    from simfl.deployment.remote.wall_clock import WallClock
     from simfl.results.client_updates import UpdateStore
 
     out = folder / "asynchronous"
@@ -264,7 +265,7 @@ def one(rule: str, repeat: int, rounds: int, folder: Path, shared: bool) -> dict
     import numpy as np
 
     from simfl.core.rng import Streams
-    from simfl.remote.job_times import job_times_bytes, read_job_times
+    from simfl.deployment.remote.job_times import job_times_bytes, read_job_times
     from simfl.scenario import Scenario
 
     folder.mkdir(parents=True)
@@ -298,8 +299,8 @@ def calibrated(
     rows: list[Any], changes: list[str], folder: Path, shared: bool
 ) -> tuple[list[float], list[tuple[float, int]]]:
     """What a simulation with the profiles of a log says; with ``shared`` both know of the server's line."""
+    from simfl.deployment.remote.calibration import calibrate_shared, calibration_text, profiles_bytes
     from simfl.network.shared_edges import ServerLink
-    from simfl.remote.calibration import calibrate_shared, calibration_text, profiles_bytes
     from simfl.scenario import Scenario
 
     line = ServerLink(down_bytes_per_s=DOWN_BYTES_PER_S, up_bytes_per_s=UP_BYTES_PER_S) if shared else ServerLink()

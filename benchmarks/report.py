@@ -1,9 +1,10 @@
-"""Time and memory of the report on a sweep of 1,000 runs: ``python benchmarks/report.py [FOLDER]``.
+"""Time and memory of the report on a sweep of 1,000 runs: ``python benchmarks/report.py [FOLDER] [--seeds 10]``.
 
 100 groups of ten seeds, 40 clients, 20 rounds each, nothing learned. The sweep is run first (minutes; what is
 in FOLDER already is kept), then ``simfl export --rounds`` and ``simfl report`` run in processes of their own.
 """
 
+import argparse
 import resource
 import subprocess
 import sys
@@ -40,9 +41,12 @@ def measured(*words: str) -> str:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path)
+    parser.add_argument("--seeds", type=int, default=10)
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        out = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(scratch)
-        swept = simfl.sweep(SCENARIO, GRID, replications=10, out=out)
+        swept = simfl.sweep(SCENARIO, GRID, replications=arguments.seeds, out=arguments.folder or Path(scratch))
         page = Path(scratch) / "report.html"
         print(measured("export", str(swept.path), "--rounds", str(Path(scratch) / "all.csv")))
         print(measured("report", str(swept.path), "-o", str(page)), f"{page.stat().st_size / 1e6:.1f} MB")

@@ -19,8 +19,8 @@ from math import inf
 from selectors import EVENT_READ, SelectSelector
 from typing import Any
 
-from simfl.remote.throttle import Throttle
-from simfl.remote.wall_clock import ClockSource, WallClock
+from simfl.deployment.remote.throttle import Throttle
+from simfl.deployment.remote.wall_clock import ClockSource, WallClock
 
 PIECE = 512
 """Bytes of a piece."""

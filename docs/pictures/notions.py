@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pandas import DataFrame
 
-from simfl.audit import audit
+from simfl.deployment.audit import audit
 from simfl.report import style
 from simfl.report.saving import save
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.plugins.clients import PERSONAL, ClientAlgorithm, FedLtn, Parameter, Tickets, norm_coordinates, prunable
+from simfl.papers.lottery_tickets.fedltn import FedLtn, Tickets
+from simfl.papers.lottery_tickets.sparse import prunable
+from simfl.plugins.clients import PERSONAL, ClientAlgorithm, Parameter, norm_coordinates
 
 
 @PERSONAL("fedltn_holders")

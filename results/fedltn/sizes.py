@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas
 
-from simfl.clients.personal.sparse import prunable, prune
 from simfl.core.rng import Streams
 from simfl.learning.models.base import MODELS
 from simfl.learning.models.build import build, initial
 from simfl.learning.models.flat import parameters
+from simfl.papers.lottery_tickets.sparse import prunable, prune
 
 HERE = Path(__file__).resolve().parent
 NAMES = ("resnet18_bn", "resnet8", "lenet5")

@@ -18,15 +18,14 @@ from arms import ARMS, BRIEF, HERE, SCENARIO, TABLES
 from numpy.typing import NDArray
 
 import simfl
+from simfl.papers.lottery_tickets.fedltn import FedLtn, Tickets
 from simfl.plugins.clients import (
     PERSONAL,
     ClientAlgorithm,
-    FedLtn,
     LocalContext,
     LocalPass,
     LocalResult,
     Parameter,
-    Tickets,
 )
 
 THRESHOLDS = (0.4, 0.5, 0.6)

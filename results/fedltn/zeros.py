@@ -9,16 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.papers.lottery_tickets.lotteryfl import Drawers, LotteryFl
+from simfl.papers.lottery_tickets.sparse import prunable
 from simfl.plugins.clients import (
     PERSONAL,
     ClientAlgorithm,
-    Drawers,
     LocalContext,
     LocalPass,
     LocalResult,
-    LotteryFl,
     Parameter,
-    prunable,
 )
 
 Vector = NDArray[np.float32]

@@ -18,11 +18,11 @@ import pandas
 
 from simfl.core.rng import Streams
 from simfl.experiments import runner
+from simfl.papers.oblivious.noise_messages import GridNoise, ObliviousPlan, Party, choices
 from simfl.results.run_files import read_table
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from simfl.secagg.crypto.keys import agree, derive, forget, public_key, secret, stretch_seed
-from simfl.secagg.oblivious.noise_messages import GridNoise, ObliviousPlan, Party, choices
 
 HERE = Path(__file__).resolve().parent
 USERS = (200, 400, 600, 800, 1000, 3000, 5000)

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from simfl.core.rng import Streams
+from simfl.papers.privacyfl.pairwise_ratchet import RatchetClient
 from simfl.secagg.crypto.field import Q, to_signed
 from simfl.secagg.crypto.keys import secret
-from simfl.secagg.pairwise_ratchet import RatchetClient
 
 HERE = Path(__file__).resolve().parent
 CLIENTS, LENGTH, BINS, ROUND = 10, 10_000, 64, 12

@@ -1,7 +1,8 @@
 """The command ``simfl``: results on stdout, messages on stderr, one exit code for each kind of end.
 
-Each command is a module of this package, imported when it is asked for; what is slow to import (torch, scipy, ...) is
-imported inside the command that needs it, so that help and checks start at once.
+Each command is a module of this package, or of another one that an entry point names, imported when it is asked for;
+what is slow to import (torch, scipy, ...) is imported inside the command that needs it, so that help and checks start
+at once.
 """
 
 import os
@@ -19,7 +20,9 @@ from typing import Any, NoReturn
 
 import click
 
-from simfl.core.errors import SimflError, is_exhausted, nearest, printable
+from simfl.cli.package_commands import PackageCommands, load_command, package_commands
+from simfl.core.errors import MissingError, SimflError, is_exhausted, nearest, printable
+from simfl.core.registration.packages import lacking
 from simfl.core.version import VERSION
 
 __all__ = ["main", "simfl"]
@@ -150,7 +153,7 @@ def _internal(context: click.Context, error: Exception | SystemExit, debug: bool
     from simfl.core.registration.family_index import plugin_failure
 
     where = "".join(traceback.format_exception(error))
-    if about := plugin_failure(error):
+    if about := plugin_failure(error) or others().failure(context.invoked_subcommand or "", error):
         _end(context, (where if debug else "") + about, INTERNAL)
     summary = " ".join(f"{type(error).__name__}: {error}".split())[:200]
     if debug:
@@ -186,12 +189,10 @@ GROUPS = {
     "Privacy": ("audit", "forecast", "advise", "attack", "theory"),
     "Look up": ("list", "show", "validate", "doctor"),
 }
-"""As help lists the commands; the module of each holds it as ``command``."""
+"""As help lists the commands; the module of each of simfl's own holds it as ``command``."""
 
 INSIDE: dict[tuple[str, ...], str] = {
     ("run", "--verify"): "verify",
-    ("serve", "client"): "client",
-    ("serve", "calibrate"): "calibrate",
     ("ls", "tag"): "tag",
     ("ls", "rm"): "rm",
     ("show", "schema"): "schema",
@@ -199,42 +200,74 @@ INSIDE: dict[tuple[str, ...], str] = {
 }
 """Commands of two words, and their modules; the module's name alone is what they were called before."""
 
-COMMANDS = [name for names in GROUPS.values() for name in names]
+DEPLOYMENT = "simfl.deployment"
+OF_DEPLOYMENT = ("advise", "audit", "forecast", "serve")
+"""Commands that packages offer, and the package simfl.deployment where it is installed."""
+
+COMMANDS = [name for names in GROUPS.values() for name in names if name not in OF_DEPLOYMENT]
+
+
+def others() -> PackageCommands:
+    """The commands of installed packages."""
+    return package_commands(frozenset([*COMMANDS, *INSIDE.values()]))
 
 
 class _Commands(click.Group):
     """Finds a command in its module; its failures become a line and an exit code."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return [*COMMANDS]  # ``list`` is one of the modules here
+        return [*COMMANDS, *others().one_word()]  # ``list`` is one of the modules here
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        known = name in COMMANDS or name in INSIDE.values()
-        return import_module(f"simfl.cli.{name}").command if known else None
+        if name in COMMANDS or name in INSIDE.values():
+            return import_module(f"simfl.cli.{name}").command
+        try:
+            return load_command(others().entries[name]) if name in others().entries else None
+        except SimflError:
+            if context.resilient_parsing:  # a command that does not load is not proposed
+                return None
+            raise
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        limit = formatter.width - 6 - max(map(len, COMMANDS))
+        limit = formatter.width - 6 - max(map(len, [*COMMANDS, *others().entries]))
+        of_packages = others().sections(limit)
+        rims = of_packages.pop(DEPLOYMENT, {})
         for group, names in GROUPS.items():
             with formatter.section(group):
-                commands = {name: self.get_command(context, name) for name in names}
-                formatter.write_dl([(name, each.get_short_help_str(limit)) for name, each in commands.items() if each])
+                formatter.write_dl([(name, rims.get(name) or self._about(context, name, limit))
+                                    for name in names if name in COMMANDS or name in rims])  # fmt: skip
+        two = [(" ".join(words), self._about(context, name, limit)) for words, name in INSIDE.items()]
         with formatter.section("Of two words"):
-            formatter.write_dl([(" ".join(words), self.get_command(context, name).get_short_help_str(limit))  # type: ignore[union-attr]
-                                for words, name in INSIDE.items()])  # fmt: skip
+            formatter.write_dl([*two, *((name, about) for name, about in rims.items() if " " in name)])
+        for title, lines in of_packages.items():
+            with formatter.section(f"Of {title}"):
+                formatter.write_dl([*lines.items()])
+        for line in others().refused:
+            click.echo(line, err=True)
+
+    def _about(self, context: click.Context, name: str, limit: int) -> str:
+        command = self.get_command(context, name)
+        return command.get_short_help_str(limit) if command else ""
 
     def resolve_command(
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if (inside := INSIDE.get((args[0], *args[1:2]))) is not None:
             return " ".join(args[:2]), self.get_command(context, inside), args[2:]
-        if (words := next((words for words, name in INSIDE.items() if name == args[0]), None)) is not None:
-            new = f"simfl {' '.join(words)}"
-            if not context.resilient_parsing:
-                click.echo(f"simfl {args[0]} is {new} now; the old name goes with the next version", err=True)
+        if args[0] not in COMMANDS and len(args) > 1 and (two := " ".join(args[:2])) in others().entries:
+            return two, self.get_command(context, two), args[2:]
+        new = next((" ".join(words) for words, name in INSIDE.items() if name == args[0]), None)
+        if args[0] not in COMMANDS and new is None and (new := others().once_called(args[0])):
+            args = [new, *args[1:]]
+        if new is not None and not context.resilient_parsing:
+            old = new.split()[-1] if args[0] == new else args[0]
+            click.echo(f"simfl {old} is simfl {new} now; the old name goes with the next version", err=True)
         try:
             return super().resolve_command(context, args)
         except click.UsageError as error:
-            near = command_meant(args[0], COMMANDS)
+            if args[0] in OF_DEPLOYMENT:
+                raise MissingError(lacking(f"simfl {args[0]}")) from None
+            near = command_meant(args[0], self.list_commands(context))
             raise click.UsageError(error.message + (f" Did you mean '{near}'?" if near else ""), context) from None
 
     def invoke(self, context: click.Context) -> Any:

@@ -57,6 +57,8 @@ def command(context: click.Context, rates: bool, as_json: bool) -> None:
             click.echo(f"import {name}: {state}")
         for plugin in report["broken_plugins"]:
             click.echo(f"plugin {plugin}")
+        for line in report["broken_commands"]:
+            click.echo(line)
         for name, packages in report["extras"].items():
             missing = [package["name"] for package in packages if not package["ok"]]
             hint = f'missing {", ".join(missing)}; pip install "simfl[{name}]"' if missing else "installed"
@@ -67,16 +69,19 @@ def command(context: click.Context, rates: bool, as_json: bool) -> None:
 def diagnose() -> JsonObject:
     """Everything the command shows, as plain data."""
     import simfl.scenario.model  # noqa: F401  (registers every plugin)
+    from simfl.cli import others
+    from simfl.cli.package_commands import broken_commands
     from simfl.core.registration.family_index import broken
     from simfl.core.storage.data_folder import data_root
     from simfl.report import figures
 
-    here = processor()
+    here, commands = processor(), broken_commands(others())
     lame = [f"{problem.group} {problem}" for problem in (*broken(), *figures.broken())]
     packages, extras = _requirements()
     imports = {name: _imports(name) for name in ("torch", "torchvision", "cryptography")}
+    complete = all(p["ok"] for p in packages) and all(state.startswith("ok") for state in imports.values())
     return {
-        "ok": not lame and all(p["ok"] for p in packages) and all(state.startswith("ok") for state in imports.values()),
+        "ok": complete and not lame and not commands,
         "simfl": VERSION,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}",
@@ -92,6 +97,7 @@ def diagnose() -> JsonObject:
         "imports": imports,
         "extras": extras,
         "broken_plugins": lame,
+        "broken_commands": commands,
     }
 
 

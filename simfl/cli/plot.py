@@ -4,13 +4,9 @@ from pathlib import Path
 
 import click
 
+from simfl.api.analysis import FONTS, WIDTHS_IN
 from simfl.cli import completing
 from simfl.cli.shared import ResultsPath, figure_plugin_option, load_plugins, values_by_key
-
-WIDTHS_IN = {"column": 3.4, "page": 7.0}
-"""Widths of one and of two columns of a paper, inches."""
-
-FONTS = {"sans": {}, "serif": {"font_family": "STIXGeneral", "mathtext_fontset": "stix"}}
 
 
 class _Figures(click.Command):
@@ -48,22 +44,17 @@ def command(
     """
     if (name is None) == (x is None or y is None) or (name and (x or y or colors or panels or where)):
         raise click.UsageError("give --figure NAME, or --x and --y")
-    from simfl.report import draw, draw_by, style
-    from simfl.report.saving import save
+    from simfl.api.analysis import plot
     from simfl.results.file_names import refuse_result_files
 
     refuse_result_files(output, output.with_suffix(".csv"))
     load_plugins(plugins)
-    size = {"figure_figsize": (WIDTHS_IN[width], WIDTHS_IN[width])} if width else {}
-    if name is not None:
-        fig, table = draw(name, folders, **FONTS[font], **size)
-    else:
-        changes: dict[str, object] = {**FONTS[font], **size}
-        those = values_by_key(where)
-        fig, table = draw_by(folders, str(y), str(x), color=_keys(colors), panels=_keys(panels), where=those, **changes)
-    with style.settings(**FONTS[font]):
-        for path in save(fig, table, output):
-            click.echo(str(path))
+    plot(
+        folders, name, y=y, x=x, color=_keys(colors), panels=_keys(panels), where=values_by_key(where), output=output,
+        width=width, font=font,
+    )  # fmt: skip
+    for path in (output, output.with_suffix(".csv")):
+        click.echo(str(path))
 
 
 def _keys(text: str) -> tuple[str, ...]:

@@ -35,8 +35,7 @@ def command(folders: tuple[Path, ...], output: Path | None, margin: float, plugi
 
     DIR is the folder of a run, of a sweep or a comparison, or one that holds runs. Several are taken together.
     """
-    from simfl.core.storage.disk import write_atomically
-    from simfl.report.html_page import page
+    from simfl.report import write
     from simfl.report.plugin_figures import missing_figures_hint, unreadable_plugins
     from simfl.report.study_reader import read_study
     from simfl.results.file_names import refuse_result_files
@@ -48,6 +47,5 @@ def command(folders: tuple[Path, ...], output: Path | None, margin: float, plugi
     for note in (unreadable_plugins(study), missing_figures_hint(study)):
         if note:
             click.echo(note, err=True)
-    data = page(study, margin).encode()
-    write_atomically(target, data)
-    click.echo(f"{target}  {len(data) / 1e6:.2f} MB")
+    write(study, target, margin)
+    click.echo(f"{target}  {target.stat().st_size / 1e6:.2f} MB")

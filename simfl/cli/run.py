@@ -25,9 +25,16 @@ from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
 
 if TYPE_CHECKING:
+    from simfl.core.columns import Column
     from simfl.results.folder import ResultsFolder
     from simfl.runs.run import FinishedRun
     from simfl.scenario import Scenario
+
+HEADLINES = (
+    ("time_s",), ("test_accuracy", "test_loss"), ("mean_cardinality",), ("fairness_gap",), ("privacy_weak_lower",),
+    ("epsilon_max", "bytes_up"),
+)  # fmt: skip
+"""What is printed after a run, unasked: of each group, the first that the run has."""
 
 
 @click.command("run", short_help="Run a scenario and write its results.")
@@ -42,6 +49,7 @@ if TYPE_CHECKING:
 @click.option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler, for learning.backend: dask.")
 @click.option("--insecure", is_flag=True, help="Accept a scheduler on another machine without TLS.")
 @as_json
+@click.option("-v", "--verbose", is_flag=True, help="Print every number of the summary, and what certificates assume.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the results folder.")
 def command(
     file: str,
@@ -57,6 +65,7 @@ def command(
     scheduler: str | None,
     insecure: bool,
     as_json: bool,
+    verbose: bool,
     quiet: bool,
 ) -> None:
     """Run a scenario and write its results to OUT/NAME/DIGEST/.
@@ -74,8 +83,7 @@ def command(
     _check_timeline(timeline)
     notes, goes_on = Notes(run_name, tags, note), Path(file) if is_finished(Path(file)) else None
     scenario = _with_means(load(_scenario_of(file), overrides, plugins).using(scheduler=scheduler, insecure=insecure))
-    folder = out / scenario.name / scenario.digest
-    if force or not is_finished(folder):
+    if not is_finished(folder := out / scenario.name / scenario.digest) or force:
         say_how_to_watch(folder, quiet)
         _print_notes(file, () if quiet or as_json else scenario.cautions())
     try:
@@ -87,11 +95,11 @@ def command(
     except ScenarioError as error:
         raise scenario.locate(error) from None
     except KeyboardInterrupt:
-        options = {"--out": None if str(out) == "results" else out, "--timeline": timeline, "--scheduler": scheduler}
-        click.echo(f"to go on: {_words_again(file, overrides, options, log, insecure, plugins)}", err=True)
+        options = {"--out": out, "--timeline": timeline, "--scheduler": scheduler}
+        _print_words_again(file, overrides, options, log, insecure, plugins)
         raise
-    _print_result(finished, scenario, as_json, quiet)
-    _print_notes(file, () if quiet or as_json else [*scenario.notes, *_left_out(scenario, finished.summary)])
+    _print_result(finished, scenario, as_json, quiet, verbose)
+    _print_notes(file, () if quiet or as_json else _left_out(scenario, finished.summary))
 
 
 def _scenario_of(file: str) -> str:
@@ -123,30 +131,31 @@ def _with_means(scenario: "Scenario") -> "Scenario":
 
 
 def _left_out(scenario: "Scenario", summary: JsonObject) -> list[str]:
-    """What the expected cardinality that stands beside the measured one knows nothing of."""
+    """The scenario's notes, and what the expected cardinality that stands beside the measured one knows nothing of."""
     from simfl.selection.theory.expected_cardinality import left_out
 
     missing = left_out(scenario) if summary.get("expected_cardinality") is not None else []
-    return [f"expected_cardinality leaves out {', '.join(missing)}"] if missing else []
+    return [*scenario.notes, *([f"expected_cardinality leaves out {', '.join(missing)}"] if missing else [])]
 
 
-def _words_again(
+def _print_words_again(
     file: str,
     overrides: Iterable[str],
     options: Mapping[str, object],
     log: Iterable[str],
     insecure: bool,
     plugins: Iterable[Path],
-) -> str:
-    """The same command once more; options that are None are left out."""
-    pairs = [(name, value) for name, value in options.items() if value is not None]
+) -> None:
+    """The same command once more; options that are None or the default are left out."""
+    pairs = [(name, value) for name, value in options.items() if value is not None and str(value) != "results"]
     pairs += [("--plugin", plugin) for plugin in plugins]
     flags = [*(["--insecure"] if insecure else []), *(word for name in log for word in ("--log", name))]
-    return shlex.join(["simfl", "run", file, *overrides, *(str(part) for pair in pairs for part in pair), *flags])
+    words = ["simfl", "run", file, *overrides, *(str(part) for pair in pairs for part in pair), *flags]
+    click.echo(f"to go on: {shlex.join(words)}", err=True)
 
 
-def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, quiet: bool) -> None:
-    from simfl.core.certificate_words import basis_facts, basis_lines
+def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, quiet: bool, verbose: bool) -> None:
+    from simfl.core.certificate_words import basis_facts
     from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
     from simfl.results.folder import ResultsFolder
     from simfl.results.run_files import infinite_names
@@ -160,16 +169,10 @@ def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, 
         bases = {"certificates": {column.name: basis_facts(column) for column in certificates}}
         print_json(finished.summary | about | bases)
         return
-    if not quiet:
-        values = {name: value for name, value in finished.summary.items() if isinstance(value, (str, int, float))}
-        width = max(map(len, values), default=0)
-        for name, value in values.items():
-            click.echo(f"{name:<{width}}  {f'{value:.6g}' if isinstance(value, float) else value}")
-        for line in basis_lines(certificates, attrgetter("name")):
-            click.echo(line)
-        best = (name for name, value in finished.summary.items() if value is not None and name in columns)
-        if optimistic := [name for name in best if "optimistic" in columns[name].heading]:
-            click.echo(f"optimistic, as the samples that measure it chose it: {', '.join(optimistic)}", err=True)
+    if verbose:
+        _print_summary(finished.summary, columns)
+    elif not quiet:
+        _print_headlines(finished.summary, columns)
     if infinite := infinite_names(finished.summary, columns):
         click.echo(f"infinite (left empty): {', '.join(infinite)}", err=True)
     if are_bounds(finished.summary):
@@ -183,6 +186,38 @@ def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, 
     if missed := _missed_target(scenario, finished.summary):
         click.echo(missed, err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
+
+
+def _print_headlines(summary: JsonObject, columns: "Mapping[str, Column]") -> None:
+    """Six numbers of a run, each with its unit, its meaning and what it takes for granted."""
+    from simfl.core.certificate_words import basis_lines
+    from simfl.core.columns import number, unit_word
+
+    values = {name: value for name, value in summary.items() if value is not None}
+    groups = ([name for name in group if name in values and name in columns] for group in HEADLINES)
+    shown = [columns[group[0]] for group in groups if group]
+    texts = [f"{number(column, values[column.name])} {unit_word(column)}" for column in shown]
+    widths = max(len(column.name) for column in shown), max(map(len, texts))
+    for column, value in zip(shown, texts, strict=True):
+        click.echo(f"{column.name:<{widths[0]}}  {value:<{widths[1]}}  {column.sentence}")
+    for line in basis_lines(shown, attrgetter("name")):
+        click.echo(line)
+    click.echo(f"{summary['rounds']} rounds, {summary['skipped']} of them skipped; -v prints all {len(values)} values")
+
+
+def _print_summary(summary: JsonObject, columns: "Mapping[str, Column]") -> None:
+    """All of ``summary.json`` that is one value."""
+    from simfl.core.certificate_words import basis_lines
+
+    values = {name: value for name, value in summary.items() if isinstance(value, (str, int, float))}
+    width = max(map(len, values), default=0)
+    for name, value in values.items():
+        click.echo(f"{name:<{width}}  {f'{value:.6g}' if isinstance(value, float) else value}")
+    for line in basis_lines((columns[name] for name in summary if name in columns), attrgetter("name")):
+        click.echo(line)
+    best = (name for name in values if name in columns)
+    if optimistic := [name for name in best if "optimistic" in columns[name].heading]:
+        click.echo(f"optimistic, as the samples that measure it chose it: {', '.join(optimistic)}", err=True)
 
 
 def _why_nothing(folder: "ResultsFolder") -> str:

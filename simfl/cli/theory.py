@@ -2,37 +2,22 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from simfl.cli.shared import as_json, load, print_json, scenario_arguments
-from simfl.core.certificate_words import (
-    AND,
-    AT_DELTA,
-    ONLY_SUMS,
-    WORST,
-    against,
-    basis,
-    basis_facts,
-    premises_of,
-    taking_for_granted,
-)
-from simfl.core.errors import MissingError, ScenarioError, SimflError, amount
+from simfl.core.certificate_words import ONLY_SUMS, WORST, basis
+from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
 
 if TYPE_CHECKING:
-    from simfl.core.columns import Column
+    from simfl.api.theory import Theory
     from simfl.scenario import Scenario
-    from simfl.secagg.base import Protocol
 
 FORMS = {"masked": ONLY_SUMS, "noisy": "noised by the client", "clear": "in clear"}
 """How each part of what a client sends reaches the server, in words."""
 
-ASSUMED = "everybody available, holding samples and of equal weight, and nobody failing, late or left out"
-"""What the rows are drawn with whose least-squares solutions are shown."""
-MOST_PLAYED = 10**7
-"""Clients times rounds, up to which a plugin's selections are played."""
 OPTIONAL = ("mode", "family_size", "left_out", "guarantee_colluders", "noise_leaves_out")
 """What may be missing though theory knows everything."""
 
@@ -71,46 +56,19 @@ def command(
     noise, if updates are equally long and uncorrelated (1 - rank / clients), or all the same, and by what the variance
     of noise in a sum is multiplied; medians of simulated rows, with everybody there and nobody lost.
     """
-    from simfl.core.scenario_view import surely_tolerated
-    from simfl.experiments.attack.recovery_theory import windows
-    from simfl.runs.central_noise import central_noise
-    from simfl.selection.theory.expected_cardinality import theory
+    from simfl.api.theory import theory
 
-    scenario = load(file, overrides, plugins)
-    samples, sums = _samples_and_sums(scenario)
-    known, seen = theory(scenario, samples), [] if scenario.secagg.shows_updates else windows(scenario)
-    tolerated = surely_tolerated(scenario, sums.get("clients"))
-    if "colluding" in (protocol := sums.get("known", {})):
-        protocol["colluding"] = min(protocol["colluding"], max(0, tolerated))
-    if epsilon is not None:
-        known |= central_noise(scenario, epsilon, delta, known["expected_cardinality"], samples)
-    if doubts := _doubts(scenario) if known["guarantee"] else []:
-        known["guarantee"] = dict.fromkeys(known["guarantee"], 1)
-    if colluders is not None:
-        known |= _against_any(known["guarantee"], colluders, scenario.clients, tolerated)
-    bases = _bases(scenario, known["guarantee"], None if epsilon is None else delta)
-    real = _real_costs(file, overrides, plugins, scenario)
+    known = theory(load(file, overrides, plugins), epsilon=epsilon, delta=delta, colluders=colluders)
     if as_json:
-        known |= {"real_protocol": real, "withdrawn": doubts}
-        return print_json(known | _beside(scenario, sums, bases, seen))
-    _print_known(known)
-    lines = [("guarantee withdrawn", words) for words in doubts]
-    lines += [(f"{name} holds", basis(column)) for name, column in bases.items()]
-    for name, text in [*lines, *_sent(scenario), *_lines(sums), *_beside_real(sums, real)]:
+        return print_json(known.to_json())
+    _print_known(known.selection)
+    lines = [("guarantee withdrawn", words) for words in known.withdrawn]
+    lines += [(f"{name} holds", basis(column)) for name, column in known.certificates.items()]
+    for name, text in [*lines, *_sent(known.scenario), *_lines(known.sums), *_beside_real(known.sums, known.real)]:
         click.echo(f"{name:<22}{text}")
     if colluders is not None:
-        sure = scenario.secagg.shows_updates or sums.get("sure", True)
-        click.echo(f"{'colluders':<22}{_tolerance(scenario.secagg, tolerated, colluders, sure)}")
-    _least_squares(seen, scenario.compression.codes)
-
-
-def _beside(scenario: "Scenario", sums: JsonObject, bases: "dict[str, Column]", seen: list[JsonObject]) -> JsonObject:
-    """What stands beside the numbers in ``--json``."""
-    from simfl.core.coverage import forms
-
-    about: JsonObject = {"sends": forms(scenario), "secagg": {"protocol": scenario.secagg.name, **sums}}
-    about |= {"certificates": {name: basis_facts(column) for name, column in bases.items()}}
-    return about | {"least_squares": seen, "least_squares_assumes": ASSUMED if seen else None}
+        click.echo(f"{'colluders':<22}{_tolerance(known, colluders)}")
+    _least_squares(known.least_squares, known.scenario.compression.codes)
 
 
 def _sent(scenario: "Scenario") -> Iterator[tuple[str, str]]:
@@ -121,30 +79,6 @@ def _sent(scenario: "Scenario") -> Iterator[tuple[str, str]]:
         how = f"if {FORMS[form]}" if FORMS[form] == scenario.secagg.assumes else FORMS[form]
         yield "each client sends", f"{part} ({how})"
     yield "secagg", scenario.secagg.name
-
-
-def _doubts(scenario: "Scenario") -> list[str]:
-    """What speaks against the family that a policy of a plugin names: its rounds are played first, without learning."""
-    from simfl.probes.declarations import refuted_rows
-
-    if not scenario.plugins and type(scenario.selection).__module__.startswith("simfl."):
-        return []
-    rounds = scenario.training.most_rounds
-    if rounds is None or rounds * scenario.clients > MOST_PLAYED:
-        return ["the scenario is too long to ask whether the selections are of the family that the policy names"]
-    return [it.what for it in refuted_rows(scenario)]
-
-
-def _bases(scenario: "Scenario", guarantee: object, delta: float | None) -> "dict[str, Column]":
-    """What stands beside the certificates that are printed, by what is printed."""
-    from simfl.core.columns import GUARANTEES
-    from simfl.privacy.dp.accountants.zero_out import ZeroOut
-
-    columns = {"guarantee": GUARANTEES[0]} if guarantee else {}
-    if delta is not None:
-        column = against(ZeroOut.columns[0], ["outside"])
-        columns["epsilon"] = column._replace(assumes=AND.join([f"{AT_DELTA}{delta:g}", column.assumes]))
-    return dict(zip(columns, taking_for_granted(columns.values(), premises_of(scenario)), strict=True))
 
 
 def _print_known(known: JsonObject) -> None:
@@ -166,19 +100,9 @@ def _print_known(known: JsonObject) -> None:
         click.echo(f"not known             {', '.join(unknown)}")
 
 
-def _against_any(guarantee: dict[str, int | None] | None, colluders: int, clients: int, tolerated: int) -> JsonObject:
-    """The guarantee against the server and any of so many clients; 1 where the protocol does not tolerate so many."""
-    if colluders >= clients:
-        raise SimflError(f"--colluders {colluders}: leaves none of {amount(clients, 'client')}; at most {clients - 1}")
-    known = (guarantee or {}).items()
-    if colluders > tolerated:
-        return {"guarantee_colluders": {name: 1 for name, _ in known} or None}
-    left = {name: None if value is None else max(1, value - colluders) for name, value in known}
-    return {"guarantee_colluders": left or None}
-
-
-def _tolerance(protocol: "Protocol", most: int, colluders: int, sure: bool) -> str:
+def _tolerance(known: "Theory", colluders: int) -> str:
     """What the protocol itself hides from the server and so many clients, in words."""
+    protocol, most = known.scenario.secagg, known.tolerated
     if protocol.shows_updates:
         return "the server sees every update without them, so that nothing is guaranteed"
     if protocol.assumes:
@@ -189,36 +113,7 @@ def _tolerance(protocol: "Protocol", most: int, colluders: int, sure: bool) -> s
         said = f"the protocol hides single updates from the server and up to {amount(most, 'client')} of a sum"
     else:
         said = f"{colluders:,} are more than the {most:,} that the protocol tolerates: single updates are open to them"
-    return said if sure else f"{said}; of smaller sums perhaps fewer"
-
-
-def _samples_and_sums(scenario: "Scenario") -> tuple[Any, JsonObject]:
-    """Training samples of each client, (clients,) or None where the data are missing; what is known of the sums."""
-    from simfl.agents.aggregation.expected import expected_costs
-    from simfl.runs.run import build
-    from simfl.scenario.edge_scenarios import require_one_server
-
-    try:
-        require_one_server(scenario, "theory")
-        parts = build(scenario)
-        return parts.learner.samples, expected_costs(parts)
-    except MissingError as error:  # the selection's theory needs no data
-        return None, {"unknown": str(error)}
-    except ScenarioError as error:
-        raise scenario.locate(error) from None
-
-
-def _real_costs(file: str, overrides: tuple[str, ...], plugins: tuple[Path, ...], scenario: "Scenario") -> JsonObject:
-    """What a protocol of masks costs here beside what is taken for granted; empty where nothing is, or none fits."""
-    name = "basecagg" if scenario.training.asynchronous else "secagg"
-    if not scenario.secagg.assumes:
-        return {}
-    try:
-        _, sums = _samples_and_sums(load(file, (*overrides, f"secagg={name}"), plugins))
-    except SimflError:
-        return {}
-    wanted = ("bytes_down", "bytes_up", "round_s", "ways_s")
-    return {"protocol": name, **{key: sums[key] for key in wanted}} if "bytes_up" in sums else {}
+    return said if known.sums.get("sure", True) else f"{said}; of smaller sums perhaps fewer"
 
 
 def _beside_real(sums: JsonObject, real: JsonObject) -> Iterator[tuple[str, str]]:
@@ -278,6 +173,8 @@ def _time(sums: JsonObject) -> str:
 
 
 def _least_squares(seen: list[JsonObject], coded: bool) -> None:
+    from simfl.api.theory import ASSUMED
+
     if seen:
         click.echo("\nleast squares over   rank   error: uncorrelated   alike   noise times (90 %)")
     for row in seen:

@@ -184,7 +184,7 @@ CLIENTS = Registry[ClientAlgorithm](
     "client",
     promises=("descends", "minimises", "repeats"),
     protocol=ClientAlgorithm,
-    modules=modules_of("simfl.clients", "privacyfl", "scaffold", fedprox="local_training", plain="local_training"),
+    modules=modules_of("simfl.clients", "scaffold", fedprox="local_training", plain="local_training"),
 )
 PERSONAL = Registry[ClientAlgorithm](
     "personal",
@@ -194,11 +194,8 @@ PERSONAL = Registry[ClientAlgorithm](
         "simfl.clients",
         ditto="personal.local",
         fedbn="personal.private_layers",
-        fedltn="personal.fedltn",
         fine_tune="personal.local",
-        jump_start="personal.fedltn",
         local="personal.local",
-        lotteryfl="personal.lotteryfl",
         none="local_training",
         private_layers="personal.private_layers",
     ),

@@ -353,6 +353,11 @@ def heading(column: Column) -> str:
     return column.heading + FORMS[column.unit][0]
 
 
+def unit_word(column: Column) -> str:
+    """What stands behind a value that :func:`number` writes: ``s``, ``MB``, or nothing."""
+    return FORMS[column.unit][0].removeprefix(", ")
+
+
 def number(column: Column, value: object) -> str:
     """A value of a column, without its unit; a dash where it is missing, the text itself where it is no number."""
     if value is None or value != value:

@@ -1,10 +1,10 @@
 """Profiles of devices: a CSV file with one row a device, from which each client gets its speed, line and availability.
 
-The header names some of the columns of :data:`COLUMNS`, in any order. With a column ``client`` the file has exactly one
-row for every client; without it, each client is a device drawn from the rows by the seed, every row as likely as any
-other, so that a hundred measured phones stand for a million. Columns that runs do not use: ``device`` (a label),
-``jobs``, and the ends ``NAME_low`` and ``NAME_high`` of an interval for a column, as ``simfl serve calibrate`` writes
-them.
+The header names some of the columns of :data:`PROFILE_COLUMNS`, in any order. With a column ``client`` the file has
+exactly one row for every client; without it, each client is a device drawn from the rows by the seed, every row as
+likely as any other, so that a hundred measured phones stand for a million. Columns that runs do not use: ``device`` (a
+label), ``jobs``, and the ends ``NAME_low`` and ``NAME_high`` of an interval for a column, as ``simfl serve calibrate``
+writes them.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class Bounds(NamedTuple):
     meaning: str
 
 
-COLUMNS = {
+PROFILE_COLUMNS = {
     "samples_per_s": Bounds(1e-9, 1e15, "training samples a second, one pass each: the median job"),
     "work_sigma": Bounds(0, 10, "standard deviation of the logarithm of a job's work time; 0 = always the median"),
     "down_bytes_per_s": Bounds(1e-9, np.inf, "bytes a second towards the device; inf = unlimited"),
@@ -48,7 +48,7 @@ COLUMNS = {
 LINE = ("latency_s", "down_bytes_per_s", "up_bytes_per_s")
 """Columns of the device's own line."""
 
-LABELS = ("device", "jobs", *(f"{name}_{end}" for name in COLUMNS for end in ("low", "high")))
+LABELS = ("device", "jobs", *(f"{name}_{end}" for name in PROFILE_COLUMNS for end in ("low", "high")))
 """Columns that a file may have besides."""
 
 Floats = NDArray[np.float64]
@@ -60,7 +60,7 @@ class ProfileTable:
 
     Attributes:
         file: its name, for messages.
-        columns: each column that it has of :data:`COLUMNS`, float64 (rows,).
+        columns: each column that it has of :data:`PROFILE_COLUMNS`, float64 (rows,).
         clients: the row's client, int64 (rows,); None where devices are drawn.
     """
 
@@ -129,9 +129,9 @@ def _read(path: Path, *_: int) -> ProfileTable:
         if len(cells) != len(header):
             raise ScenarioError("", f"{where}: {amount(len(cells), 'value')} for {amount(len(header), 'column')}")
     columns = {
-        name: _numbers(name, [(where, cells[i]) for where, cells in body], COLUMNS[name])
+        name: _numbers(name, [(where, cells[i]) for where, cells in body], PROFILE_COLUMNS[name])
         for i, name in enumerate(header)
-        if name in COLUMNS
+        if name in PROFILE_COLUMNS
     }
     clients = None
     if "client" in header:
@@ -141,15 +141,15 @@ def _read(path: Path, *_: int) -> ProfileTable:
 
 
 def _check_header(where: str, header: list[str]) -> None:
-    known = (*COLUMNS, "client", *LABELS)
+    known = (*PROFILE_COLUMNS, "client", *LABELS)
     for i, name in enumerate(header):
         if name not in known:
-            near = suggestion(name, known) or f"; known are client, device, {', '.join(COLUMNS)}"
+            near = suggestion(name, known) or f"; known are client, device, {', '.join(PROFILE_COLUMNS)}"
             raise ScenarioError("", f"{where}: there is no column '{name}'{near}")
         if name in header[:i]:
             raise ScenarioError("", f"{where}: the column {name} is there twice")
-    if not COLUMNS.keys() & set(header):
-        raise ScenarioError("", f"{where}: the header names none of {', '.join(COLUMNS)}")
+    if not PROFILE_COLUMNS.keys() & set(header):
+        raise ScenarioError("", f"{where}: the header names none of {', '.join(PROFILE_COLUMNS)}")
     if "work_sigma" in header and "samples_per_s" not in header:
         raise ScenarioError("", f"{where}: work_sigma spreads the time of work, which needs the column samples_per_s")
 

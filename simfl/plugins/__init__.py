@@ -1,32 +1,19 @@
 """What plugins import: this package and its modules, one a family; nothing else of simfl is promised to stay.
 
-Here stand the values that all families share; the registry, the protocols and what else a family offers stand in
-``simfl.plugins.<family>``. None of these modules imports torch.
+Here stand the values that all families share (``simfl.plugins.values``, imported when one of them is asked for); the
+registry, the protocols and what else a family offers stand in ``simfl.plugins.<family>``, and what commands of other
+packages are made of in ``simfl.plugins.commands``. None of these modules imports torch.
 """
 
-from simfl.core.columns import Column
-from simfl.core.errors import MissingError, ScenarioError, SimflError
-from simfl.core.rng import Address, Streams
-from simfl.core.scenario_view import ScenarioView
-from simfl.core.storage.data_folder import DataFolder, DataPath
-from simfl.core.types import SERVER, Aggregate, Arrays, Job, Labels, Predictions, Updates, View
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "SERVER",
-    "Address",
-    "Arrays",
-    "Column",
-    "DataFolder",
-    "DataPath",
-    "Job",
-    "Labels",
-    "MissingError",
-    "Predictions",
-    "ScenarioError",
-    "ScenarioView",
-    "SimflError",
-    "Streams",
-    "Aggregate",
-    "Updates",
-    "View",
-]
+if TYPE_CHECKING:
+    from simfl.plugins.values import *  # noqa: F403
+
+
+def __getattr__(name: str) -> Any:
+    values = {} if name.startswith("_") else vars(import_module("simfl.plugins.values"))
+    if name not in values:
+        raise AttributeError(f"module 'simfl.plugins' has no attribute {name!r}")
+    return values[name]

@@ -2,32 +2,20 @@
 
 from simfl.clients.base import CLIENTS, PERSONAL, ClientAlgorithm
 from simfl.clients.local_training import LocalTraining
-from simfl.clients.local_values import LocalContext, LocalPass, LocalResult, Parameter, RoundOutcome
-from simfl.clients.personal.fedltn import FedLtn, Tickets
-from simfl.clients.personal.lotteryfl import Drawers, LotteryFl
-from simfl.clients.personal.private_layers import norm_coordinates
-from simfl.clients.personal.sparse import prunable
+from simfl.clients.local_values import (
+    ClientState,
+    LocalContext,
+    LocalPass,
+    LocalResult,
+    Parameter,
+    RoundOutcome,
+    Vector,
+)
+from simfl.clients.personal.private_layers import merge_private, norm_coordinates
 from simfl.core.payload import MODEL, UPDATE, Download, PayloadPart, Upload
 
 __all__ = [
-    "CLIENTS",
-    "MODEL",
-    "PERSONAL",
-    "UPDATE",
-    "ClientAlgorithm",
-    "Download",
-    "Drawers",
-    "FedLtn",
-    "LocalContext",
-    "LocalPass",
-    "LocalResult",
-    "LocalTraining",
-    "LotteryFl",
-    "Parameter",
-    "PayloadPart",
-    "RoundOutcome",
-    "Tickets",
-    "Upload",
-    "norm_coordinates",
-    "prunable",
-]
+    "CLIENTS", "ClientAlgorithm", "ClientState", "Download", "LocalContext", "LocalPass", "LocalResult",
+    "LocalTraining", "MODEL", "PERSONAL", "Parameter", "PayloadPart", "RoundOutcome", "UPDATE", "Upload", "Vector",
+    "merge_private", "norm_coordinates",
+]  # fmt: skip

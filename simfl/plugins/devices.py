@@ -11,15 +11,9 @@ from simfl.devices.base import (
     Failing,
     Failure,
 )
+from simfl.devices.profiles import PROFILE_COLUMNS, read_profiles
 
 __all__ = [
-    "AVAILABILITY",
-    "COMPUTATION",
-    "FAILURE",
-    "Availability",
-    "Available",
-    "Computation",
-    "Computing",
-    "Failing",
-    "Failure",
-]
+    "AVAILABILITY", "Availability", "Available", "COMPUTATION", "Computation", "Computing", "FAILURE", "Failing",
+    "Failure", "PROFILE_COLUMNS", "read_profiles",
+]  # fmt: skip

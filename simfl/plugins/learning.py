@@ -2,7 +2,7 @@
 
 from simfl.learning.backends.base import BACKENDS, Backend, Engine, Sgd, TrainingTask
 from simfl.learning.base import LEARNING, Learner, Learning
-from simfl.learning.data.base import DATA, Data, Dataset
+from simfl.learning.data.base import DATA, Data, Dataset, Outline
 from simfl.learning.models.base import MODELS, Model
 from simfl.learning.models.conv import MultiroundCifar
 from simfl.learning.none import IdleLearner
@@ -12,27 +12,7 @@ from simfl.learning.transforms.base import TRANSFORMS, Transform
 from simfl.learning.work import Work
 
 __all__ = [
-    "BACKENDS",
-    "DATA",
-    "LEARNING",
-    "MODELS",
-    "PARTITIONS",
-    "TRANSFORMS",
-    "Backend",
-    "Data",
-    "Dataset",
-    "Engine",
-    "IdleLearner",
-    "Iid",
-    "Learner",
-    "Learning",
-    "Model",
-    "MultiroundCifar",
-    "Partition",
-    "Sgd",
-    "Split",
-    "TrainingTask",
-    "Transform",
-    "Work",
-    "torchvision",
-]
+    "BACKENDS", "Backend", "DATA", "Data", "Dataset", "Engine", "IdleLearner", "Iid", "LEARNING", "Learner",
+    "Learning", "MODELS", "Model", "MultiroundCifar", "Outline", "PARTITIONS", "Partition", "Sgd", "Split",
+    "TRANSFORMS", "TrainingTask", "Transform", "Work", "torchvision",
+]  # fmt: skip

@@ -2,20 +2,18 @@
 
 from simfl.core.columns import MASKED_COLUMNS, failing
 from simfl.secagg.base import PROTOCOLS, Protocol
-from simfl.secagg.sessions import ClientUpdates, Cohort, PhaseRequest, PreparedUnits, SessionFailure, SessionResult
-from simfl.secagg.transcript import Transcript, rows_of
+from simfl.secagg.sessions import (
+    ClientUpdates,
+    Cohort,
+    PhaseRequest,
+    PreparedUnits,
+    Session,
+    SessionFailure,
+    SessionResult,
+)
+from simfl.secagg.transcript import Rows, Transcript, rows_of
 
 __all__ = [
-    "MASKED_COLUMNS",
-    "PROTOCOLS",
-    "PhaseRequest",
-    "Cohort",
-    "ClientUpdates",
-    "SessionFailure",
-    "PreparedUnits",
-    "Protocol",
-    "SessionResult",
-    "Transcript",
-    "failing",
-    "rows_of",
-]
+    "ClientUpdates", "Cohort", "MASKED_COLUMNS", "PROTOCOLS", "PhaseRequest", "PreparedUnits", "Protocol", "Rows",
+    "Session", "SessionFailure", "SessionResult", "Transcript", "failing", "rows_of",
+]  # fmt: skip

@@ -1,16 +1,11 @@
 """Selection policies, and the families of rows that theory is computed from."""
 
-from simfl.selection.base import POLICIES, Policy
+from simfl.selection.asking import Around, ask, observe, order_of_clients, shuffle_clients
+from simfl.selection.base import POLICIES, Policy, nobody
 from simfl.selection.random import RandomSelection
 from simfl.selection.theory.families import AllAvailable, Coins, DisjointUnits, Family, NeighbourPairs
 
 __all__ = [
-    "POLICIES",
-    "AllAvailable",
-    "Coins",
-    "DisjointUnits",
-    "Family",
-    "NeighbourPairs",
-    "Policy",
-    "RandomSelection",
-]
+    "AllAvailable", "Around", "Coins", "DisjointUnits", "Family", "NeighbourPairs", "POLICIES", "Policy",
+    "RandomSelection", "ask", "nobody", "observe", "order_of_clients", "shuffle_clients",
+]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from simfl.clients.schedules import SCHEDULES, Schedule
 from simfl.training.aggregates import AGGREGATES, AggregationRule, Factor
-from simfl.training.base import RULES, BufferedRule, Progress, Rule, SynchronousRule
+from simfl.training.base import RULES, BufferedRule, Progress, Rule, State, SynchronousRule
 from simfl.training.fedavg import FedAvg
 from simfl.training.fedbuff import FedBuff
 from simfl.training.optimisers import SERVER_OPTIMISERS, ServerOptimiser
@@ -10,23 +10,7 @@ from simfl.training.sgd_rule import SgdRule
 from simfl.training.staleness import ARRIVALS, STALENESS, Arrivals, Staleness
 
 __all__ = [
-    "AGGREGATES",
-    "ARRIVALS",
-    "RULES",
-    "SCHEDULES",
-    "SERVER_OPTIMISERS",
-    "STALENESS",
-    "AggregationRule",
-    "Arrivals",
-    "BufferedRule",
-    "Factor",
-    "FedAvg",
-    "FedBuff",
-    "Progress",
-    "Rule",
-    "Schedule",
-    "ServerOptimiser",
-    "SgdRule",
-    "Staleness",
-    "SynchronousRule",
-]
+    "AGGREGATES", "ARRIVALS", "AggregationRule", "Arrivals", "BufferedRule", "Factor", "FedAvg", "FedBuff",
+    "Progress", "RULES", "Rule", "SCHEDULES", "SERVER_OPTIMISERS", "STALENESS", "Schedule", "ServerOptimiser",
+    "SgdRule", "Staleness", "State", "SynchronousRule",
+]  # fmt: skip

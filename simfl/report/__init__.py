@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-__all__ = ["Group", "PlannedRun", "Run", "Study", "draw", "draw_by", "figure", "read_study"]
+__all__ = ["Group", "PlannedRun", "Run", "Study", "draw", "draw_by", "figure", "read_study", "write"]
 
 
 def draw(name: str, source: Study | Path | str | Sequence[Path | str], **changes: object) -> "tuple[Figure, DataFrame]":
@@ -95,3 +95,27 @@ def _study(source: Study | Path | str | Sequence[Path | str]) -> Study:
 def figure(source: Study | Path | str | Sequence[Path | str], name: str, **changes: object) -> "Figure":
     """The figure alone; see :func:`draw`."""
     return draw(name, source, **changes)[0]
+
+
+def write(
+    source: Study | Path | str | Sequence[Path | str], output: Path | str | None = None, margin: float = 0.01
+) -> Path:
+    """Writes one self-contained HTML page, as ``simfl report`` does; its path.
+
+    Args:
+        source: a study, or the folders of runs, a sweep or a comparison.
+        output: where the page goes; default: ``report.html`` in the folder, or here if there are several.
+        margin: loss of accuracy that does not matter, a share: nothing is recommended that may lose more.
+
+    Raises:
+        SimflError: there are no results, or the file is one of them.
+    """
+    from simfl.core.storage.disk import write_atomically
+    from simfl.report.html_page import page
+    from simfl.results.file_names import refuse_result_files
+
+    single = Path(source) if isinstance(source, (str, Path)) else Path()
+    target = Path(output) if output else single / "report.html"
+    refuse_result_files(target)
+    write_atomically(target, page(_study(source), margin).encode())
+    return target

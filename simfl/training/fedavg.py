@@ -172,5 +172,5 @@ class Serverless(SgdRule):
         if scenario.secagg.phases:
             name = scenario.secagg.name
             why = f"is serverless, but {name} has phases that a server runs"
-            problems.append(("name", f"{why}; use ideal, plain or pairwise_ratchet"))
+            problems.append(("name", f"{why}; use ideal, plain or another one without phases"))
         return problems

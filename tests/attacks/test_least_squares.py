@@ -8,10 +8,10 @@ import pytest
 
 from simfl.attacks.base import ServerView, TrueUpdates
 from simfl.attacks.least_squares import LeastSquares, cosine, expected_errors, solve
-from simfl.audit import audit
-from simfl.audit.audit_report import exposures, hidden
 from simfl.core.rng import Streams
 from simfl.core.types import Aggregate, Job, View
+from simfl.deployment.audit import audit
+from simfl.deployment.audit.audit_report import exposures, hidden
 from simfl.experiments.attack.recovery_theory import windows
 from simfl.privacy.multiround.analysis import MatrixAnalysis
 from simfl.privacy.multiround.budget import BUDGET, Budget

@@ -1,1 +1,1 @@
-"""Tests of simfl.audit."""
+"""Tests of simfl.deployment.audit."""

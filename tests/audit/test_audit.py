@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner
 from scipy.sparse import csr_array, save_npz
 
-from simfl.audit import audit, read
-from simfl.audit.audit_report import exposures
-from simfl.audit.audit_text import text, timeline
-from simfl.audit.page import drawing, page
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
+from simfl.deployment.audit import audit, read
+from simfl.deployment.audit.audit_report import exposures
+from simfl.deployment.audit.audit_text import text, timeline
+from simfl.deployment.audit.page import drawing, page
 from simfl.privacy.multiround.analysis import MatrixAnalysis
 from simfl.privacy.multiround.budget import Budget
 
@@ -248,7 +248,7 @@ def test_logs_made_to_fill_the_memory_are_refused(tmp_path, monkeypatch):
         "COLUMNS": 30,
         "INFLATED": 10**4,
     }.items():
-        monkeypatch.setattr(f"simfl.audit.log.Limits.{name}", value)
+        monkeypatch.setattr(f"simfl.deployment.audit.log.Limits.{name}", value)
     monkeypatch.setattr("simfl.core.storage.text_table.MAX_LINE", 1000)
     np.save(tmp_path / "wide.npy", np.ones((30, 30)))
     np.savez_compressed(tmp_path / "bomb.npz", np.zeros((100, 100)))
@@ -411,7 +411,7 @@ def test_rounded_combinations_say_so(monkeypatch):
     P = (rng.random((30, 12)) < 0.4) * rng.random((30, 12))
     study = MatrixAnalysis.of(P)
     exact = exposures(study, Budget(10**9))
-    monkeypatch.setattr("simfl.audit.audit_report.isolating", lambda *_: None)
+    monkeypatch.setattr("simfl.deployment.audit.audit_report.isolating", lambda *_: None)
     rounded = exposures(study, Budget(10**9))
     assert [(e.client, e.round) for e in exact] == [(e.client, e.round) for e in rounded]
     assert all(e.exact for e in exact) and not any(e.exact for e in rounded)

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 from scipy.sparse import csr_array, save_npz
 
-from simfl.audit import audit, read
-from simfl.audit.log_columns import LogOptions
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
-from simfl.forecasting.past import read_past
+from simfl.deployment.audit import audit, read
+from simfl.deployment.audit.log_columns import LogOptions
+from simfl.deployment.forecasting.past import read_past
 from tests.support.privacy_brute import isolated
 
 NO_WEIGHT = "no weight; give one to every row, or leave the column out"
@@ -103,7 +103,7 @@ def test_columns_not_read_are_those_of_all_records(tmp_path):
 
 
 def test_too_many_keys_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("simfl.audit.log.Limits.COLUMNS", 30)
+    monkeypatch.setattr("simfl.deployment.audit.log.Limits.COLUMNS", 30)
     log = json_lines(tmp_path / "a.jsonl", [{"round": t, "client": 0, f"note {t}": None} for t in range(50)])
     refused(log, ":29: more than the 30 columns that are read")
 

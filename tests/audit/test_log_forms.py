@@ -13,11 +13,11 @@ import pytest
 from click.testing import CliRunner
 from scipy.sparse import csr_array, save_npz
 
-from simfl.audit import read
-from simfl.audit.log_columns import LogOptions
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
-from simfl.forecasting.past import read_past
+from simfl.deployment.audit import read
+from simfl.deployment.audit.log_columns import LogOptions
+from simfl.deployment.forecasting.past import read_past
 
 RNG = np.random.default_rng(57)
 NAMES = ["ann", "bob", "cem", "dee", "eve", "flo"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from simfl.audit import audit, read
-from simfl.audit.page import page
+from simfl.deployment.audit import audit, read
+from simfl.deployment.audit.page import page
 from tests.support.chromium import chromium, executable
 
 

@@ -16,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from simfl import __version__
-from simfl.cli import COMMANDS, INSIDE, simfl
+from simfl.cli import INSIDE, simfl
 from simfl.core.errors import IntegrityError, MissingError, ScenarioError, nearest
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.protocol import is_plugin
@@ -152,13 +152,13 @@ def test_python_m_simfl_is_the_command(tmp_path):
 
 def test_every_command_has_help():
     shown = call("--help").stdout
-    for name in COMMANDS:
+    for name in simfl.list_commands(None):
         assert re.search(rf"^  {name} +\w", shown, re.MULTILINE)
         assert call(name, "--help").exit_code == 0
 
 
 def test_old_names_work_and_say_the_new_one(tmp_path):
-    for words, name in INSIDE.items():
+    for words, name in {**INSIDE, ("serve", "client"): "client", ("serve", "calibrate"): "calibrate"}.items():
         old, new = call(name, "--help"), call(*words, "--help")
         assert old.exit_code == new.exit_code == 0
         assert f"simfl {name} is simfl {' '.join(words)} now" in old.stderr and not new.stderr
@@ -413,8 +413,11 @@ def test_run_prints_a_summary_and_where_the_results_are(good, tmp_path):
     result = call("run", good, "--out", out)
     assert result.exit_code == 0, result.stderr
     assert result.stdout.splitlines()[-1] == f"{out}/good/{digest}  digest {digest}"
-    assert re.search(r"^rounds +3$", result.stdout, re.MULTILINE)
+    assert "3 rounds, 0 of them skipped; -v prints all" in result.stdout
     assert result.stderr == f"{good}: note: {NOTE}\n", "no progress bar where nobody watches"
+
+    values = call("run", good, "--out", out, "-v").stdout
+    assert re.search(r"^rounds +3$", values, re.MULTILINE) and "guarantee_weak" in values
 
     again = call("run", good, "--out", out, "-q")
     assert again.stdout == f"{out}/good/{digest}\n" and "--force" in again.stderr
@@ -422,6 +425,20 @@ def test_run_prints_a_summary_and_where_the_results_are(good, tmp_path):
     summary = json.loads(call("run", good, "--out", out, "--json", "--force").stdout)
     assert summary["rounds"] == 3 and summary["path"] == f"{out}/good/{digest}"
     assert summary["digest"] == digest and summary["reused"] is False
+
+
+@pytest.mark.parametrize(("changes", "quality"), [([], "test_accuracy"), (["learning=none"], None)])
+def test_six_numbers_after_a_run_each_with_unit_meaning_and_basis(changes, quality, tmp_path):
+    words = ("run", "quickstart", *changes, "training.rounds=2", "--out", tmp_path)
+    summary = json.loads(call(*words, "--json").stdout)
+    lines = call(*words).stdout.splitlines()
+    shown = {line.split()[0]: line.split(maxsplit=2) for line in lines if line.split()[0] in summary}
+    wanted = ["time_s", quality, "mean_cardinality", "fairness_gap", "privacy_weak_lower", "bytes_up"]
+    assert list(shown) == [name for name in wanted if name]
+    assert shown["bytes_up"][2].startswith("MB ") and shown["time_s"][2].startswith("s ")
+    assert float(shown["bytes_up"][1]) == pytest.approx(summary["bytes_up"] / 1e6, rel=1e-3)
+    assert all(each[2].endswith(".") for each in shown.values())
+    assert any(line.startswith("privacy_weak_lower: against the server") for line in lines), "never without its basis"
 
 
 def test_run_and_its_results_stay_inside_the_results_root(good, tmp_path):

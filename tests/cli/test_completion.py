@@ -11,7 +11,7 @@ from time import monotonic
 import pytest
 from click.testing import CliRunner
 
-from simfl.cli import COMMANDS, completing, simfl
+from simfl.cli import completing, simfl
 from simfl.cli.completing import _known
 from simfl.core.registration.family_index import FAMILIES
 from simfl.scenario import Scenario
@@ -37,7 +37,7 @@ def asked(line, breaks="=:"):
 
 
 def test_commands_and_options():
-    assert set(asked("simfl ")) == set(COMMANDS)
+    assert set(asked("simfl ")) == set(simfl.list_commands(None))
     assert asked("simfl ru") == ["run"]
     assert "--force" in asked("simfl run quickstart --f")
     assert asked("simfl plot --font ") == ["sans", "serif"]

@@ -12,12 +12,12 @@ from torch import nn
 from torch.nn.utils import prune as torch_prune
 
 from simfl.clients.base import PERSONAL
-from simfl.clients.personal.fedltn import JumpStart
-from simfl.clients.personal.sparse import prune, unpack_mask
 from simfl.core.errors import PluginError, ScenarioError
 from simfl.core.registration.family_index import undone
 from simfl.learning.client_accuracies import ClientAccuracies
 from simfl.learning.models.base import MODELS
+from simfl.papers.lottery_tickets.fedltn import JumpStart
+from simfl.papers.lottery_tickets.sparse import prune, unpack_mask
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
 from tests.plugins.test_public_interface import killed_and_resumed

@@ -14,8 +14,8 @@ from simfl.core.types import Job
 from simfl.learning.data.base import Dataset
 from simfl.learning.models.base import MODELS
 from simfl.learning.partitions.base import PARTITIONS
+from simfl.papers.privacyfl.output_perturbation import OutputPerturbation
 from simfl.privacy.dp.mechanisms import gaussian, staircase
-from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
 from simfl.privacy.stage import Members
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario

@@ -156,7 +156,7 @@ def test_workers_of_dask_have_no_variables_of_others(strange):
 
 
 def test_a_forecast_waits_for_no_process_that_does_not_start(monkeypatch):
-    from simfl.forecasting import parts
+    from simfl.deployment.forecasting import parts
 
     started = []
 

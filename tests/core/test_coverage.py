@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from simfl.audit.reading import read
 from simfl.cli import simfl as command
 from simfl.core import coverage
 from simfl.core.errors import PluginError
 from simfl.core.payload import KINDS
 from simfl.core.registration.family_index import FAMILIES
+from simfl.deployment.audit.reading import read
 from simfl.privacy.multiround.participation_matrix import strong_guarantee
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario

@@ -19,9 +19,9 @@ from simfl.core.errors import SimflError
 from simfl.core.http import bounded_server, handler
 from simfl.core.http.bounded_server import ConnectionLimits, check_name, is_server_name
 from simfl.core.types import Job, JobRequest
-from simfl.remote.client import join
-from simfl.remote.job_server import serve_jobs
-from simfl.remote.jobs import RemoteJobs
+from simfl.deployment.remote.client import join
+from simfl.deployment.remote.job_server import serve_jobs
+from simfl.deployment.remote.jobs import RemoteJobs
 from simfl.report.live.page_server import serve_page
 from simfl.report.live.watched_folder import WatchedFolder
 from simfl.results.client_updates import UpdateStore
@@ -35,8 +35,8 @@ import resource, sys
 from pathlib import Path
 import numpy as np
 from simfl.core.types import JobRequest
-from simfl.remote.jobs import RemoteJobs
-from simfl.remote.job_server import serve_jobs
+from simfl.deployment.remote.jobs import RemoteJobs
+from simfl.deployment.remote.job_server import serve_jobs
 from simfl.plugins import Job
 from simfl.results.client_updates import UpdateStore
 

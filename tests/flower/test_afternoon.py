@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfl.audit.log_columns import LogOptions
-from simfl.audit.reading import read
+from simfl.deployment.audit.log_columns import LogOptions
+from simfl.deployment.audit.reading import read
 from tests.flower.federation import BIN
 from tests.support.page import blocks
 

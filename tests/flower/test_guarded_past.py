@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from simfl.audit.audit_report import audit
 from simfl.core.errors import SimflError
-from simfl.flower.node_selection import NodeSelection
+from simfl.deployment.audit.audit_report import audit
+from simfl.deployment.flower.node_selection import NodeSelection
 
 NODES = [f"node-{i}" for i in range(12)]
 GUARDED = "guarded:T=2,inner={name: random, k: 6}"

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfl.audit.reading import read
 from simfl.core.errors import MissingError, SimflError
 from simfl.core.rng import Address
-from simfl.flower.node_selection import NodeSelection
-from simfl.flower.participation_file import ParticipationFile
+from simfl.deployment.audit.reading import read
+from simfl.deployment.flower.node_selection import NodeSelection
+from simfl.deployment.flower.participation_file import ParticipationFile
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.results.run_files import participation_matrix
 from simfl.runs.run import build, run
@@ -339,15 +339,15 @@ def test_the_page_shows_where_uniform_selection_ends(tmp_path, monkeypatch, caps
 
 
 def test_without_flower_one_line_says_what_to_install(monkeypatch):
-    import simfl.flower
+    import simfl.deployment.flower
 
     for name in ("flwr", "flwr.app"):
         monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.delitem(sys.modules, "simfl.flower.policy_strategy", raising=False)
+    monkeypatch.delitem(sys.modules, "simfl.deployment.flower.policy_strategy", raising=False)
     with pytest.raises(MissingError, match="simfl\\[flower\\]"):
-        simfl.flower.PolicyStrategy  # noqa: B018
+        simfl.deployment.flower.PolicyStrategy  # noqa: B018
     with pytest.raises(AttributeError):
-        simfl.flower.Policy  # noqa: B018
+        simfl.deployment.flower.Policy  # noqa: B018
 
 
 def test_a_past_of_any_form_counts_and_nodes_may_have_names(tmp_path):

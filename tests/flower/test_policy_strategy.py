@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simfl.audit.reading import read
 from simfl.core.errors import SimflError
-from simfl.flower.node_selection import NodeSelection
-from simfl.flower.participation_file import ParticipationFile
+from simfl.deployment.audit.reading import read
+from simfl.deployment.flower.node_selection import NodeSelection
+from simfl.deployment.flower.participation_file import ParticipationFile
 from tests.support.page import blocks
 
 pytest.importorskip("flwr.serverapp", reason="the extra flower is not installed: pip install 'simfl[flower]'")
@@ -17,7 +17,7 @@ pytest.importorskip("flwr.serverapp", reason="the extra flower is not installed:
 from flwr.app import ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, FedAvg, FedProx
 
-from simfl.flower import PolicyStrategy
+from simfl.deployment.flower import PolicyStrategy
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/flower.md"
 N = 24

@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from simfl.audit.reading import read
-from simfl.flower.participation_file import ParticipationFile
+from simfl.deployment.audit.reading import read
+from simfl.deployment.flower.participation_file import ParticipationFile
 from tests.flower.federation import BIN, Federation, wait_until
 
 pytestmark = [
@@ -44,7 +44,7 @@ SERVER = """
     from flwr.app import ArrayRecord
     from flwr.serverapp import ServerApp
     from flwr.serverapp.strategy import FedAvg
-    from simfl.flower import PolicyStrategy
+    from simfl.deployment.flower import PolicyStrategy
 
     FOLDER = {folder!r}
     app = ServerApp()
@@ -137,7 +137,7 @@ SECURE_SERVER = """
     from flwr.server.strategy import FedAvg
     from flwr.server.workflow import DefaultWorkflow
     from flwr.serverapp import ServerApp
-    from simfl.flower import PolicySecAgg
+    from simfl.deployment.flower import PolicySecAgg
 
     FOLDER = {folder!r}
     app = ServerApp()

@@ -7,9 +7,9 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from simfl.forecasting.availability import Observed, fit
-from simfl.forecasting.futures import _available
-from simfl.forecasting.selection_chance import Selections, pairings
+from simfl.deployment.forecasting.availability import Observed, fit
+from simfl.deployment.forecasting.futures import _available
+from simfl.deployment.forecasting.selection_chance import Selections, pairings
 
 RNG = np.random.default_rng
 

@@ -14,19 +14,19 @@ from click.testing import CliRunner
 from scipy.sparse import csr_array
 from scipy.stats import binomtest
 
-from simfl.audit import audit
-from simfl.audit.log import Log
-from simfl.audit.log_columns import LogOptions
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
-from simfl.forecasting.availability import _drift
-from simfl.forecasting.forecast_result import forecast
-from simfl.forecasting.forecast_text import limits_of
-from simfl.forecasting.future_span import exposures, past_span, smallest_class
-from simfl.forecasting.futures import plan, simulate
-from simfl.forecasting.parts import PartStore, PartTask, plan_digest, simulate_all
-from simfl.forecasting.past import past_of, read_past
-from simfl.forecasting.policies import candidate, recognise
+from simfl.deployment.audit import audit
+from simfl.deployment.audit.log import Log
+from simfl.deployment.audit.log_columns import LogOptions
+from simfl.deployment.forecasting.availability import _drift
+from simfl.deployment.forecasting.forecast_result import forecast
+from simfl.deployment.forecasting.forecast_text import limits_of
+from simfl.deployment.forecasting.future_span import exposures, past_span, smallest_class
+from simfl.deployment.forecasting.futures import plan, simulate
+from simfl.deployment.forecasting.parts import PartStore, PartTask, plan_digest, simulate_all
+from simfl.deployment.forecasting.past import past_of, read_past
+from simfl.deployment.forecasting.policies import candidate, recognise
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -100,7 +100,7 @@ def test_weights_that_are_roots_have_residues_and_expose_whom_the_audit_exposes(
 
 def test_coming_sums_have_the_clients_weights():
     """Two sites that always come together, with 2 and 3 samples, are a class of one each, and hide each other."""
-    from simfl.forecasting.next_round import outlook
+    from simfl.deployment.forecasting.next_round import outlook
 
     P = np.tile([2.0, 3.0, 3.0], (10, 1))
     of = forecast(past_from(P), horizon=3, futures=2, guarantees=2).rounds()
@@ -119,8 +119,8 @@ def test_coming_sums_have_the_clients_weights():
 def test_the_mode_of_units_is_told_from_few_rounds_though_some_are_rarely_there():
     """20 rounds of two of ten units, available in a quarter to all rounds, one in five of the selected lost."""
     from simfl.core.types import View
-    from simfl.forecasting.policies import UNITS, policy_of
-    from simfl.forecasting.policy_modes import modes
+    from simfl.deployment.forecasting.policies import UNITS, policy_of
+    from simfl.deployment.forecasting.policy_modes import modes
 
     said = {"fair": 0, "uniform": 0}
     for mode in said:
@@ -157,7 +157,7 @@ def test_policies_are_recognised():
 def policy_log(text, n, rounds=40, dropout=0.15):
     """Who is selected in each round, (rounds, n), by clients that are independently there."""
     from simfl.core.types import View
-    from simfl.forecasting.policies import policy_of
+    from simfl.deployment.forecasting.policies import policy_of
 
     policy, rng = policy_of(text, n), np.random.default_rng(3)
     table, used = np.zeros((rounds, n)), np.zeros(n, dtype=np.int64)
@@ -323,7 +323,7 @@ def test_every_kind_of_policy_can_be_played(text):
 def opened_rows(plan, policy, future):
     """Who is in each coming sum of a future."""
     from simfl.core.rng import Streams
-    from simfl.forecasting import futures as simulating
+    from simfl.deployment.forecasting import futures as simulating
 
     streams = Streams(plan.seed)
     return simulating._rounds(plan, simulating._World.of(plan, streams, future), policy, streams, future)[0]
@@ -393,7 +393,7 @@ def test_rounded_weights_give_no_certificate_and_expose_nobody_for_certain():
 
 
 def test_already_exposed_is_who_the_audit_says_is_exposed_for_certain():
-    from simfl.forecasting.forecast_text import summary
+    from simfl.deployment.forecasting.forecast_text import summary
 
     exposed = others = 0
     for trial in range(40):
@@ -515,8 +515,8 @@ def test_the_command_writes_words_tables_and_a_page(log, tmp_path):
 
 def test_the_first_table_says_now_and_later_with_what_was_measured(tmp_path):
     """Names are whole, columns without a cell are left out, and the audit gives the forecast's first line."""
-    from simfl.forecasting.forecast_text import columns, first_table
-    from simfl.forecasting.measured_coverage import TABLE
+    from simfl.deployment.forecasting.forecast_text import columns, first_table
+    from simfl.deployment.forecasting.measured_coverage import TABLE
 
     rows = uniform_log(16, np.linspace(0.5, 0.95, 24), 3, seed=2)
     names = [f"hospital-of-the-very-long-name-{i:02d}" for i in range(24)]
@@ -635,7 +635,7 @@ def test_a_warning_comes_before_the_round_in_which_the_guarantee_falls(tmp_path)
 
 def test_a_line_that_is_being_written_is_waited_for(tmp_path, monkeypatch):
     """Each wait of the watcher is the writer's turn."""
-    from simfl.cli import audit
+    from simfl.deployment.cli import audit
 
     file = tmp_path / "log.csv"
     whole = "round,client\n" + "".join(f"{t},a\n{t},b\n" for t in range(12))
@@ -653,7 +653,7 @@ def test_a_line_that_is_being_written_is_waited_for(tmp_path, monkeypatch):
 
 
 def test_a_log_is_watched_from_its_first_round_on(tmp_path, monkeypatch):
-    from simfl.cli import audit
+    from simfl.deployment.cli import audit
 
     file = tmp_path / "log.csv"
     file.write_text("round,client\n")
@@ -675,7 +675,7 @@ def test_a_log_is_watched_from_its_first_round_on(tmp_path, monkeypatch):
 
 
 def test_next_rounds_are_drawn_from_the_policy_of_the_log():
-    from simfl.forecasting.next_round import outlook
+    from simfl.deployment.forecasting.next_round import outlook
 
     safe = outlook(past_from(pairs(12)), {"strong": 2.0})
     assert safe.now["strong"] == 2 and safe.below["strong"] == 0

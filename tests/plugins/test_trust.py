@@ -12,9 +12,9 @@ from click.testing import CliRunner
 import simfl
 from simfl.api.result_objects import Result, SweepResult
 from simfl.api.results_index import list_entries
-from simfl.audit.reading import read as read_log
-from simfl.cli import COMMANDS, INSIDE
+from simfl.cli import COMMANDS, INSIDE, others
 from simfl.cli import simfl as group
+from simfl.deployment.audit.reading import read as read_log
 from simfl.experiments.attack.after_run import attack, likelihood
 from simfl.learning.objects.module_sources import accepted_marks, module_sources
 from simfl.report import read_study
@@ -135,7 +135,7 @@ REMOTE = {"serve", "client", "calibrate"}
 
 def test_every_command_is_decided():
     decided = {word.split()[0] for word in (*READ, *PLAY, *REFUSED)} | NAME_A_SCENARIO | NO_RESULTS | REMOTE
-    assert decided == {*COMMANDS, *INSIDE.values()}
+    assert decided == {*COMMANDS, *INSIDE.values(), *(name.split()[-1] for name in others().entries)}
 
 
 @pytest.mark.parametrize("name", READ)

@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 from scipy.sparse import csr_array
 
-from simfl.audit import audit
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
 from simfl.core.scenario_view import tolerated_colluders
 from simfl.core.types import SERVER
+from simfl.deployment.audit import audit
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.multiround.guarantees import Guarantees

@@ -8,7 +8,7 @@ import pytest
 
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
+from simfl.papers.privacyfl.output_perturbation import OutputPerturbation
 from simfl.privacy.stage import STAGES, Members
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.training.fedbuff import FedBuff

@@ -6,9 +6,9 @@ from math import gcd
 import numpy as np
 import pytest
 
-from simfl.audit import audit
 from simfl.core.errors import SimflError
 from simfl.core.prime_field import PRIMES
+from simfl.deployment.audit import audit
 from simfl.privacy.multiround.analysis import trace
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, with_samples

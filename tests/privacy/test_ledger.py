@@ -11,10 +11,10 @@ from click.testing import CliRunner
 from scipy.linalg import null_space
 from scipy.sparse import csr_array
 
-from simfl.audit import audit
-from simfl.audit.log_ledger import ledger_of_log
 from simfl.cli import simfl
 from simfl.core.types import SERVER
+from simfl.deployment.audit import audit
+from simfl.deployment.audit.log_ledger import ledger_of_log
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.mechanisms import gaussian

@@ -19,7 +19,7 @@ from simfl.clients.local_training import PlainSgd
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.learning.work import largest_move
-from simfl.privacy.dp.stages.output_perturbation import OutputPerturbation
+from simfl.papers.privacyfl.output_perturbation import OutputPerturbation
 from simfl.privacy.stage import Members
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario

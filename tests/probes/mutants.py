@@ -23,6 +23,8 @@ from simfl.learning import learner
 from simfl.learning.data.base import DATA
 from simfl.learning.partitions.base import PARTITIONS
 from simfl.learning.work import largest_move
+from simfl.papers.oblivious.oblivious_noise import Oblivious
+from simfl.papers.privacyfl import output_perturbation
 from simfl.privacy.certify import chain, maps
 from simfl.privacy.dp import losses
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, gaussian, laplace, skellam, staircase
@@ -32,7 +34,6 @@ from simfl.privacy.dp.stages import (
     discrete_noise,
     laplace_shares,
     local_noise,
-    output_perturbation,
     tree_gaussian,
     xnoise,
 )
@@ -43,7 +44,6 @@ from simfl.probes.declarations import parse, refuted_codes, refuted_masks, refut
 from simfl.probes.signal import refutations, repeated_noise
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.masked_protocol import MaskedProtocol
-from simfl.secagg.oblivious.oblivious_noise import Oblivious
 from simfl.secagg.plain import Plain
 from simfl.selection.base import POLICIES
 from simfl.selection.guarded import GuardedSelection

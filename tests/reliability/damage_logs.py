@@ -5,13 +5,13 @@ from collections import Counter
 import numpy as np
 from scipy.sparse import csr_array
 
-from simfl.audit.log import Log
 from simfl.core.errors import SimflError
-from simfl.flower.node_selection import NodeSelection
-from simfl.forecasting.futures import plan as plan_futures
-from simfl.forecasting.parts import simulate_all
-from simfl.forecasting.past import past_of
-from simfl.remote.job_times import JobTime, job_times_bytes
+from simfl.deployment.audit.log import Log
+from simfl.deployment.flower.node_selection import NodeSelection
+from simfl.deployment.forecasting.futures import plan as plan_futures
+from simfl.deployment.forecasting.parts import simulate_all
+from simfl.deployment.forecasting.past import past_of
+from simfl.deployment.remote.job_times import JobTime, job_times_bytes
 from tests.reliability.check import Case, Check, Outcome, Plan
 from tests.reliability.damage_readers import InternalError, command
 from tests.support.damages import copied, damaged

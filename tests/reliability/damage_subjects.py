@@ -9,13 +9,13 @@ from unittest import mock
 import numpy as np
 
 from simfl.core.storage.disk import write_atomically
+from simfl.deployment.remote.jobs import RemoteJobs
 from simfl.experiments.compare.comparison import compare
 from simfl.experiments.sweep import worker
 from simfl.experiments.sweep.execution import How, execute
 from simfl.experiments.sweep.plan import Plan as Sweep
 from simfl.experiments.sweep.plan import plan_sweep
 from simfl.experiments.sweep.task import note_failure
-from simfl.remote.jobs import RemoteJobs
 from simfl.results.client_updates import UpdateStore, npy_bytes
 from simfl.results.file_names import FAILURE, SUMMARY
 from simfl.runs import finalise

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from simfl.remote.job_server import serve_jobs
-from simfl.remote.jobs import RemoteJobs
+from simfl.deployment.remote.job_server import serve_jobs
+from simfl.deployment.remote.jobs import RemoteJobs
 from simfl.results.client_updates import UpdateStore
 from tests.reliability.check import Case, Check, Outcome, Plan, when
 from tests.reliability.measured import measured

@@ -6,9 +6,9 @@ import pytest
 
 from simfl.api.results_index import list_entries
 from simfl.core.errors import IntegrityError
+from simfl.deployment.remote.jobs import RemoteJobs
 from simfl.experiments.sweep.execution import execute
 from simfl.experiments.sweep.plan import plan_sweep
-from simfl.remote.jobs import RemoteJobs
 from simfl.report.live.live_clients import LiveClients
 from simfl.report.live.watched_folder import WatchedFolder
 from simfl.report.study_reader import read_study

@@ -1,1 +1,1 @@
-"""Tests of simfl.remote."""
+"""Tests of simfl.deployment.remote."""

@@ -8,10 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from simfl.cli import simfl
+from simfl.deployment.remote.calibration import calibrate, profiles_bytes
+from simfl.deployment.remote.job_times import JobTime, job_times_bytes
+from simfl.deployment.remote.throttle import parse_throttle
 from simfl.devices.profiles import read_profiles
-from simfl.remote.calibration import calibrate, profiles_bytes
-from simfl.remote.job_times import JobTime, job_times_bytes
-from simfl.remote.throttle import parse_throttle
 
 TRUE = {"samples_per_s": 40.0, "work_sigma": 0.2, "down_bytes_per_s": 2e5, "up_bytes_per_s": 5e4, "latency_s": 0.1}
 

@@ -8,9 +8,9 @@ from simfl.cli import simfl
 from simfl.core.errors import SimflError
 from simfl.core.http.handler import RequestError
 from simfl.core.types import Job, JobRequest
-from simfl.remote.job_server import _duration
-from simfl.remote.job_times import HEADER, JobTimes, read_job_times
-from simfl.remote.jobs import RemoteJobs
+from simfl.deployment.remote.job_server import _duration
+from simfl.deployment.remote.job_times import HEADER, JobTimes, read_job_times
+from simfl.deployment.remote.jobs import RemoteJobs
 from simfl.results.client_updates import UpdateStore, npy_bytes
 from tests.support.fake_clock import FakeClock
 

@@ -21,10 +21,10 @@ from pandas import read_csv
 from simfl.cli import simfl as group
 from simfl.core.errors import IntegrityError, ScenarioError
 from simfl.core.types import Job, JobRequest, JobResult, RemoteClientError
-from simfl.remote.client import ClientError, ClientJob, RemoteTraining, join
-from simfl.remote.job_server import project, serve, serve_jobs
-from simfl.remote.job_times import read_job_times
-from simfl.remote.jobs import HEADER_BYTES, RemoteJobs
+from simfl.deployment.remote.client import ClientError, ClientJob, RemoteTraining, join
+from simfl.deployment.remote.job_server import project, serve, serve_jobs
+from simfl.deployment.remote.job_times import read_job_times
+from simfl.deployment.remote.jobs import HEADER_BYTES, RemoteJobs
 from simfl.results.client_updates import UpdateReplay, UpdateStore, npy_bytes
 from simfl.results.folder import ResultsFolder
 from simfl.runs.run import run, verify
@@ -116,7 +116,7 @@ def test_three_processes_one_of_them_killed_and_started_again_give_the_bytes_of_
     (tmp_path / "token").write_text(TOKEN)
     (tmp_path / "datapod.py").write_text(DATAPOD)
     stop = (
-        "import os\nfrom simfl.remote.client import RemoteClient\n"
+        "import os\nfrom simfl.deployment.remote.client import RemoteClient\n"
         "RemoteClient.scores = lambda *a, **b: os.kill(os.getpid(), 9)\n"
     )
     (tmp_path / "dying.py").write_text(stop + DATAPOD)
@@ -319,7 +319,7 @@ def test_the_command_refuses_other_addresses_and_weak_tokens(tmp_path):
 
 
 def test_a_server_cannot_send_plugins_or_another_version(tmp_path):
-    from simfl.remote.client import RemoteClient
+    from simfl.deployment.remote.client import RemoteClient
 
     client = type("Client", (), {"slot": 0, "project": {"scenario": {"plugins": ["x.py"]}, "results": 1, "name": "x"}})
 

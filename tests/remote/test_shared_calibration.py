@@ -5,10 +5,10 @@ import pytest
 from click.testing import CliRunner
 
 from simfl.cli import simfl
+from simfl.deployment.remote.calibration import calibrate, calibrate_shared
+from simfl.deployment.remote.job_times import JobTime, job_times_bytes
 from simfl.devices.profiles import read_profiles
 from simfl.network.shared_edges import ServerLink
-from simfl.remote.calibration import calibrate, calibrate_shared
-from simfl.remote.job_times import JobTime, job_times_bytes
 from tests.support.shared_link import Way, ends_s
 
 BYTES, SAMPLES = 20_000, 120

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simfl.core.errors import SimflError
-from simfl.remote.client import ClientJob, RemoteClient
-from simfl.remote.throttle import Throttle, TokenBucket, parse_throttle
+from simfl.deployment.remote.client import ClientJob, RemoteClient
+from simfl.deployment.remote.throttle import Throttle, TokenBucket, parse_throttle
 from tests.support.fake_clock import FakeClock
 
 
@@ -72,7 +72,7 @@ def test_a_client_measures_download_and_work_and_sends_them_with_the_update(monk
         sent.append((path, b"".join(throttle.pieces(body, clock))))
         return b"{}"
 
-    monkeypatch.setattr("simfl.remote.client._call", call)
+    monkeypatch.setattr("simfl.deployment.remote.client._call", call)
     throttle = Throttle(samples_per_s=10, down_bytes_per_s=1000, up_bytes_per_s=500, latency_s=0.5)
     client = RemoteClient("http://there", "token", 0, {}, None, throttle, clock)
     job = next(client.jobs())
@@ -85,7 +85,7 @@ def test_a_client_measures_download_and_work_and_sends_them_with_the_update(monk
     assert path == f"/updates/5?loss=0.25&download_s={0.5 + size / 1000:.6f}&work_s=3.000000" and len(body) == size
     assert clock.now_s() == pytest.approx(1000 + 0.5 + size / 1000 + 3 + 0.5 + size / 500)
     free = replace(client, throttle=None)
-    monkeypatch.setattr("simfl.remote.client._call", lambda *_: jobs)
+    monkeypatch.setattr("simfl.deployment.remote.client._call", lambda *_: jobs)
     assert next(free.jobs()) == job and free.pretend_work(job, 1e9) is None
 
 

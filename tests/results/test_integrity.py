@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from simfl.api.result_objects import Result
-from simfl.audit.reading import read
 from simfl.cli import simfl as group
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.storage.data_folder import bypass_cache, load_cached
 from simfl.core.storage.disk import sha256
+from simfl.deployment.audit.reading import read
 from simfl.report.live.watched_folder import WatchedFolder
 from simfl.report.study import Run
 from simfl.results.file_names import OWN

@@ -10,8 +10,8 @@ import pytest
 import simfl
 from simfl.core.errors import IntegrityError, SimflError
 from simfl.core.storage.disk import refuse_links_of_results, write_atomically
+from simfl.deployment.remote.jobs import RemoteJobs
 from simfl.experiments.sweep.task import note_failure
-from simfl.remote.jobs import RemoteJobs
 from simfl.results.client_updates import UpdateStore
 from simfl.results.export.parquet import export_rounds
 from simfl.results.file_names import CONTENTS
@@ -38,8 +38,8 @@ OTHERS = {
     "results.perfetto": "events just written or checked",
     "core.storage.data_folder": "data files of users; decoded data, with digests of their own",
     "core.registration.packages": "installed packages",
-    "remote.client": "bytes of the server",
-    "remote.job_times": "its own log of real times, which is in no digest",
+    "deployment.remote.client": "bytes of the server",
+    "deployment.remote.job_times": "its own log of real times, which is in no digest",
     "report.live.watched_folder": "bytes that UnfinishedTable or ResultsFolder has checked",
     "report.live.live_clients": "bytes that UnfinishedTable or ResultsFolder has checked",
     "report.study_reader": "a path that ResultsFolder has checked",
@@ -48,28 +48,39 @@ OTHERS = {
     "report.figures.link_use": "a path that ResultsFolder has checked",
     "report.html_page": "templates",
     "report.live.page_server": "templates",
-    "audit.page": "templates",
-    "audit.reading": "logs of users",
-    "flower.participation_file": "its own log, every line of which is sealed",
-    "flower.deployment": "the last model of a real server, which is no result",
-    "audit.log_matrix": "logs of users",
-    "audit.log_table": "logs of users",
+    "deployment.audit.page": "templates",
+    "deployment.audit.reading": "logs of users",
+    "deployment.flower.participation_file": "its own log, every line of which is sealed",
+    "deployment.flower.real_server": "the last model of a real server, which is no result",
+    "deployment.audit.log_matrix": "logs of users",
+    "deployment.audit.log_table": "logs of users",
     "experiments.attack.after_run": "paths that ResultsFolder has checked",
     "results.export.tensorboard": "a path that ResultsFolder has checked",
     "experiments.sweep.plugin_pickling": "Python objects, by the SHA-256 in the task",
     "experiments.compare.run_numbers": "a path that ResultsFolder has checked",
     "experiments.sweep.stop_rule": "bytes that UnfinishedTable has checked",
     "api.results_index": "locks only",
+    "papers.privacyfl.kddcup": "data files of users",
     "core.processor": "what the operating system says of the processor",
     "runs.run": "scenario.yaml, checked by ResultsFolder.check before",
     "experiments.sweep.worker": "its own log",
-    "forecasting.forecast_page": "templates",
-    "forecasting.measured_coverage": "a table of its own",
-    "forecasting.past": "logs of users, and a path that ResultsFolder has checked",
-    "forecasting.parts": "its own parts, which have the check sums of ZIP files",
+    "deployment.forecasting.forecast_page": "templates",
+    "deployment.forecasting.measured_coverage": "a table of its own",
+    "deployment.forecasting.past": "logs of users, and a path that ResultsFolder has checked",
+    "deployment.forecasting.parts": "its own parts, which have the check sums of ZIP files",
 }
 """Modules that open files, and why that is none of a results tree that nobody has checked."""
-ELSEWHERE = ("learning.", "network.", "devices.", "scenario.", "cli.", "attacks.", "privacy.", "secagg.")
+ELSEWHERE = (
+    "learning.",
+    "network.",
+    "devices.",
+    "scenario.",
+    "cli.",
+    "deployment.cli.",
+    "attacks.",
+    "privacy.",
+    "secagg.",
+)
 """Rooms that open data and scenario files of users."""
 
 

@@ -7,11 +7,11 @@ import pandas
 import pytest
 from click.testing import CliRunner
 
-from simfl.audit.reading import read as read_log
 from simfl.cli import simfl
 from simfl.core.errors import IntegrityError
 from simfl.core.rng import Streams
 from simfl.core.types import SERVER
+from simfl.deployment.audit.reading import read as read_log
 from simfl.report import draw, read_study
 from simfl.report.figures.base import NothingToDraw
 from simfl.report.live.watched_folder import WatchedFolder

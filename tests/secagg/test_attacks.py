@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 
 from simfl.core.rng import Streams
-from simfl.secagg import coded_session, pairwise_ratchet, pairwise_session
+from simfl.papers.privacyfl import pairwise_ratchet
+from simfl.papers.privacyfl.pairwise_ratchet import RatchetClient
+from simfl.secagg import coded_session, pairwise_session
 from simfl.secagg.coded_session import Helper, MaskCode, Owner, decode_sum
 from simfl.secagg.crypto import keys, quantise, shamir
 from simfl.secagg.crypto.field import Q, inverse, vandermonde
 from simfl.secagg.crypto.keys import ProtocolViolation, elements, public_key
 from simfl.secagg.crypto.quantise import HALF, grid
 from simfl.secagg.neighbours import circle
-from simfl.secagg.pairwise_ratchet import RatchetClient
 from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets, seed_between
 from tests.secagg.test_field import alike, buckets, even
 

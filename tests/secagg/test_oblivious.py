@@ -7,10 +7,7 @@ import pytest
 from scipy import stats
 
 from simfl.core.rng import Streams
-from simfl.runs.run import build, run
-from simfl.scenario import InvalidScenario, Scenario
-from simfl.secagg.crypto.field import Q, to_signed
-from simfl.secagg.oblivious.noise_messages import (
+from simfl.papers.oblivious.noise_messages import (
     GridNoise,
     ObliviousPlan,
     Party,
@@ -19,7 +16,10 @@ from simfl.secagg.oblivious.noise_messages import (
     pure_epsilon,
     run_round,
 )
-from simfl.secagg.oblivious.oblivious_noise import Oblivious, guesses, masks
+from simfl.papers.oblivious.oblivious_noise import Oblivious, guesses, masks
+from simfl.runs.run import build, run
+from simfl.scenario import InvalidScenario, Scenario
+from simfl.secagg.crypto.field import Q, to_signed
 from simfl.secagg.sessions import Cohort, PreparedUnits, SessionFailure
 from tests.plugins.test_public_interface import killed_and_resumed, rows, tables
 from tests.secagg.test_sums import drive

@@ -21,7 +21,7 @@ from simfl.cli import simfl as command
 from simfl.core.certificate_words import NOT_SERVER, SERVER_TOO
 from simfl.core.columns import COLLUDER_COLUMNS, ROUND_COLUMNS, SUMMARY_COLUMNS, Column
 from simfl.core.registration.family_index import FAMILIES
-from simfl.forecasting.forecast_text import text as forecast_text
+from simfl.deployment.forecasting.forecast_text import text as forecast_text
 from simfl.privacy.ledger.ledger_scope import LEDGER_COLUMNS
 from simfl.report import draw, read_study
 from simfl.report.figures import NothingToDraw, figures
@@ -166,11 +166,11 @@ LOGS = {
 
 
 def of_logs(home: Path) -> Iterator[Printed]:
-    from simfl.audit.audit_report import audit
-    from simfl.audit.page import drawing
-    from simfl.audit.reading import read
-    from simfl.forecasting.forecast_result import forecast
-    from simfl.forecasting.past import read_past
+    from simfl.deployment.audit.audit_report import audit
+    from simfl.deployment.audit.page import drawing
+    from simfl.deployment.audit.reading import read
+    from simfl.deployment.forecasting.forecast_result import forecast
+    from simfl.deployment.forecasting.past import read_past
 
     for name, rounds in LOGS.items():
         file = home / f"{name}.csv"

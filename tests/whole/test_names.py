@@ -7,12 +7,12 @@ import pytest
 from tests.support.names import HOME, ambiguous, names, refused
 
 SEEN_BY_USERS = {
-    ("flower", "variable floor"),  # --floor of simfl audit, as an argument
+    ("deployment", "variable floor"),  # --floor of simfl audit, as an argument
     ("results", "variable asked"),  # a column of phases.csv
-    ("secagg", "variable variant"),  # a key of oblivious
+    ("papers", "variable variant"),  # a key of oblivious
 }
 """Refused words that are part of what users write or read, by package."""
-SAME_SUBJECT = {"cli", "plugins", "figures"}
+SAME_SUBJECT = {"api", "cli", "plugins", "figures"}
 """Folders whose modules are called like the command, the family or the figure that they belong to."""
 
 

@@ -13,7 +13,7 @@ import pandas
 import pytest
 from scipy import stats
 
-from simfl.forecasting.measured_coverage import table as coverage_table
+from simfl.deployment.forecasting.measured_coverage import table as coverage_table
 from simfl.scenario import Scenario
 from simfl.selection.theory import expected_cardinality
 from tests.whole.test_scripts import imported
@@ -66,8 +66,7 @@ PAPER_001 = "papers/paper001"
 
 
 PRINTED = [
-    *(("3_ablation_200_rounds", f"N={n},K={k}") for n, k in ((60, 12), (240, 12), (120, 6), (120, 24))),
-    *(("3_authors", setting) for setting in ("IID", "non-IID, shared")), ("3_more_seeds", "IID"),
+    *(("3_authors", setting) for setting in ("IID", "non-IID, shared")),
     *(("4_authors", setting) for setting in ("IID", "non-IID, dropout by label")),
     *(("2_reduced", setting) for setting in ("IID", "non-IID")),
 ]  # fmt: skip
@@ -92,12 +91,6 @@ def test_cardinality_by_T_of_paper_001():
             row = table.loc[(family, T)]
             error = 2 * row.standard_error or None
             assert_same([theory, simulated], row.expected_cardinality, (row.simulated_cardinality, error))
-
-
-@pytest.mark.parametrize("data", ["mnist", "cifar10"])
-def test_compression(data, monkeypatch):
-    written = imported(RESULTS / "compression" / "compression.py", monkeypatch).markdown(csv(f"compression/{data}"))
-    assert written in (HERE / "docs" / "how-to" / "compression.md").read_text()
 
 
 def test_quorum():
@@ -265,16 +258,6 @@ def test_fairness_by_two_rules_of_paper_001():
         assert_same(cells, *((row[gap], row[f"{gap}_half_interval"]) for row in rows for gap in gaps))
 
 
-@pytest.mark.parametrize(("name", "data", "last"), [("3", "CIFAR-10", 1000), ("4", "MNIST", 200)])
-def test_tuned_tables_of_paper_001(name, data, last):
-    table = csv(f"paper001/table{name}_tuned", "setting", "scheme")
-    printed = csv("paper001/published", "data", "setting", "scheme").printed[data]
-    for cell, *cells in shown(PAPER_001, f"| Table {name}, ", 6):
-        of = [(table.loc[setting, scheme(cell)], printed[setting, scheme(cell)]) for setting in ("IID", "non-IID")]
-        values = [value for row, paper in of for value in (paper, (row[f"after_{last}"], row.mean_of_last_5))]
-        assert_same(cells, *values)
-
-
 def test_skipped_rounds_of_paper_001():
     table = csv("paper001/skipped")
     for case, *cells in shown(PAPER_001, "| rounds skipped (`skipped.csv`)", 10):
@@ -403,3 +386,14 @@ def test_batches_and_halves_in_theory():
             cardinalities.append(known["expected_cardinality"])
             guarantees.append(tuple(known["guarantee"][kind] for kind in ("strong", "semi_strong", "weak")))
         assert_same(cells, sizes[0], cardinalities[0], sizes[1], cardinalities[1], *guarantees)
+
+
+def test_memory_of_a_client_on_the_page_of_scale():
+    peak = csv("referee/memory").groupby(["scenario", "clients"]).peak_bytes.median()
+    grown = {name: (peak[name, 10**6] - peak[name, 10**5]) / (10**6 - 10**5) for name in peak.index.unique("scenario")}
+    text = " ".join((HERE / "docs/reference/scale.md").read_text().split())
+    idle, learning = (f"{grown[name]:.0f}" for name in ("million_clients", "million_learning"))
+    assert f"by {idle} bytes a client where nothing is learned" in text
+    assert f"by {learning} bytes a client where they learn" in text
+    assert f"learning clients counts {learning} bytes each" in text
+    assert f"that learn take {peak['million_learning', 10**6] * 1e-9:.1f} GB in all" in text

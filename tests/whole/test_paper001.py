@@ -255,15 +255,15 @@ def test_published_rounds_that_changed_nothing():
     assert few.index.get_level_values("scheme").tolist() == ["batch T=6"] * 3, "said on the page"
 
 
-@pytest.mark.parametrize("file", sorted(FOLDER.glob("table[2-4]_[!t]*.csv")), ids=lambda file: file.stem)
-def test_the_page_holds_the_tables(file):
+@pytest.mark.parametrize("name", ["table2_reduced", "table3_authors", "table4_authors"])
+def test_the_page_holds_the_tables(name):
     from cells import CONTROLS
     from printed import markdown
 
     told = (FOLDER.parents[1] / "docs" / "papers" / "paper001.md").read_text().splitlines()
-    for setting, rows in pandas.read_csv(file).groupby("setting", sort=False):
+    for setting, rows in pandas.read_csv(FOLDER / f"{name}.csv").groupby("setting", sort=False):
         if setting not in CONTROLS:
-            assert [line for line in markdown(int(file.stem[5]), rows) if line not in told] == []
+            assert [line for line in markdown(int(name[5]), rows) if line not in told] == []
 
 
 def test_all_tables_are_printed(monkeypatch, capsys):

@@ -36,8 +36,7 @@ from simfl.core.coverage import compression_place
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, under
 from simfl.core.validation import checked_type, checked_vectors, read_only
-from simfl.privacy.dp.stages.output_perturbation import of_each_sample, of_one_sample
-from simfl.privacy.stage import NOT_FINITE, Members
+from simfl.privacy.stage import NOT_FINITE, Members, of_each_sample, of_one_sample
 from simfl.secagg.sessions import ClientUpdates, SessionResult
 from simfl.training.aggregates import Factor
 from simfl.training.base import Rule, used_row

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from importlib import import_module
+from importlib.metadata import EntryPoint
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter
@@ -24,7 +25,7 @@ from pydantic_core import PydanticCustomError, core_schema, to_json
 
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.family_index import FAMILIES, broken, family_registry, undone
-from simfl.core.registration.packages import Broken, load_package, packages
+from simfl.core.registration.packages import Broken, is_rim, load_package, packages
 from simfl.core.registration.protocol import (
     Plugin,
     default_of,
@@ -66,7 +67,8 @@ class Registry(Mapping[str, type[P_co]]):
         default: the plugin meant by a mapping without ``name``.
         protocol: what a plugin of the family offers; what it gives a value or a body is optional, and what it marks
             as abstract or only annotates is required.
-        modules: the module that registers each of simfl's own plugins, imported when the plugin is asked for.
+        modules: the module that registers each of simfl's own plugins, imported when the plugin is asked for; those of
+            simfl's packages that nobody imports (``simfl.papers``) are added from entry points.
         derived: what the protocol makes of the rest of a plugin, so that no plugin may say it itself.
         promises: what makes a certificate better where a plugin says it; not inherited by a class
             that changes anything of the one that says it (:func:`simfl.core.registration.protocol.hold_to`).
@@ -113,6 +115,8 @@ class Registry(Mapping[str, type[P_co]]):
         def register(cls: Class) -> Class:
             if not is_dataclass(cls):
                 raise TypeError(f"{self.family} '{name}' must be a dataclass")
+            if not cls.__module__.startswith("simfl."):
+                self._add_rims()
             if name in self.modules and cls.__module__ != self.modules[name]:
                 import_module(self.modules[name])
             known = self._plugins.get(name)
@@ -131,11 +135,17 @@ class Registry(Mapping[str, type[P_co]]):
 
         return register
 
+    def _add_rims(self) -> list[EntryPoint]:
+        """Adds the modules of simfl's own plugins that entry points name; those of other packages."""
+        entries = [*packages(f"simfl.{self.family}")]
+        self.modules = {**self.modules, **{entry.name: entry.module for entry in entries if is_rim(entry)}}
+        return [entry for entry in entries if not is_rim(entry)]
+
     def load_packages(self) -> None:
-        """Loads the family's plugins of installed packages, once."""
+        """Loads the family's plugins of installed packages, once; modules of simfl's own wait until they are named."""
         if not self._loaded:
             self._loaded = True
-            for package in packages(f"simfl.{self.family}"):
+            for package in self._add_rims():
                 with undone() as keep:
                     problem = load_package(package, lambda name: name in self._plugins)
                     if package.module in sys.modules:

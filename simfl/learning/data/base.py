@@ -176,9 +176,7 @@ DATA = Registry[Data](
         cifar10="cifar",
         cifar100="cifar",
         fashion_mnist="mnist",
-        kddcup99="kddcup",
         leaf="per_client",
         pfllib="per_client",
-        privacyfl_digits="digits",
     ),
 )

@@ -155,7 +155,7 @@ def refuse_shared_statistics(
     layer = next(p for p in parameters if p.statistic and p.elements.stop > at[0])
     what = f"layer '{layer.name.rpartition('.')[0]}' ({layer.layer}) keeps running statistics of the batches it saw"
     remedies = (
-        "keep norm layers private (training.personal: fedbn, fedltn, or private_layers with keep: norm), use "
+        "keep norm layers private (training.personal: fedbn, or private_layers with keep: norm), use "
         "torch.nn.GroupNorm instead (as resnet18_gn does)"
     )
     if not averaged:

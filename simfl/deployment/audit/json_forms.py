@@ -1,0 +1,115 @@
+"""One JSON value that holds a whole log, in the forms in which programs write one."""
+
+import json
+from collections.abc import Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from simfl.plugins import JsonObject, SimflError
+
+
+def records_of(path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool) -> list[JsonObject] | None:
+    """The records of a file that is one JSON value; None where it is not, or is a single record.
+
+    Forms: a list of records; a list of lists of clients, one a round; ``{round: [clients]}``; ``{round: {client:
+    weight}}``; ``{column: [values]}`` or ``{column: {row: value}}``, as pandas writes; and a history as Flower's, in
+    which one list of ``[round, [clients]]`` stands somewhere.
+
+    Args:
+        path: for messages.
+        data: its bytes.
+        decoder: of JSON.
+        lists: lists of 0 and 1, all of one length, are lists of clients.
+
+    Raises:
+        SimflError: it is one value, and in none of these forms.
+    """
+    try:
+        value = decoder.decode(data.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return None
+    if isinstance(value, list):
+        if not lists and _may_be_matrix(value):
+            why = "lists of 0 and 1 may be clients, or rows of a matrix; give --form lists, or save a matrix as .npy"
+            raise SimflError(f"{path}: {why}")
+        records = _of_list(value)
+    elif isinstance(value, dict):
+        records = _of_dict(value)
+    else:
+        records = None
+    if (
+        records is None
+        and isinstance(value, dict)
+        and not all(isinstance(each, (dict, list)) for each in value.values())
+    ):
+        return None  # one record on one line
+    if records is None:
+        forms = "records, {round: [clients]}, {round: {client: weight}}, a list of lists of clients"
+        raise SimflError(f"{path}: JSON in none of the forms of a log: {forms}; or one object a line")
+    return records
+
+
+def _may_be_matrix(value: list[Any]) -> bool:
+    rows = [each for each in value if isinstance(each, list)]
+    return len(rows) == len(value) > 0 and len(set(map(len, rows))) == 1 and {*sum(rows, [])} <= {0, 1}
+
+
+def _of_list(value: list[Any]) -> list[JsonObject] | None:
+    if value and all(isinstance(each, dict) for each in value):
+        return value
+    pairs = [each for each in value if _is_pair(each)]
+    if value and len(pairs) == len(value):
+        return _of_rounds(value)
+    if value and all(isinstance(each, list) and all(_is_label(client) for client in each) for each in value):
+        return _of_rounds(enumerate(value))
+    return None
+
+
+def _of_dict(value: JsonObject) -> list[JsonObject] | None:
+    parts = list(value.values())
+    names = {str(name).lower() for name in value}
+    if parts and names & {"round", "client"} and all(isinstance(part, (list, dict)) for part in parts):
+        columns = [part.values() if isinstance(part, dict) else part for part in parts]
+        return [dict(zip(value, row, strict=True)) for row in zip_longest(*columns)]
+    if parts and all(isinstance(part, list) and all(_is_label(client) for client in part) for part in parts):
+        return _of_rounds(value.items())
+    if parts and all(isinstance(part, dict) and all(map(_is_number, part.values())) for part in parts):
+        return [
+            {"round": number, "client": client, "weight": weight}
+            for number, part in value.items()
+            for client, weight in part.items()
+        ]
+    histories = [part for part in _lists(value) if part and all(map(_is_pair, part))]
+    return _of_rounds(histories[0]) if len(histories) == 1 else None
+
+
+def _of_rounds(rounds: Any) -> list[JsonObject]:
+    return [{"round": number, "client": clients} for number, clients in rounds if clients]
+
+
+def _is_pair(value: object) -> bool:
+    """Whether it is a round and its clients."""
+    return (
+        isinstance(value, list)
+        and len(value) == 2
+        and _is_label(value[0])
+        and isinstance(value[1], list)
+        and all(map(_is_label, value[1]))
+    )
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, (str, int)) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return type(value).__name__ in ("int", "float", "Written")
+
+
+def _lists(value: object) -> Iterator[list[Any]]:
+    """All lists in a value, outer ones first."""
+    if isinstance(value, list):
+        yield value
+    for part in value.values() if isinstance(value, dict) else ():
+        yield from _lists(part)

@@ -1,0 +1,1 @@
+"""The commands of this package, entry points of the group ``simfl.command``."""

@@ -1,0 +1,1 @@
+"""Lottery tickets: LotteryFL and FedLTN, whose clients keep and send a part of the weights only."""
