@@ -93,22 +93,22 @@ class Selections:
         return n >= m, np.where((self.rows & (self.used > cost)).any(axis=1), -np.inf, chance)
 
     def _circle(self, there: Bools) -> tuple[Bools, Floats]:
-        """The same of pairs of neighbours; that the least-used unit is among them is weighed by the mean over units."""
-        m, r = self.need, self.rows.sum(axis=1) // 2
-        j, missing = np.arange(len(m)), np.where(r > 0, m - r, 0)
-        every_count, counts = pairings(there, int(m.max(initial=0)))[m, j], np.ones(len(m))
-        if missing.any():
-            counts = pairings(there & ~self.rows, int(missing.max()))[missing, j]
+        """The same of pairs of neighbours; ``fair`` has first one of the least-used units that a pair can hold."""
+        m, r, most = self.need, self.rows.sum(axis=1) // 2, int(self.need.max(initial=0))
+        j, missing, others = np.arange(len(m)), np.where(r > 0, m - r, 0), there & ~self.rows
+        every_count, counts = pairings(there, most)[m, j], pairings(others, int(missing.max(initial=0)))[missing, j]
         with np.errstate(divide="ignore", invalid="ignore"):
-            chance = np.log(counts) - np.log(every_count)
-            if self.mode == "fair":
-                cover = there & (np.roll(there, 1, axis=1) | np.roll(there, -1, axis=1))
-                used = np.where(cover, self.used, np.iinfo(np.int64).max)
-                tied = cover & (used == used.min(axis=1, keepdims=True))
-                ties, seen_ties, covered = tied.sum(axis=1), (tied & self.rows).sum(axis=1), cover.sum(axis=1)
-                others = 2 * (m - r) / np.maximum(covered - 2 * r, 1)
-                chance += np.log((seen_ties + (ties - seen_ties) * np.minimum(others, 1)) / ties * covered / (2 * m))
-        return every_count > 0, np.fmax(chance, NEVER)
+            if self.mode != "fair":
+                return every_count > 0, np.fmax(np.log(counts) - np.log(every_count), NEVER)
+            cover = there & (np.roll(there, 1, axis=1) | np.roll(there, -1, axis=1))
+            used = np.where(cover, self.used, np.iinfo(np.int64).max)
+            t, first = np.nonzero(cover & (used == used.min(axis=1, keepdims=True)))
+            alone = np.eye(there.shape[1], dtype=bool)[first]
+            covering = every_count[t] - pairings(there[t] & ~alone, most)[m[t], np.arange(len(t))]
+            those = counts[t] - ~self.rows[t, first] * pairings(
+                others[t] & ~alone, int(missing.max(initial=0)))[missing[t], np.arange(len(t))]  # fmt: skip
+            share = np.bincount(t, np.nan_to_num(those / covering), len(m)) / np.bincount(t, minlength=len(m))
+            return every_count > 0, np.fmax(np.log(share), NEVER)
 
 
 def pairings(there: Bools, most: int) -> Floats:

@@ -75,6 +75,53 @@ def test_pairs_on_the_circle_are_counted():
         assert pairings(there, 3)[:, 0].tolist() == right
 
 
+def law_of_pairs(there, used, need, mode):
+    """Each set of starts of pairs that may be selected, with its probability, by the words of half partitioning."""
+    m = len(there)
+    starts = [i for i in range(m) if there[i] and there[(i + 1) % m]]
+    members = {c: {h for i in c for h in (i, (i + 1) % m)} for c in itertools.combinations(starts, need)}
+    valid = [c for c, halves in members.items() if len(halves) == 2 * need]
+    if not valid:
+        return {}
+    if mode == "uniform":
+        return dict.fromkeys(valid, 1 / len(valid))
+    able = {h for c in valid for h in members[c]}  # first one of the least used, then a row that holds it
+    tied = [h for h in able if used[h] == min(used[i] for i in able)]
+    chances = dict.fromkeys(valid, 0.0)
+    for first in tied:
+        holding = [c for c in valid if first in members[c]]
+        for c in holding:
+            chances[c] += 1 / len(tied) / len(holding)
+    return chances
+
+
+@pytest.mark.parametrize("mode", ["uniform", "fair"])
+@pytest.mark.parametrize("failing", [0.0, 0.3])
+def test_chances_of_rows_of_pairs_are_those_of_the_enumerated_policy(mode, failing):
+    m, need, compared = 7, 2, 0
+    for trial in range(30):
+        used, rng = RNG(trial).integers(0, 3, m), RNG([trial, 1])
+        every = [np.array(a, dtype=bool) for a in itertools.product([0, 1], repeat=m)]
+        laws = [law_of_pairs(there, used, need, mode) for there in every]
+        some = [law for law in laws if law]
+        starts = sorted(some[rng.integers(len(some))])[0][: int(rng.integers(1, 3)) if failing else need]
+        row = np.isin(np.arange(m), [h for i in starts for h in (i, (i + 1) % m)])
+        right = []
+        for law in laws:
+            lost = [(p, set(c) - set(starts)) for c, p in law.items() if set(starts) <= set(c)]
+            right.append(sum(p * failing ** len(gone) for p, gone in lost) * (1 - failing) ** len(starts))
+        among = [i for i, there in enumerate(every) if (there | ~row).all()]
+        right = np.array(right)[among]
+        seen = selections([row] * len(among), need, mode, True, failing, np.tile(used, (len(among), 1)))
+        ours = np.exp(np.maximum(seen.log_chance(np.array(every)[among]), -700))
+        assert ours / ours.sum() == pytest.approx(right / right.sum()), (used, row)
+        compared += 1
+        nobody = selections([np.zeros(m)] * len(every), need, mode, True, failing, np.tile(used, (len(every), 1)))
+        lost = np.exp(nobody.log_chance(np.array(every)))
+        assert lost == pytest.approx([max(failing**need, 1e-6) if law else 1.0 for law in laws])
+    assert compared == 30
+
+
 def exact(chance_of_log):
     """Mean and standard deviation of the common rate, by integration over its level."""
     levels = np.linspace(-4, 4, 121)
