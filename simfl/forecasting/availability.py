@@ -61,6 +61,7 @@ class AvailabilityFit:
         model: one of :data:`MODELS`.
         levels, memory: (S, M); hours: (S, M, BINS) or (S, M, 0); loads: (S, M, K).
         last: who was available in the last round, bool (S, M).
+        failing: probability that a unit that makes a sum alone is lost, (S,); NaN where sums of several show it.
         law: which of the modes of the log's policy goes with it, (S,).
     """
 
@@ -70,13 +71,14 @@ class AvailabilityFit:
     hours: Floats
     loads: Floats
     last: Bools
+    failing: Floats
     law: Integers
 
     def draw(self, rng: np.random.Generator) -> "AvailabilityDraw":
         """One set of them."""
         s = int(rng.integers(len(self.levels)))
         return AvailabilityDraw(self.levels[s], self.memory[s], self.hours[s], self.loads[s], self.last[s],
-                                int(self.law[s]))  # fmt: skip
+                                float(self.failing[s]), int(self.law[s]))  # fmt: skip
 
 
 class AvailabilityDraw(NamedTuple):
@@ -87,6 +89,7 @@ class AvailabilityDraw(NamedTuple):
     hours: Floats
     loads: Floats
     last: Bools
+    failing: float
     law: int
 
     def chances(self, bins: Integers, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -177,13 +180,18 @@ class _Chain:
         return cls(seen.selections, there, common, weights, prior[0].copy(), spreads, kinds, prior, hours,
                    factors, parts)  # fmt: skip
 
-    def parameters(self) -> tuple[Floats, Floats, Floats, Floats, Bools]:
+    def parameters(self) -> tuple[Floats, Floats, Floats, Floats, Bools, float]:
         """Those of :class:`AvailabilityFit`."""
         w, h = self.weights, self.hours
-        return w[:, 0].copy(), w[:, -1].copy(), w[:, 1 : 1 + h].copy(), w[:, 1 + h : -1].copy(), self.there[-1].copy()
+        return (w[:, 0].copy(), w[:, -1].copy(), w[:, 1 : 1 + h].copy(), w[:, 1 + h : -1].copy(), self.there[-1].copy(),
+                self.seen.failing if self.seen.single else np.nan)  # fmt: skip
 
     def sweep(self, rng: np.random.Generator) -> None:
         """Draws everything once, given the rest."""
+        if self.seen.single:
+            lost = np.count_nonzero(self.seen.log_chance(self.there)[~self.seen.rows.any(axis=1)])
+            summed = np.count_nonzero(self.seen.rows.any(axis=1))
+            self.seen = replace(self.seen, failing=float(rng.beta(0.5 + lost, 0.5 + summed)))
         if self.seen.mode != "all":
             for parity in (0, 1):
                 self._draw_unseen(slice(parity, None, 2), rng)

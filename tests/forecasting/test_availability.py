@@ -143,8 +143,8 @@ def test_the_rate_of_alike_clients_has_its_exact_posterior():
 
 @pytest.mark.parametrize("mode", ["uniform", "fair", "least_total"])
 def test_the_rate_behind_selections_has_its_exact_posterior(mode):
-    """One of three alike units is selected in each of 14 rounds, some of which had nobody: summed over all
-    availabilities that nobody has seen."""
+    """One of three alike units is selected in each of 14 rounds, some of which had nobody, or one that failed: summed
+    over all availabilities that nobody has seen, and over how often units fail (a Beta(1/2, 1/2) law)."""
     rows, rng, used = np.zeros((14, 3), dtype=bool), RNG(5), np.zeros(3, int)
     for row in rows:
         there = rng.random(3) < 0.45
@@ -156,12 +156,15 @@ def test_the_rate_behind_selections_has_its_exact_posterior(mode):
     every = [np.array(a, dtype=bool) for a in itertools.product([0, 1], repeat=3)]
 
     def chance(p):
-        total, used = 1.0, np.zeros(3, int)
+        failing = np.sin((np.arange(200) + 0.5) / 200 * np.pi / 2) ** 2
+        total, used = np.ones(200), np.zeros(3, int)
         for row in rows:
-            total *= sum(p ** a.sum() * (1 - p) ** (3 - a.sum()) * law(a, used, 1, mode).get(
-                frozenset(np.flatnonzero(row).tolist()), 0.0) for a in every)  # fmt: skip
+            weight = [p ** a.sum() * (1 - p) ** (3 - a.sum()) for a in every]
+            selected = [law(a, used, 1, mode).get(frozenset(np.flatnonzero(row).tolist()), 0.0) for a in every]
+            once = np.dot(weight, selected)
+            total *= once * (1 - failing) if row.any() else once + failing * (1 - once)
             used = used + row
-        return total
+        return float(total.mean())
 
     mean, deviation = exact(chance)
     fitted = [
