@@ -64,7 +64,7 @@ class AvailabilityFit:
         model: one of :data:`MODELS`.
         levels, memory: (S, M); hours: (S, M, BINS) or (S, M, 0); loads: (S, M, K).
         last: who was available in the last round, bool (S, M).
-        failing: probability that a unit that makes a sum alone is lost, (S,); NaN where sums of several show it.
+        failing: probability that a pair that makes a sum alone is lost, (S,); NaN where the sums show it.
         law: which of the modes of the log's policy goes with it, (S,).
     """
 

@@ -44,13 +44,13 @@ class Selections:
 
     @property
     def single(self) -> bool:
-        """One unit makes a sum, so that no sum shows how often units fail."""
-        return bool((self.need == 1).all())
+        """One pair makes a sum, so that no sum shows how often pairs fail; of other units that is taken for absence."""
+        return self.circle and bool((self.need == 1).all())
 
     @cached_property
     def barred(self) -> Bools:
         """Units that cannot have been available, as the policy would have selected them, bool (J, M)."""
-        if self.mode == "uniform" or self.circle or (self.failing and not self.single):
+        if self.mode == "uniform" or self.circle or self.failing:
             return np.zeros_like(self.rows)
         least = np.where(self.rows, self.used, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
         most = np.where(self.rows, self.used, -1).max(axis=1, keepdims=True)

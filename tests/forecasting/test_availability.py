@@ -143,8 +143,8 @@ def test_the_rate_of_alike_clients_has_its_exact_posterior():
 
 @pytest.mark.parametrize("mode", ["uniform", "fair", "least_total"])
 def test_the_rate_behind_selections_has_its_exact_posterior(mode):
-    """One of three alike units is selected in each of 14 rounds, some of which had nobody, or one that failed: summed
-    over all availabilities that nobody has seen, and over how often units fail (a Beta(1/2, 1/2) law)."""
+    """One of three alike units is selected in each of 14 rounds, some of which had nobody: summed over all
+    availabilities that nobody has seen."""
     rows, rng, used = np.zeros((14, 3), dtype=bool), RNG(5), np.zeros(3, int)
     for row in rows:
         there = rng.random(3) < 0.45
@@ -156,21 +156,48 @@ def test_the_rate_behind_selections_has_its_exact_posterior(mode):
     every = [np.array(a, dtype=bool) for a in itertools.product([0, 1], repeat=3)]
 
     def chance(p):
-        failing = np.sin((np.arange(200) + 0.5) / 200 * np.pi / 2) ** 2
-        total, used = np.ones(200), np.zeros(3, int)
+        total, used = 1.0, np.zeros(3, int)
         for row in rows:
-            weight = [p ** a.sum() * (1 - p) ** (3 - a.sum()) for a in every]
-            selected = [law(a, used, 1, mode).get(frozenset(np.flatnonzero(row).tolist()), 0.0) for a in every]
-            once = np.dot(weight, selected)
-            total *= once * (1 - failing) if row.any() else once + failing * (1 - once)
+            total *= sum(p ** a.sum() * (1 - p) ** (3 - a.sum()) * law(a, used, 1, mode).get(
+                frozenset(np.flatnonzero(row).tolist()), 0.0) for a in every)  # fmt: skip
             used = used + row
-        return float(total.mean())
+        return total
 
     mean, deviation = exact(chance)
     fitted = [
         fit(Observed(selections(rows, 1, mode), {mode: 1.0}, np.zeros(0, int)), "constant", RNG(s)) for s in range(4)
     ]
     rates = np.concatenate([ndtr(each.levels[:, 0]) for each in fitted])
+    assert rates.mean() == pytest.approx(mean, abs=0.03) and rates.std() == pytest.approx(deviation, rel=0.3)
+
+
+@pytest.mark.parametrize("mode", ["uniform", "fair"])
+def test_the_rate_behind_single_pairs_that_may_fail_has_its_exact_posterior(mode):
+    """One pair of four alike half-batches is selected in each of 14 rounds, and three of the pairs fail unseen: summed
+    over all availabilities, and over how often pairs fail (a Beta(1/2, 1/2) law)."""
+    rows, rng, used = np.zeros((14, 4), dtype=bool), RNG(5), np.zeros(4, int)
+    every = [np.array(a, dtype=bool) for a in itertools.product([0, 1], repeat=4)]
+    for t, row in enumerate(rows):
+        chances = law_of_pairs(rng.random(4) < 0.6, used, 1, mode)
+        if chances and t not in (2, 5, 9):
+            start = list(chances)[rng.choice(len(chances), p=list(chances.values()))][0]
+            row[[start, (start + 1) % 4]] = True
+            used += row
+    before = np.cumsum(rows, axis=0) - rows
+    starts = [next((c for c in range(4) if row[c] and row[(c + 1) % 4]), None) for row in rows]
+    selected = [[law_of_pairs(a, b, 1, mode).get((start,), 0.0) if start is not None else float(not law_of_pairs(
+        a, b, 1, mode)) for a in every] for b, start in zip(before, starts, strict=True)]  # fmt: skip
+    failing = np.sin((np.arange(200) + 0.5) / 200 * np.pi / 2) ** 2
+
+    def chance(p):
+        once = np.array(selected) @ [p ** a.sum() * (1 - p) ** (4 - a.sum()) for a in every]
+        shown = rows.any(axis=1)[:, None]
+        rounds = np.where(shown, once[:, None] * (1 - failing), once[:, None] + failing * (1 - once[:, None]))
+        return float(rounds.prod(axis=0).mean())
+
+    mean, deviation = exact(chance)
+    seen = Observed(selections(rows, 1, mode, circle=True), {mode: 1.0}, np.zeros(0, int))
+    rates = np.concatenate([ndtr(fit(seen, "constant", RNG(s)).levels[:, 0]) for s in range(4)])
     assert rates.mean() == pytest.approx(mean, abs=0.03) and rates.std() == pytest.approx(deviation, rel=0.3)
 
 
