@@ -27,6 +27,8 @@ from simfl.secagg.crypto.keys import agree, derive, forget, public_key, secret, 
 HERE = Path(__file__).resolve().parent
 USERS = (200, 400, 600, 800, 1000, 3000, 5000)
 D, ROUNDS, TRAINING_S = 105, 20, 0.0075
+REPEATS = 5
+"""Of which the medians count."""
 PRINTED = {  # milliseconds
     "server": (20.3, 42.7, 61.4, 81.5, 101.1, 303.8, 532.5),
     "setup": (193.0, 404.0, 631.6, 832.1, 1046.5, 3185.0, 5277.9),
@@ -93,7 +95,8 @@ def main() -> None:
 def measure() -> None:
     """Writes costs.csv."""
     measured(min(USERS))  # whatever is done once is done now
-    table = pandas.DataFrame([measured(n) for n in USERS])
+    runs = pandas.DataFrame([measured(n) for _ in range(REPEATS) for n in USERS])
+    table = runs.groupby("users", as_index=False).median()
     for name, values in PRINTED.items():
         table[f"{name}_printed"] = values
     slopes = {"users": "a user more"}

@@ -75,6 +75,53 @@ def test_pairs_on_the_circle_are_counted():
         assert pairings(there, 3)[:, 0].tolist() == right
 
 
+def law_of_pairs(there, used, need, mode):
+    """Each set of starts of pairs that may be selected, with its probability, by the words of half partitioning."""
+    m = len(there)
+    starts = [i for i in range(m) if there[i] and there[(i + 1) % m]]
+    members = {c: {h for i in c for h in (i, (i + 1) % m)} for c in itertools.combinations(starts, need)}
+    valid = [c for c, halves in members.items() if len(halves) == 2 * need]
+    if not valid:
+        return {}
+    if mode == "uniform":
+        return dict.fromkeys(valid, 1 / len(valid))
+    able = {h for c in valid for h in members[c]}  # first one of the least used, then a row that holds it
+    tied = [h for h in able if used[h] == min(used[i] for i in able)]
+    chances = dict.fromkeys(valid, 0.0)
+    for first in tied:
+        holding = [c for c in valid if first in members[c]]
+        for c in holding:
+            chances[c] += 1 / len(tied) / len(holding)
+    return chances
+
+
+@pytest.mark.parametrize("mode", ["uniform", "fair"])
+@pytest.mark.parametrize("failing", [0.0, 0.3])
+def test_chances_of_rows_of_pairs_are_those_of_the_enumerated_policy(mode, failing):
+    m, need, compared = 7, 2, 0
+    for trial in range(30):
+        used, rng = RNG(trial).integers(0, 3, m), RNG([trial, 1])
+        every = [np.array(a, dtype=bool) for a in itertools.product([0, 1], repeat=m)]
+        laws = [law_of_pairs(there, used, need, mode) for there in every]
+        some = [law for law in laws if law]
+        starts = sorted(some[rng.integers(len(some))])[0][: int(rng.integers(1, 3)) if failing else need]
+        row = np.isin(np.arange(m), [h for i in starts for h in (i, (i + 1) % m)])
+        right = []
+        for law in laws:
+            lost = [(p, set(c) - set(starts)) for c, p in law.items() if set(starts) <= set(c)]
+            right.append(sum(p * failing ** len(gone) for p, gone in lost) * (1 - failing) ** len(starts))
+        among = [i for i, there in enumerate(every) if (there | ~row).all()]
+        right = np.array(right)[among]
+        seen = selections([row] * len(among), need, mode, True, failing, np.tile(used, (len(among), 1)))
+        ours = np.exp(np.maximum(seen.log_chance(np.array(every)[among]), -700))
+        assert ours / ours.sum() == pytest.approx(right / right.sum()), (used, row)
+        compared += 1
+        nobody = selections([np.zeros(m)] * len(every), need, mode, True, failing, np.tile(used, (len(every), 1)))
+        lost = np.exp(nobody.log_chance(np.array(every)))
+        assert lost == pytest.approx([max(failing**need, 1e-6) if law else 1.0 for law in laws])
+    assert compared == 30
+
+
 def exact(chance_of_log):
     """Mean and standard deviation of the common rate, by integration over its level."""
     levels = np.linspace(-4, 4, 121)
@@ -122,6 +169,36 @@ def test_the_rate_behind_selections_has_its_exact_posterior(mode):
     ]
     rates = np.concatenate([ndtr(each.levels[:, 0]) for each in fitted])
     assert rates.mean() == pytest.approx(mean, abs=0.03) and rates.std() == pytest.approx(deviation, rel=0.3)
+
+
+@pytest.mark.parametrize("mode", ["uniform", "fair"])
+def test_the_rate_behind_single_pairs_that_may_fail_has_its_exact_posterior(mode):
+    """One pair of four alike half-batches is selected in each of 14 rounds, and three of the pairs fail unseen: summed
+    over all availabilities, and over how often pairs fail (a Beta(1/2, 1/2) law)."""
+    rows, rng, used = np.zeros((14, 4), dtype=bool), RNG(5), np.zeros(4, int)
+    every = [np.array(a, dtype=bool) for a in itertools.product([0, 1], repeat=4)]
+    for t, row in enumerate(rows):
+        chances = law_of_pairs(rng.random(4) < 0.6, used, 1, mode)
+        if chances and t not in (2, 5, 9):
+            start = list(chances)[rng.choice(len(chances), p=list(chances.values()))][0]
+            row[[start, (start + 1) % 4]] = True
+            used += row
+    before = np.cumsum(rows, axis=0) - rows
+    starts = [next((c for c in range(4) if row[c] and row[(c + 1) % 4]), None) for row in rows]
+    selected = [[law_of_pairs(a, b, 1, mode).get((start,), 0.0) if start is not None else float(not law_of_pairs(
+        a, b, 1, mode)) for a in every] for b, start in zip(before, starts, strict=True)]  # fmt: skip
+    failing = np.sin((np.arange(200) + 0.5) / 200 * np.pi / 2) ** 2
+
+    def chance(p):
+        once = np.array(selected) @ [p ** a.sum() * (1 - p) ** (4 - a.sum()) for a in every]
+        shown = rows.any(axis=1)[:, None]
+        rounds = np.where(shown, once[:, None] * (1 - failing), once[:, None] + failing * (1 - once[:, None]))
+        return float(rounds.prod(axis=0).mean())
+
+    mean, deviation = exact(chance)
+    seen = Observed(selections(rows, 1, mode, circle=True), {mode: 1.0}, np.zeros(0, int))
+    rates = np.concatenate([ndtr(fit(seen, "constant", RNG(s)).levels[:, 0]) for s in range(8)])
+    assert rates.mean() == pytest.approx(mean, abs=0.04) and rates.std() == pytest.approx(deviation, rel=0.3)
 
 
 def test_memory_hours_and_groups_are_found_where_they_are():

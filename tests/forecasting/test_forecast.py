@@ -16,6 +16,7 @@ from scipy.stats import binomtest
 
 from simfl.cli import simfl
 from simfl.core.errors import SimflError
+from simfl.core.types import View
 from simfl.deployment.audit import audit
 from simfl.deployment.audit.log import Log
 from simfl.deployment.audit.log_columns import LogOptions
@@ -26,7 +27,7 @@ from simfl.deployment.forecasting.future_span import exposures, past_span, small
 from simfl.deployment.forecasting.futures import plan, simulate
 from simfl.deployment.forecasting.parts import PartStore, PartTask, plan_digest, simulate_all
 from simfl.deployment.forecasting.past import past_of, read_past
-from simfl.deployment.forecasting.policies import candidate, recognise
+from simfl.deployment.forecasting.policies import candidate, policy_of, recognise
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -224,6 +225,18 @@ def test_failures_are_counted_from_the_sizes_of_sums():
     rows[np.random.default_rng(0).random(rows.shape) < 0.1] = 0
     seen = recognise(past_from(rows))
     assert seen.choice.text == "random:k=8" and seen.failed / seen.worked == pytest.approx(0.1, abs=0.02)
+
+
+def test_both_half_batches_of_a_pair_fail_once():
+    rng, policy = np.random.default_rng(1), policy_of("half_partition:k=8,T=4,mode=uniform", 24)
+    rows, lost = np.zeros((60, 24), dtype=bool), 0
+    for t, row in enumerate(rows):
+        pairs = policy.select(View(t, np.ones(24, bool), rows.sum(axis=0)), 8, rng)
+        summed = pairs[rng.random(2) >= 0.2]
+        row[summed.ravel()] = True
+        lost += (2 - len(summed)) * row.any()
+    seen = recognise(past_from(rows))
+    assert seen.circle and (seen.failed, seen.worked) == (lost, 2 * rows.any(axis=1).sum())
 
 
 def test_candidates_fit_the_clients_and_bad_ones_are_named():

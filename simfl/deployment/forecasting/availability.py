@@ -25,6 +25,9 @@ FACTORS = 3
 """Shared by the units of a round, at most."""
 DRAWS, BURN, THIN = 120, 120, 2
 """Sets of parameters that are kept, sweeps before the first, and sweeps for each."""
+STARTS = 4
+"""Chains of pairs of half-batches, from levels drawn anew: such sums say least of who else was there, and a chain takes
+hundreds of sweeps from one level to another one."""
 CELLS = 60_000
 """Rounds times units of a log's last part, from which availability is inferred."""
 LEAST, MOST = 0.02**2, 2.0**2
@@ -60,6 +63,7 @@ class AvailabilityFit:
         model: one of :data:`MODELS`.
         levels, memory: (S, M); hours: (S, M, BINS) or (S, M, 0); loads: (S, M, K).
         last: who was available in the last round, bool (S, M).
+        failing: probability that a pair that makes a sum alone is lost, (S,); NaN where the sums show it.
         law: which of the modes of the log's policy goes with it, (S,).
     """
 
@@ -69,13 +73,14 @@ class AvailabilityFit:
     hours: Floats
     loads: Floats
     last: Bools
+    failing: Floats
     law: Integers
 
     def draw(self, rng: np.random.Generator) -> "AvailabilityDraw":
         """One set of them."""
         s = int(rng.integers(len(self.levels)))
         return AvailabilityDraw(self.levels[s], self.memory[s], self.hours[s], self.loads[s], self.last[s],
-                                int(self.law[s]))  # fmt: skip
+                                float(self.failing[s]), int(self.law[s]))  # fmt: skip
 
 
 class AvailabilityDraw(NamedTuple):
@@ -86,6 +91,7 @@ class AvailabilityDraw(NamedTuple):
     hours: Floats
     loads: Floats
     last: Bools
+    failing: float
     law: int
 
     def chances(self, bins: Integers, rng: np.random.Generator) -> tuple[Floats, Floats]:
@@ -124,11 +130,13 @@ def fit(seen: Observed, model: str, rng: np.random.Generator) -> AvailabilityFit
     """What the log says of a model's parameters."""
     parameters = []
     for law, (mode, chance) in enumerate(seen.chances.items()):
-        chain = _Chain.of(seen._replace(selections=replace(seen.selections, mode=mode)), PARTS[model], rng)
-        for sweep in range(BURN + round(DRAWS * chance) * THIN):
-            chain.sweep(rng)
-            if sweep >= BURN and (sweep - BURN) % THIN == 0:
-                parameters.append((*chain.parameters(), law))
+        starts = max(1, round(STARTS * chance)) if seen.selections.circle else 1
+        for _ in range(starts):
+            chain = _Chain.of(seen._replace(selections=replace(seen.selections, mode=mode)), PARTS[model], rng)
+            for sweep in range(BURN + round(DRAWS * chance / starts) * THIN):
+                chain.sweep(rng)
+                if sweep >= BURN and (sweep - BURN) % THIN == 0:
+                    parameters.append((*chain.parameters(), law))
     return AvailabilityFit(model, *(np.array(values) for values in zip(*parameters, strict=True)))
 
 
@@ -170,19 +178,27 @@ class _Chain:
             prior[1, -1] = spreads[-1] = 1e-9
         if "c" not in parts:
             spreads[0] = 1e-9
-        there = rows.copy() if seen.selections.mode == "all" else seen.selections.start(rng)
-        weights = np.zeros((rows.shape[1], len(kinds)))
+        weights, means, rate = np.zeros((rows.shape[1], len(kinds))), prior[0].copy(), 0.5
+        if seen.selections.circle:
+            means[0] += np.sqrt(prior[1, 0]) * rng.standard_normal()
+            weights[:, 0], rate = means[0], float(ndtr(means[0]))
+        there = rows.copy() if seen.selections.mode == "all" else seen.selections.start(rate, rng)
         weights[:, 1 + hours : -1] = 0.1 * rng.standard_normal((len(weights), factors))
-        return cls(seen.selections, there, common, weights, prior[0].copy(), spreads, kinds, prior, hours,
+        return cls(seen.selections, there, common, weights, means, spreads, kinds, prior, hours,
                    factors, parts)  # fmt: skip
 
-    def parameters(self) -> tuple[Floats, Floats, Floats, Floats, Bools]:
+    def parameters(self) -> tuple[Floats, Floats, Floats, Floats, Bools, float]:
         """Those of :class:`AvailabilityFit`."""
         w, h = self.weights, self.hours
-        return w[:, 0].copy(), w[:, -1].copy(), w[:, 1 : 1 + h].copy(), w[:, 1 + h : -1].copy(), self.there[-1].copy()
+        return (w[:, 0].copy(), w[:, -1].copy(), w[:, 1 : 1 + h].copy(), w[:, 1 + h : -1].copy(), self.there[-1].copy(),
+                self.seen.failing if self.seen.single else np.nan)  # fmt: skip
 
     def sweep(self, rng: np.random.Generator) -> None:
         """Draws everything once, given the rest."""
+        if self.seen.single:
+            lost = np.count_nonzero(self.seen.log_chance(self.there)[~self.seen.rows.any(axis=1)])
+            summed = np.count_nonzero(self.seen.rows.any(axis=1))
+            self.seen = replace(self.seen, failing=float(rng.beta(0.5 + lost, 0.5 + summed)))
         if self.seen.mode != "all":
             for parity in (0, 1):
                 self._draw_unseen(slice(parity, None, 2), rng)

@@ -191,6 +191,7 @@ class _World:
         rng = streams("forecast/parameters", future)
         draw = plan.fitted.draw(rng)
         failure = float(rng.beta(plan.failed + 0.5, plan.worked - plan.failed + 0.5)) if plan.failed else 0.0
+        failure = failure if np.isnan(draw.failing) else draw.failing
         ends_s = _ends_s(plan, rng)
         on, off = draw.chances(parts_of_day(ends_s), streams("forecast/factors", future))
         first = plan.policies[0]

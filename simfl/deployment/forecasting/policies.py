@@ -104,7 +104,7 @@ class SeenPolicy:
         laws: the policy in each mode that the log allows, the likeliest first.
         circle: pairs of neighbouring units are selected.
         sums: units that are selected in a round.
-        failed, worked: units that were selected and not in the sum, and all that were selected, over all rounds.
+        failed, worked: units (pairs of them) that were selected and not in the sum, and all that were selected.
         sentence: what was recognised, and why.
     """
 
@@ -289,7 +289,9 @@ def _failures(rows: Bools, laws: tuple[Law, ...], units: Integers, text: str) ->
     circle = policy_pairs(choice.policy(), len(units))
     if relation == "all":
         laws = (Law(choice, "all", 1.0),)
-    return SeenPolicy(choice, units, relation, sums, missing, sums * len(rows), text, laws, circle)
+    together = 1 + circle  # both half-batches of a pair fail at once
+    return SeenPolicy(choice, units, relation, sums, missing // together, sums * len(rows) // together, text, laws,
+                      circle)  # fmt: skip
 
 
 def _batches(rows: Bools) -> SeenPolicy | None:

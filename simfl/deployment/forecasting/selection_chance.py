@@ -42,6 +42,11 @@ class Selections:
         """Those of some of the rounds."""
         return replace(self, rows=self.rows[places], used=self.used[places], need=self.need[places])
 
+    @property
+    def single(self) -> bool:
+        """One pair makes a sum, so that no sum shows how often pairs fail; of other units that is taken for absence."""
+        return self.circle and bool((self.need == 1).all())
+
     @cached_property
     def barred(self) -> Bools:
         """Units that cannot have been available, as the policy would have selected them, bool (J, M)."""
@@ -52,9 +57,9 @@ class Selections:
         bound = least if self.mode == "fair" else most
         return ~self.rows & (self.used < bound) & self.rows.any(axis=1, keepdims=True)
 
-    def start(self, rng: np.random.Generator) -> Bools:
-        """Units whose availability makes all selections possible, about half of those that may be, bool (J, M)."""
-        some = self.rows | (~self.barred & (rng.random(self.rows.shape) < 0.5))
+    def start(self, rate: float, rng: np.random.Generator) -> Bools:
+        """Units whose availability makes all selections possible, about such a part of those that may be, (J, M)."""
+        some = self.rows | (~self.barred & (rng.random(self.rows.shape) < rate))
         summed: Bools = np.asarray(self.rows.any(axis=1))
         if self.circle:
             whole = np.greater_equal(self.rows.sum(axis=1), 2 * self.need)
@@ -93,27 +98,32 @@ class Selections:
         return n >= m, np.where((self.rows & (self.used > cost)).any(axis=1), -np.inf, chance)
 
     def _circle(self, there: Bools) -> tuple[Bools, Floats]:
-        """The same of pairs of neighbours; that the least-used unit is among them is weighed by the mean over units."""
+        """The same of pairs of neighbours; ``fair`` has first one of the least-used units that a pair can hold."""
         m, r = self.need, self.rows.sum(axis=1) // 2
-        j, missing = np.arange(len(m)), np.where(r > 0, m - r, 0)
-        every_count, counts = pairings(there, int(m.max(initial=0)))[m, j], np.ones(len(m))
-        if missing.any():
-            counts = pairings(there & ~self.rows, int(missing.max()))[missing, j]
+        cover = there & (np.roll(there, 1, axis=1) | np.roll(there, -1, axis=1)) & (self.mode == "fair")
+        used = np.where(cover, self.used, np.iinfo(np.int64).max)
+        t, first = np.nonzero(cover & (used == used.min(axis=1, keepdims=True)))
+        others = ~np.eye(there.shape[1], dtype=bool)[first]
+
+        def ways(among: Bools, pairs: Integers) -> list[Floats]:
+            """Choices of pairs, (J,), and those without each of the units that may be first."""
+            both, many = np.concatenate([among, among[t] & others]), np.append(pairs, pairs[t])
+            return np.split(pairings(both, int(many.max(initial=0)))[many, np.arange(len(many))], [len(pairs)])
+
+        (every, without), (seen, seen_without) = ways(there, m), ways(there & ~self.rows, np.where(r > 0, m - r, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
-            chance = np.log(counts) - np.log(every_count)
+            share = seen / every
             if self.mode == "fair":
-                cover = there & (np.roll(there, 1, axis=1) | np.roll(there, -1, axis=1))
-                used = np.where(cover, self.used, np.iinfo(np.int64).max)
-                tied = cover & (used == used.min(axis=1, keepdims=True))
-                ties, seen_ties, covered = tied.sum(axis=1), (tied & self.rows).sum(axis=1), cover.sum(axis=1)
-                others = 2 * (m - r) / np.maximum(covered - 2 * r, 1)
-                chance += np.log((seen_ties + (ties - seen_ties) * np.minimum(others, 1)) / ties * covered / (2 * m))
-        return every_count > 0, np.fmax(chance, NEVER)
+                holding = (seen[t] - ~self.rows[t, first] * seen_without) / (every[t] - without)
+                share = np.bincount(t, np.nan_to_num(holding), len(m)) / np.bincount(t, minlength=len(m))
+            return every > 0, np.fmax(np.log(share), NEVER)
 
 
 def pairings(there: Bools, most: int) -> Floats:
     """Ways to choose 0, 1, ... ``most`` disjoint pairs of available neighbours on a circle of units, (most + 1, J)."""
     rounds, units = there.shape
+    if not most:
+        return np.ones((1, rounds))
     both = np.concatenate([there, there])  # without the pair that closes the circle, and with it
     both[rounds:, [0, -1]] = False
     joined = np.ascontiguousarray((both[:, 1:] & both[:, :-1]).T.astype(float))
