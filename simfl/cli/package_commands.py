@@ -80,6 +80,8 @@ def _why_refused(
     first, _, second = entry.name.partition(" ")
     if not NAME.fullmatch(entry.name):
         return "a name is one word or two of small letters, digits and dashes"
+    if not entry.pattern.match(entry.value):
+        return f"{entry.value!r} names no module"
     if first in builtin:
         return f"simfl has a command '{first}'"
     if entry.name in of.entries:

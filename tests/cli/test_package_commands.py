@@ -87,6 +87,13 @@ def test_a_name_that_is_taken_or_none_is_refused_in_one_line(installed, name, wh
         assert line in call("doctor").stdout
 
 
+def test_an_entry_point_that_names_no_module_is_refused(installed, tmp_path):
+    call = installed(["count"])
+    (tmp_path / "site/counting-1.5.dist-info/entry_points.txt").write_text("[simfl.command]\ncount = no module: here\n")
+    shown = call("--help")
+    assert shown.returncode == 0 and shown.stderr.endswith("is refused: 'no module: here' names no module\n")
+
+
 def test_a_command_that_does_not_load_or_fails_is_its_packages_fault(installed, tmp_path):
     call = installed(["count"], code=CODE.format(slow="nowhere"))
     done = call("count", "x")

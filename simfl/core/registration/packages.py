@@ -44,12 +44,12 @@ def packages(group: str) -> Iterator[EntryPoint]:
 
 def is_rim(entry: EntryPoint) -> bool:
     """Whether it is of simfl itself: of a package that the rest of simfl imports by its entry points only."""
-    return entry.module.startswith("simfl.")
+    return entry.value.startswith("simfl.")
 
 
 def home_of(entry: EntryPoint) -> str:
     """The package that it is of: ``simfl.deployment``, or somebody's top package."""
-    return ".".join(entry.module.split(".")[: 1 + is_rim(entry)])
+    return ".".join(entry.value.partition(":")[0].split(".")[: 1 + is_rim(entry)])
 
 
 @cache
