@@ -120,7 +120,7 @@ def of_scenario(file: Path, out: Path, secagg: str, deep: bool) -> Iterator[Prin
     where = f"{file.parent.name}"
     noisy = "central_gaussian" in file.read_text()
     run = Path(cli("run", file, "--out", out, "-q").strip())
-    yield Printed(f"{where}: run", cli("run", file, "--out", out), secagg)
+    yield Printed(f"{where}: run", cli("run", file, "--out", out, "-v"), secagg)
     asked = [*(["--epsilon", "1"] if noisy else []), "--colluders", "1"]
     yield Printed(f"{where}: theory", cli("theory", file, *asked), secagg)
     yield Printed(f"{where}: report", in_words(report_page(read_study([run]))), secagg)
@@ -356,7 +356,7 @@ def test_an_epsilon_of_a_plugin_that_does_not_say_what_it_is_about_is_printed_as
     (tmp_path / "unsaid.py").write_text(UNSAID)
     file = tmp_path / "words.yaml"
     file.write_text(SCENARIO.format(policy=POLICIES["random"], secagg="ideal", more="accountants: [unsaid]"))
-    said = cli("run", file, "--plugin", tmp_path / "unsaid.py", "--out", tmp_path / "out")
+    said = cli("run", file, "--plugin", tmp_path / "unsaid.py", "--out", tmp_path / "out", "-v")
     (line,) = (line for line in said.splitlines() if line.startswith("epsilon_own:"))
     assert "against an observer that is not said" in line and SUMS in line
 
