@@ -24,7 +24,7 @@ def test_no_picture_shows_the_source_of_a_formula():
     assert not [path for path in shown if DOLLAR in (text := path.read_text()) or "<text>$" in text]
 
 
-@pytest.mark.parametrize("name", ["sums", "notions", "policies"])
+@pytest.mark.parametrize("name", ["sums", "notions", "policies", "guarantees"])
 def test_a_picture_is_current(name, monkeypatch):
     table = imported(PICTURES / f"{name}.py", monkeypatch).compute()
     pandas.testing.assert_frame_equal(table, stored(name), check_dtype=False)
