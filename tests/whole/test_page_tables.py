@@ -215,7 +215,7 @@ def test_coverage_of_the_forecasts():
     rows = {(row.policy, row.unit, row.quantity): row for row in coverage_table()}
     quantities = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")
     policies = {(policy, unit) for policy, unit, _ in rows} - {("every", 1)}
-    for name, worlds, *cells in shown("how-to/forecast", "| policy | deployments", len(policies)):
+    for name, worlds, *cells in shown("how-to/forecast-coverage", "| policy | deployments", len(policies)):
         policy, _, unit = name.replace("`", "").partition(", T up to ")
         held = [rows[policy, int(unit or 1), quantity] for quantity in quantities]
         assert_same([worlds, *cells], held[0].cases, *(100 * row.share for row in held))
@@ -226,7 +226,9 @@ def test_forecasts_of_devices_that_the_model_does_not_have():
     kinds = [(wrong, policy) for wrong in ("drift", "leaving", "rest")
              for policy in ("random", "weighted", "batch_partition-T=4", "half_partition")]  # fmt: skip
     named, counts, hopeful = [], [], []
-    for (wrong, policy), (_, _, *cells) in zip(kinds, shown("how-to/forecast", "| devices | policy", 12), strict=True):
+    for (wrong, policy), (_, _, *cells) in zip(
+        kinds, shown("how-to/forecast-coverage", "| devices | policy", 12), strict=True
+    ):
         lines = (HERE / f"results/forecast/{policy}-{wrong}.jsonl").read_text().splitlines()
         rows = [row for row in map(json.loads, lines) if "places" in row]
         held = [np.mean([abs(row["places"][name] - 0.5) <= 0.475 for row in rows]) for name in quantities]
@@ -236,7 +238,7 @@ def test_forecasts_of_devices_that_the_model_does_not_have():
         if wrong == "leaving" and "partition" in policy:  # clients a round, and rounds without a sum
             hopeful += held[:2]
             assert all(row["places"]["cardinality"] <= 0.975 and row["places"]["skipped"] >= 0.025 for row in rows)
-    text = " ".join((HERE / "docs/how-to/forecast.md").read_text().split())
+    text = " ".join((HERE / "docs/how-to/forecast-coverage.md").read_text().split())
     assert f"{min(named):.0f} to {max(named):.0f} % of {min(counts)} to {max(counts)} deployments" in text
     assert f"±{100 * 1.96 * 0.5 / min(counts) ** 0.5:.0f} points" in text
     assert f"right in {100 * min(hopeful):.0f} to {100 * max(hopeful):.0f} %" in text
