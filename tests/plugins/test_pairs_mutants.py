@@ -11,13 +11,13 @@ from simfl.core.errors import PluginError
 from simfl.core.payload import MASK, UPDATE
 from simfl.papers.lottery_tickets.fedltn import JumpStart
 from simfl.papers.lottery_tickets.sparse import Sparse
+from simfl.papers.privacyfl import pairwise_ratchet
 from simfl.privacy.certify import maps
 from simfl.privacy.certify.maps import Noise
 from simfl.privacy.dp.accountants import zero_out
 from simfl.privacy.dp.losses import EpsilonTimeline
 from simfl.privacy.dp.stages.central_gaussian import Clipping
 from simfl.privacy.dp.stages.local_noise import LocalGaussian
-from simfl.secagg import pairwise_ratchet
 from simfl.secagg.masked_protocol import MaskedProtocol
 from simfl.secagg.pairwise_session import PairwiseClient
 from tests.support.judge import judged, played

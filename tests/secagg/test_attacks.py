@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from simfl.core.rng import Streams
+from simfl.papers.privacyfl import pairwise_ratchet
 from simfl.papers.privacyfl.pairwise_ratchet import RatchetClient
-from simfl.secagg import coded_session, pairwise_ratchet, pairwise_session
+from simfl.secagg import coded_session, pairwise_session
 from simfl.secagg.coded_session import Helper, MaskCode, Owner, decode_sum
 from simfl.secagg.crypto import keys, quantise, shamir
 from simfl.secagg.crypto.field import Q, inverse, vandermonde

@@ -8,7 +8,8 @@ import pytest
 
 from simfl.core.rng import Streams
 from simfl.core.types import Job
-from simfl.secagg import basecagg, lightsecagg, pairwise, pairwise_ratchet
+from simfl.papers.privacyfl import pairwise_ratchet
+from simfl.secagg import basecagg, lightsecagg, pairwise
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.field import Q
 from simfl.secagg.sessions import Cohort, SessionFailure

@@ -17,7 +17,8 @@ from simfl.core.payload import Download, Upload
 from simfl.core.types import Job
 from simfl.learning import evaluator, learner, local_runner
 from simfl.papers.oblivious import oblivious_noise as oblivious
-from simfl.secagg import coded_session, pairwise_ratchet, pairwise_session
+from simfl.papers.privacyfl import pairwise_ratchet
+from simfl.secagg import coded_session, pairwise_session
 from simfl.secagg.crypto.field import Q
 
 FIELD_BYTES, FLOAT_BYTES = 4, 4
