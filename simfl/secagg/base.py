@@ -218,6 +218,7 @@ PROTOCOLS = Registry[Protocol](
         "simfl.secagg",
         "basecagg",
         "lightsecagg",
+        "opa",
         "plain",
         ideal="plain",
         secagg="pairwise",

@@ -51,9 +51,13 @@ class Coded(MaskedProtocol):
         why = f"unmask: {responses} answers came, {code.survivors} decode"
         return SessionFailure(why, tolerated=-1 if self.deadline_s is not None else max(-1, code.private - responses))
 
+    def helpers(self, transcript: Transcript, streams: Streams) -> NDArray[np.int32]:
+        """Clients who hold pieces of masks."""
+        return transcript.clients if self.joint else np.arange(transcript.population, dtype=np.int32)
+
     def view(self, transcript: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
         """Colluders hold pieces of every mask, answers are pieces of the sum's; so many as are private say nothing."""
-        helpers = transcript.clients if self.joint else np.arange(transcript.population)
+        helpers = self.helpers(transcript, streams)
         code, pieces = self.code(len(helpers), 1), int(np.isin(coalition, helpers).sum())
         if code is None or pieces > code.private:
             return transcript.each(coalition)

@@ -1,0 +1,390 @@
+"""One-shot private aggregation: clients speak once (Karthikeyan, Polychroniadou, "OPA", arXiv 2410.22303).
+
+A client masks its update by a pseudorandom generator that is nearly linear in its seed, and leaves shares of the seed,
+sealed, with a committee of clients that is drawn anew each round; all of it goes up in one message. Each member of the
+committee adds up the shares of the clients in the sum and answers once. The server decodes the sum of the seeds,
+expands it, and takes it off the sum of the messages.
+
+**The generator** (learning with rounding, LWR). q is the product of the four largest primes below 2^32, A a public
+random matrix, s in Z_q^l a seed, p = Q D with D = 2^16. With Y(s) = p (A s mod q) / q, a real vector,
+
+    G(s) = floor(Y(s)) mod p,    client u sends    y_u = D (x_u mod Q) + G(s_u)  mod p,    6 bytes a coordinate.
+
+A seed is a column of residues modulo each prime, so that shares lie in four fields and add up exactly modulo q.
+
+**Sums are exact.** Let S be the sum of the seeds of n clients, and t_u = Y(s_u) - floor(Y(s_u)) in [0, 1). As A is
+applied exactly, the sum of Y(s_u) is Y(S) modulo p, so that the sum of G(s_u) is G(S) + t_S - sum of t_u. The whole
+number e = t_S - sum of t_u thus lies in (-n, 1), and sum of y_u - G(S) = D X + e mod p, X = sum of x_u mod Q. With
+n < D / 2 the nearest multiple of D is D X: the low 16 bits of p hold e, and X is the sum in the field, bit for bit. Four
+fractions are added up in floating point, within 2^-50, so that a t lies in [-2^-50, 1 + 2^-50] and e in [-n, 1].
+
+**What hides.** A mask is uniform modulo p but for p / q < 2^-79 a coordinate, if LWR with these parameters is hard. Its
+noise is q / (p sqrt 12), a modulus-to-noise ratio of 2^49.8; with a uniform secret and l = 2048 the Homomorphic
+Encryption Standard (2018, table 1) gives 128 bits of security up to 2^54.3. The ratio that 128 bits allow shrinks in
+proportion to l: shorter seeds save bytes, and no longer hide anything, so that they are refused. e, of which the server
+learns n + 1 values at most a coordinate, depends on the seeds only, never on the updates.
+
+**The shares** are packed: a seed is cut into U - T pieces and T random rows, as
+:mod:`simfl.secagg.coded_session` does with masks: any T say nothing, any U decode.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Annotated, Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.core.columns import MASKED_COLUMNS, failing
+from simfl.core.prime_field import PRIMES, Residues, echelon, times
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Aggregate, Bools, Integers
+from simfl.secagg.base import PROTOCOLS
+from simfl.secagg.coded_session import MaskCode
+from simfl.secagg.crypto.field import Elements, Q
+from simfl.secagg.crypto.keys import ELEMENT, ID, KEY, TAG, ProtocolViolation, agree, derive, public_key, seal, secret
+from simfl.secagg.crypto.keys import unseal as opened
+from simfl.secagg.lightsecagg import Coded
+from simfl.secagg.masked_protocol import whole_units
+from simfl.secagg.sessions import (
+    ClientUpdates,
+    Cohort,
+    PhaseRequest,
+    PreparedUnits,
+    Session,
+    SessionFailure,
+    SessionResult,
+)
+from simfl.secagg.transcript import Transcript
+
+ROOM = 1 << 16
+"""D: by how much whole numbers are multiplied, so that rounding stays below them."""
+P = Q * ROOM
+MASKED = 6
+"""Bytes of an element modulo p < 2^48."""
+SAFE = 2048
+"""Length of a seed with 128 bits of security."""
+COMMITTEE = 60
+"""Members where the scenario says no number and has as many clients."""
+ROWS = 256
+"""Coordinates whose masks are expanded at a time."""
+
+
+class OpaRecord(NamedTuple):
+    """Who did what; all that a replay needs.
+
+    Attributes:
+        summed: clients in the sum, by place in the cohort; ``unit`` says which unit each belongs to, ``size`` how many
+            a unit has.
+        limit: the largest total weight of a sum.
+        committee: members whose answers decode, U, by their place in the committee.
+        least: clients that a sum must hold.
+    """
+
+    number: int
+    code: MaskCode
+    summed: dict[int, int]
+    size: int
+    limit: float
+    committee: dict[int, int]
+    least: int
+
+
+@PROTOCOLS("opa")
+@dataclass(frozen=True, kw_only=True)
+class OneShot(Coded):
+    """A client speaks once: its masked update, and shares of the mask's seed for a committee that answers once."""
+
+    committee: Annotated[
+        int | None, Field(ge=1, description="clients drawn each round to hold shares of seeds; null = all, up to 60")
+    ] = None
+    lattice: Annotated[
+        int, Field(ge=SAFE, le=1 << 20, description="length of a seed; at 2048 or more it is hidden, by LWR")
+    ] = SAFE
+
+    joint = True
+    phases = ("unmask",)
+    columns = (*MASKED_COLUMNS, failing("unmask"))
+
+    def resolve(self, setting: ScenarioView) -> Self:
+        done = super().resolve(setting)
+        return replace(done, committee=min(COMMITTEE, setting.clients)) if self.committee is None else done
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems, n = super().check(setting), setting.clients
+        if self.committee is not None and self.committee > n:
+            problems.append(("committee", f"is {self.committee} of {n} clients; the nearest value is {n}"))
+        elif self.survivors > self.private and self.code(self._members(n), 1) is None:
+            why = f"of {self._members(n)} members as many must not learn anything as are enough to decode"
+            problems.append(("committee", f"{why}; use more, or a larger survivors or smaller private"))
+        return problems
+
+    def code(self, helpers: int, dimension: int) -> MaskCode | None:
+        code = super().code(helpers, dimension)
+        return None if code is None else replace(code, length=self.lattice)
+
+    def upload_bytes(self, update_bytes: object, dimension: int) -> Any:
+        return MASKED * self.length(dimension)
+
+    def no_room(self, cohort: Cohort) -> str | None:
+        if cohort.units.size >= ROOM // 2:
+            return f"{cohort.units.size} clients are too many for the bits that rounding takes; at most {ROOM // 2 - 1}"
+        return super().no_room(cohort)
+
+    def known(self, cohort: Cohort) -> dict[str, int]:
+        n, members = cohort.units.size, self._members(cohort.clients)
+        if (code := self.code(members, cohort.dimension)) is None:
+            return {}
+        dropouts = max(0, min(members - code.survivors, n - (self.min_sum or 2)) // cohort.units.shape[1])
+        return {"survivors": code.survivors, "colluding": code.private, "dropouts": dropouts}
+
+    def helpers(self, transcript: Transcript, streams: Streams) -> NDArray[np.int32]:
+        return self._drawn(transcript.round, transcript.population, streams)
+
+    def _members(self, clients: int) -> int:
+        return min(self.committee or COMMITTEE, clients)
+
+    def _drawn(self, number: int, clients: int, streams: Streams) -> NDArray[np.int32]:
+        """The committee of a round, ascending: public randomness draws it of all clients."""
+        members = streams("opa/committee", number).choice(clients, self._members(clients), replace=False)
+        return np.sort(members).astype(np.int32)
+
+    # -- the sessions --------------------------------------------------------------------------------
+
+    def setup(self, cohort: Cohort, streams: Streams) -> Session[Any]:
+        """Everybody's key becomes public."""
+        yield PhaseRequest("setup", cohort.units.ravel(), 0, KEY)
+
+    def prepare(self, cohort: Cohort, streams: Streams) -> Session[PreparedUnits | SessionFailure]:
+        members = self._members(cohort.clients)
+        code, no_room = self.code(members, cohort.dimension), self.no_room(cohort)
+        if code is None or no_room:
+            return SessionFailure(no_room or f"of {members} members, as many must not learn as are enough to decode")
+        rates, share = self.rates, len(PRIMES) * code.piece
+        compute_s = members * (rates.agreement_s + share * code.survivors * rates.product_s)
+        compute_s += len(PRIMES) * code.length * self.length(cohort.dimension) * rates.product_s
+        up = members * self._sealed_bytes(code)
+        return PreparedUnits(np.ones(len(cohort.units), dtype=bool), code, members * (ID + KEY), compute_s, up)
+        yield
+
+    @staticmethod
+    def _sealed_bytes(code: MaskCode) -> int:
+        """A share of a seed, sealed, with whom it is for or from."""
+        return ID + ELEMENT * len(PRIMES) * code.piece + TAG
+
+    def recover(
+        self, cohort: Cohort, uploaded: Bools, prepared: Sequence[Any], streams: Streams
+    ) -> Session[SessionResult | SessionFailure]:
+        (code,), size, least, rates = prepared, cohort.units.shape[1], self.min_sum or 2, self.rates
+        clients, summed = cohort.units.ravel(), whole_units(uploaded.ravel(), size)
+        if (hiding := cohort.hiding(summed)) < least:
+            why = f"{hiding} clients of whole units are left, a sum needs {least}"
+            return SessionFailure(f"upload: {why}", tolerated=code.private)
+        n, share = int(summed.sum()), len(PRIMES) * code.piece
+        members = self._drawn(cohort.number, cohort.clients, streams)
+        compute_s = n * (rates.agreement_s + share * rates.element_s)
+        down = n * (self._sealed_bytes(code) + KEY)
+        responded = yield PhaseRequest(
+            "unmask", members, down, ELEMENT * share, compute_s, code.survivors, self.deadline_s
+        )
+        if responded.sum() < code.survivors:
+            return self.too_few_answers(int(responded.sum()), code)
+        answering = {j: int(members[j]) for j in np.flatnonzero(responded)[: code.survivors].tolist()}
+        inside = {int(clients[u]): int(u) // size for u in np.flatnonzero(summed)}
+        record = OpaRecord(cohort.number, code, inside, size, self.limit(cohort), answering, least)
+        products = code.survivors * share + code.survivors**3 + len(PRIMES) * code.length * self.length(
+            cohort.dimension
+        )
+        return SessionResult(summed.reshape(-1, size)[:, 0], record, products * rates.product_s)
+
+    def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
+        if not self.computes(updates):
+            return self.clear_aggregate(updates, result.secret.limit)
+        quantised = self.quantise_updates(updates, updates.weights, result.secret.limit, streams)
+        vectors = dict(zip(updates.clients.tolist(), quantised.vectors, strict=True))
+        sums = replay_sessions(result.secret, vectors, streams)
+        return self.mean(sums, quantised, updates, updates.divisor(updates.weights))
+
+
+# -- arithmetic modulo q, a prime at a time ------------------------------------------------------------------------
+
+
+def product(a: NDArray[Any], b: Residues, p: int) -> Residues:
+    """The matrix product (m, k) x (k, n) modulo a prime below 2^32, exactly.
+
+    Halves of 16 bits are multiplied in float64, whose sums stay below 2^53 with k up to 2^21.
+    """
+    halves = [(each >> 16, each & 0xFFFF) for each in (a, b)]
+    (a1, a0), (b1, b0) = ([half.astype(np.float64) for half in pair] for pair in halves)
+    top, middle, low = a1 @ b1, a1 @ b0 + a0 @ b1, a0 @ b0
+    total = top.astype(np.uint64) % np.uint64(p)
+    for part in (middle, low):
+        total = (total * np.uint64(1 << 16) + part.astype(np.uint64)) % np.uint64(p)
+    return total
+
+
+def powers(points: Sequence[int], width: int, p: int) -> Residues:
+    """Row i holds 1, a_i, a_i^2, ... modulo a prime."""
+    at, rows = np.array(points, dtype=np.uint64), np.ones((len(points), width), dtype=np.uint64)
+    for power in range(1, width):
+        rows[:, power] = times(rows[:, power - 1], at, p)
+    return rows
+
+
+def masks(number: int, seeds: Residues, length: int, streams: Streams) -> NDArray[np.uint64]:
+    """G of each seed, (length, n), modulo p.
+
+    Args:
+        number: of the round, by which the public matrix is drawn.
+        seeds: (4, l, n), the residues modulo each prime.
+        length: coordinates.
+        streams: the run's.
+    """
+    found = np.empty((length, seeds.shape[2]), dtype=np.uint64)
+    for first in range(0, length, ROWS):
+        count = min(ROWS, length - first)
+        whole, fraction = np.zeros((count, seeds.shape[2]), dtype=np.uint64), np.zeros((count, seeds.shape[2]))
+        for i, (p, seed) in enumerate(zip(PRIMES, seeds, strict=True)):
+            matrix = streams("opa/matrix", number, first, i).integers(p, size=(count, len(seed)), dtype=np.uint32)
+            others = np.uint64(pow(prod(PRIMES) // p, -1, p))
+            of_p = times(product(matrix, seed, p), others, p)  # A s / q is the sum of these over their primes, mod 1
+            high, rest = np.divmod(of_p * np.uint64(Q), np.uint64(p))
+            low, rest = np.divmod(rest * np.uint64(ROOM), np.uint64(p))
+            whole += high * np.uint64(ROOM) + low
+            fraction += rest / p
+        found[first : first + count] = (whole + fraction.astype(np.uint64)) % np.uint64(P)
+    return found
+
+
+# -- the messages --------------------------------------------------------------------------------------------------
+
+
+class OneShotClient:
+    """A client in one round: one seed, one message.
+
+    Args:
+        number: of the round.
+        me: the client.
+        code: of the shares.
+        streams: the run's.
+    """
+
+    def __init__(self, number: int, me: int, code: MaskCode, streams: Streams) -> None:
+        self.number, self.me, self.code, self.streams = number, me, code, streams
+        self.private = secret(streams, "opa/key", me)
+        self.public = public_key(self.private)
+        rng = streams("opa/seed", number, me)
+        self.seed = np.stack([rng.integers(p, size=code.length, dtype=np.uint64) for p in PRIMES])
+        below = code.private, code.piece
+        self.rows = [rng.integers(p, size=below, dtype=np.uint64) for p in PRIMES]
+
+    def mask(self, vector: Integers) -> NDArray[np.uint64]:
+        """Whole numbers, (d,), under its mask, modulo p."""
+        (own,) = masks(self.number, self.seed[:, :, None], len(vector), self.streams).T
+        return conceal(vector, own)
+
+    def shares(self, publics: Mapping[int, bytes]) -> dict[int, bytes]:
+        """A sealed share of its seed for each member, whose keys are given by their places 0, 1, ..."""
+        pieces = np.zeros((len(PRIMES), self.code.survivors, self.code.piece), dtype=np.uint64)
+        known = self.code.survivors - self.code.private
+        pieces[:, :known].reshape(len(PRIMES), -1)[:, : self.code.length] = self.seed
+        points, at = [place + 1 for place in publics], np.zeros((len(publics), len(PRIMES), self.code.piece))
+        at = at.astype(np.uint64)
+        for i, p in enumerate(PRIMES):
+            pieces[i, known:] = self.rows[i]
+            at[:, i] = product(powers(points, self.code.survivors, p), pieces[i], p)
+        return {
+            place: seal(channel(self.private, public, self.number, self.me, place), share.astype("<u4").tobytes(), b"")
+            for (place, public), share in zip(publics.items(), at, strict=True)
+        }
+
+
+def conceal(vector: Integers, mask: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """What a client sends of whole numbers."""
+    return ((vector % Q).astype(np.uint64) * np.uint64(ROOM) + mask) % np.uint64(P)
+
+
+def channel(private: bytes, public: bytes, number: int, sender: int, place: int) -> bytes:
+    """The key of a share's seal; both ends come to it."""
+    return derive(agree(private, public), f"opa share {number} {sender} {place}".encode())
+
+
+class CommitteeMember:
+    """A client that adds up shares of seeds, in one round and for one sum."""
+
+    def __init__(self, number: int, place: int, private: bytes, least: int) -> None:
+        self.number, self.place, self.private, self.least = number, place, private, least
+        self.public, self.done = public_key(private), False
+
+    def answer(self, messages: Mapping[int, tuple[bytes, bytes]], unit: Mapping[int, int], size: int) -> Residues:
+        """The sum of the shares in these messages, (4, piece).
+
+        Args:
+            messages: by sender its key and what it has sealed.
+            unit: which unit each sender belongs to.
+            size: clients of a unit.
+
+        Raises:
+            ProtocolViolation: it has answered before, the sum splits a unit or holds too few, or a message is not what
+                its sender has sent.
+        """
+        if self.done:
+            raise ProtocolViolation("a second sum in one round")
+        if len(messages) < self.least:
+            raise ProtocolViolation(f"a sum of fewer than {self.least} clients")
+        if (np.bincount([unit[sender] for sender in messages]) % size).any():
+            raise ProtocolViolation("a sum that splits a unit")
+        self.done, total = True, np.uint64(0)
+        for sender, (public, message) in messages.items():
+            text = opened(channel(self.private, public, self.number, sender, self.place), message, b"")
+            total = total + np.frombuffer(text, dtype="<u4").astype(np.uint64).reshape(len(PRIMES), -1)
+        return np.stack([share % np.uint64(p) for share, p in zip(np.asarray(total), PRIMES, strict=True)])
+
+
+def decode_seed(code: MaskCode, answers: Mapping[int, Residues]) -> Residues:
+    """The sum of seeds, (4, l), of the members' sums by their places.
+
+    Raises:
+        ProtocolViolation: there are fewer than U.
+    """
+    if len(answers) < code.survivors:
+        raise ProtocolViolation(f"{len(answers)} answers, but {code.survivors} are needed")
+    places, seed = sorted(answers)[: code.survivors], []
+    for i, p in enumerate(PRIMES):
+        matrix = powers([place + 1 for place in places], code.survivors, p)
+        beside_one = np.concatenate([matrix, np.eye(code.survivors, dtype=np.uint64)], axis=1)
+        inverse = echelon(beside_one, p, np.arange(code.survivors))[0][:, code.survivors :]
+        pieces = product(inverse, np.stack([answers[place][i] for place in places]), p)
+        seed.append(pieces[: code.survivors - code.private].reshape(-1)[: code.length])
+    return np.stack(seed)
+
+
+def unmasked(messages: Sequence[NDArray[np.uint64]], mask: NDArray[np.uint64]) -> Elements:
+    """The sum of the clients' numbers modulo Q: what is left without the mask of the summed seed, rounded."""
+    left = np.sum(messages, axis=0, dtype=np.uint64) % np.uint64(P) + np.uint64(P) - mask
+    return ((left + np.uint64(ROOM // 2)) % np.uint64(P) // np.uint64(ROOM)).astype(np.int64)
+
+
+def replay_sessions(record: OpaRecord, vectors: Mapping[int, Integers], streams: Streams) -> Elements:
+    """The sum that the sessions come to, of the summed clients' vectors in whole numbers."""
+    clients = [OneShotClient(record.number, client, record.code, streams) for client in record.summed]
+    members = {
+        place: CommitteeMember(record.number, place, secret(streams, "opa/key", member), record.least)
+        for place, member in record.committee.items()
+    }
+    publics = {place: member.public for place, member in members.items()}
+    sealed = {client.me: (client.public, client.shares(publics)) for client in clients}
+    answers = {
+        place: member.answer(
+            {sender: (public, shares[place]) for sender, (public, shares) in sealed.items()}, record.summed, record.size
+        )
+        for place, member in members.items()
+    }
+    total = decode_seed(record.code, answers)
+    seeds = np.stack([*(client.seed for client in clients), total], axis=2)  # the public matrix is drawn once for all
+    each = masks(record.number, seeds, len(next(iter(vectors.values()))), streams)
+    sent = [conceal(vectors[client.me], each[:, i]) for i, client in enumerate(clients)]
+    return unmasked(sent, each[:, -1])
