@@ -217,6 +217,7 @@ PROTOCOLS = Registry[Protocol](
     modules=modules_of(
         "simfl.secagg",
         "basecagg",
+        "flamingo",
         "lightsecagg",
         "opa",
         "plain",

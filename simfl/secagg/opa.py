@@ -12,26 +12,27 @@ random matrix, s in Z_q^l a seed, p = Q D with D = 2^16. With Y(s) = p (A s mod 
 
 A seed is a column of residues modulo each prime, so that shares lie in four fields and add up exactly modulo q.
 
-**Sums are exact.** Let S be the sum of the seeds of n clients, and t_u = Y(s_u) - floor(Y(s_u)) in [0, 1). As A is
-applied exactly, the sum of Y(s_u) is Y(S) modulo p, so that the sum of G(s_u) is G(S) + t_S - sum of t_u. The whole
-number e = t_S - sum of t_u thus lies in (-n, 1), and sum of y_u - G(S) = D X + e mod p, X = sum of x_u mod Q. With
-n < D / 2 the nearest multiple of D is D X: the low 16 bits of p hold e, and X is the sum in the field, bit for bit. Four
-fractions are added up in floating point, within 2^-50, so that a t lies in [-2^-50, 1 + 2^-50] and e in [-n, 1].
+**Sums are exact.** Let S be the sum of the seeds of n clients, and t_u = Y(s_u) - floor(Y(s_u)) in [0, 1). The sum of
+Y(s_u) is Y(S) modulo p, so that that of G(s_u) is G(S) + e with the whole number e = t_S - sum of t_u in (-n, 1), and
+that of y_u, less G(S), is D X + e mod p, X being the sum of x_u mod Q. With n < D / 2 the nearest multiple of D is D X:
+the low 16 bits hold e, and X is the sum in the field, bit for bit. Four fractions are added up in floating point,
+within 2^-50, so that a t lies in [-2^-50, 1 + 2^-50] and e in [-n, 1].
 
 **What hides.** A mask is uniform modulo p but for p / q < 2^-79 a coordinate, if LWR with these parameters is hard. Its
-noise is q / (p sqrt 12), a modulus-to-noise ratio of 2^49.8; with a uniform secret and l = 2048 the Homomorphic
-Encryption Standard (2018, table 1) gives 128 bits of security up to 2^54.3. The ratio that 128 bits allow shrinks in
-proportion to l: shorter seeds save bytes, and no longer hide anything, so that they are refused. e, of which the server
-learns n + 1 values at most a coordinate, depends on the seeds only, never on the updates.
+noise has a standard deviation of q / (p sqrt 12), so that the modulus is 2^49.8 times the noise; with a uniform secret
+and l = 2048 the Homomorphic Encryption Standard (2018, table 1) gives 128 bits of security up to 2^54.3. What 128 bits
+allow shrinks in proportion to l, so that shorter seeds, which save bytes, no longer hide anything: they are refused. Of
+e the server learns each coordinate, n + 1 values at most, which depend on seeds and never on updates.
 
-**The shares** are packed: a seed is cut into U - T pieces and T random rows, as
-:mod:`simfl.secagg.coded_session` does with masks: any T say nothing, any U decode.
+**The shares** are packed: a seed is cut into U - T pieces and T random rows, as in :mod:`simfl.secagg.coded_session`:
+any T say nothing, any U decode.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
-from typing import Annotated, Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,10 +46,9 @@ from simfl.core.types import Aggregate, Bools, Integers
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.coded_session import MaskCode
 from simfl.secagg.crypto.field import Elements, Q
-from simfl.secagg.crypto.keys import ELEMENT, ID, KEY, TAG, ProtocolViolation, agree, derive, public_key, seal, secret
-from simfl.secagg.crypto.keys import unseal as opened
+from simfl.secagg.crypto.keys import ELEMENT, ID, KEY, TAG, ProtocolViolation, channel, public_key, seal, secret, unseal
 from simfl.secagg.lightsecagg import Coded
-from simfl.secagg.masked_protocol import whole_units
+from simfl.secagg.masked_protocol import CommitteeProtocol, whole_units
 from simfl.secagg.sessions import (
     ClientUpdates,
     Cohort,
@@ -67,8 +67,6 @@ MASKED = 6
 """Bytes of an element modulo p < 2^48."""
 SAFE = 2048
 """Length of a seed with 128 bits of security."""
-COMMITTEE = 60
-"""Members where the scenario says no number and has as many clients."""
 ROWS = 256
 """Coordinates whose masks are expanded at a time."""
 
@@ -95,30 +93,20 @@ class OpaRecord(NamedTuple):
 
 @PROTOCOLS("opa")
 @dataclass(frozen=True, kw_only=True)
-class OneShot(Coded):
+class OneShot(Coded, CommitteeProtocol):
     """A client speaks once: its masked update, and shares of the mask's seed for a committee that answers once."""
 
-    committee: Annotated[
-        int | None, Field(ge=1, description="clients drawn each round to hold shares of seeds; null = all, up to 60")
-    ] = None
     lattice: Annotated[
         int, Field(ge=SAFE, le=1 << 20, description="length of a seed; at 2048 or more it is hidden, by LWR")
     ] = SAFE
 
-    joint = True
     phases = ("unmask",)
     columns = (*MASKED_COLUMNS, failing("unmask"))
 
-    def resolve(self, setting: ScenarioView) -> Self:
-        done = super().resolve(setting)
-        return replace(done, committee=min(COMMITTEE, setting.clients)) if self.committee is None else done
-
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        problems, n = super().check(setting), setting.clients
-        if self.committee is not None and self.committee > n:
-            problems.append(("committee", f"is {self.committee} of {n} clients; the nearest value is {n}"))
-        elif self.survivors > self.private and self.code(self._members(n), 1) is None:
-            why = f"of {self._members(n)} members as many must not learn anything as are enough to decode"
+        problems, members = super().check(setting), self.members(setting.clients)
+        if self.survivors > self.private and self.code(members, 1) is None:
+            why = f"of {members} members as many must not learn anything as are enough to decode"
             problems.append(("committee", f"{why}; use more, or a larger survivors or smaller private"))
         return problems
 
@@ -135,22 +123,14 @@ class OneShot(Coded):
         return super().no_room(cohort)
 
     def known(self, cohort: Cohort) -> dict[str, int]:
-        n, members = cohort.units.size, self._members(cohort.clients)
+        n, members = cohort.units.size, self.members(cohort.clients)
         if (code := self.code(members, cohort.dimension)) is None:
             return {}
-        dropouts = max(0, min(members - code.survivors, n - (self.min_sum or 2)) // cohort.units.shape[1])
+        dropouts = max(0, min(members - code.survivors, (n - (self.min_sum or 2)) // cohort.units.shape[1]))
         return {"survivors": code.survivors, "colluding": code.private, "dropouts": dropouts}
 
     def helpers(self, transcript: Transcript, streams: Streams) -> NDArray[np.int32]:
-        return self._drawn(transcript.round, transcript.population, streams)
-
-    def _members(self, clients: int) -> int:
-        return min(self.committee or COMMITTEE, clients)
-
-    def _drawn(self, number: int, clients: int, streams: Streams) -> NDArray[np.int32]:
-        """The committee of a round, ascending: public randomness draws it of all clients."""
-        members = streams("opa/committee", number).choice(clients, self._members(clients), replace=False)
-        return np.sort(members).astype(np.int32)
+        return self.drawn("opa", transcript.round, transcript.population, streams)
 
     # -- the sessions --------------------------------------------------------------------------------
 
@@ -159,7 +139,7 @@ class OneShot(Coded):
         yield PhaseRequest("setup", cohort.units.ravel(), 0, KEY)
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Session[PreparedUnits | SessionFailure]:
-        members = self._members(cohort.clients)
+        members = self.members(cohort.clients)
         code, no_room = self.code(members, cohort.dimension), self.no_room(cohort)
         if code is None or no_room:
             return SessionFailure(no_room or f"of {members} members, as many must not learn as are enough to decode")
@@ -178,35 +158,26 @@ class OneShot(Coded):
     def recover(
         self, cohort: Cohort, uploaded: Bools, prepared: Sequence[Any], streams: Streams
     ) -> Session[SessionResult | SessionFailure]:
-        (code,), size, least, rates = prepared, cohort.units.shape[1], self.min_sum or 2, self.rates
+        (code,), size, rates = prepared, cohort.units.shape[1], self.rates
         clients, summed = cohort.units.ravel(), whole_units(uploaded.ravel(), size)
-        if (hiding := cohort.hiding(summed)) < least:
-            why = f"{hiding} clients of whole units are left, a sum needs {least}"
-            return SessionFailure(f"upload: {why}", tolerated=code.private)
+        if few := self.few(cohort, summed):
+            return SessionFailure(f"upload: {few}", tolerated=code.private)
         n, share = int(summed.sum()), len(PRIMES) * code.piece
-        members = self._drawn(cohort.number, cohort.clients, streams)
-        compute_s = n * (rates.agreement_s + share * rates.element_s)
-        down = n * (self._sealed_bytes(code) + KEY)
-        responded = yield PhaseRequest(
-            "unmask", members, down, ELEMENT * share, compute_s, code.survivors, self.deadline_s
-        )
-        if responded.sum() < code.survivors:
+        members = self.drawn("opa", cohort.number, cohort.clients, streams)
+        compute_s, up = n * (rates.agreement_s + share * rates.element_s), ELEMENT * share
+        down, needed = n * (self._sealed_bytes(code) + KEY), code.survivors
+        responded = yield PhaseRequest("unmask", members, down, up, compute_s, needed, self.deadline_s)
+        if responded.sum() < needed:
             return self.too_few_answers(int(responded.sum()), code)
-        answering = {j: int(members[j]) for j in np.flatnonzero(responded)[: code.survivors].tolist()}
+        answering = {j: int(members[j]) for j in np.flatnonzero(responded)[:needed].tolist()}
         inside = {int(clients[u]): int(u) // size for u in np.flatnonzero(summed)}
-        record = OpaRecord(cohort.number, code, inside, size, self.limit(cohort), answering, least)
-        products = code.survivors * share + code.survivors**3 + len(PRIMES) * code.length * self.length(
-            cohort.dimension
-        )
+        record = OpaRecord(cohort.number, code, inside, size, self.limit(cohort), answering, self.min_sum or 2)
+        products = needed * (share + needed**2) + len(PRIMES) * code.length * self.length(cohort.dimension)
         return SessionResult(summed.reshape(-1, size)[:, 0], record, products * rates.product_s)
 
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
-        if not self.computes(updates):
-            return self.clear_aggregate(updates, result.secret.limit)
-        quantised = self.quantise_updates(updates, updates.weights, result.secret.limit, streams)
-        vectors = dict(zip(updates.clients.tolist(), quantised.vectors, strict=True))
-        sums = replay_sessions(result.secret, vectors, streams)
-        return self.mean(sums, quantised, updates, updates.divisor(updates.weights))
+        replay = partial(replay_sessions, result.secret, streams=streams)
+        return self.sum_of(updates, result.secret.limit, streams, replay)
 
 
 # -- arithmetic modulo q, a prime at a time ------------------------------------------------------------------------
@@ -273,43 +244,33 @@ class OneShotClient:
     """
 
     def __init__(self, number: int, me: int, code: MaskCode, streams: Streams) -> None:
-        self.number, self.me, self.code, self.streams = number, me, code, streams
+        self.number, self.me, self.code = number, me, code
         self.private = secret(streams, "opa/key", me)
         self.public = public_key(self.private)
         rng = streams("opa/seed", number, me)
         self.seed = np.stack([rng.integers(p, size=code.length, dtype=np.uint64) for p in PRIMES])
-        below = code.private, code.piece
-        self.rows = [rng.integers(p, size=below, dtype=np.uint64) for p in PRIMES]
+        self.rows = [rng.integers(p, size=(code.private, code.piece), dtype=np.uint64) for p in PRIMES]
 
-    def mask(self, vector: Integers) -> NDArray[np.uint64]:
-        """Whole numbers, (d,), under its mask, modulo p."""
-        (own,) = masks(self.number, self.seed[:, :, None], len(vector), self.streams).T
-        return conceal(vector, own)
+    @staticmethod
+    def mask(expanded: NDArray[np.uint64], vector: Integers) -> NDArray[np.uint64]:
+        """Whole numbers, (d,), under the mask that its seed expands to, modulo p."""
+        return ((vector % Q).astype(np.uint64) * np.uint64(ROOM) + expanded) % np.uint64(P)
 
     def shares(self, publics: Mapping[int, bytes]) -> dict[int, bytes]:
         """A sealed share of its seed for each member, whose keys are given by their places 0, 1, ..."""
-        pieces = np.zeros((len(PRIMES), self.code.survivors, self.code.piece), dtype=np.uint64)
-        known = self.code.survivors - self.code.private
-        pieces[:, :known].reshape(len(PRIMES), -1)[:, : self.code.length] = self.seed
-        points, at = [place + 1 for place in publics], np.zeros((len(publics), len(PRIMES), self.code.piece))
-        at = at.astype(np.uint64)
-        for i, p in enumerate(PRIMES):
-            pieces[i, known:] = self.rows[i]
-            at[:, i] = product(powers(points, self.code.survivors, p), pieces[i], p)
+        code, points, at = self.code, [place + 1 for place in publics], []
+        for p, seed, random_rows in zip(PRIMES, self.seed, self.rows, strict=True):
+            pieces = np.zeros((code.survivors - code.private, code.piece), dtype=np.uint64)
+            pieces.reshape(-1)[: code.length] = seed
+            at.append(product(powers(points, code.survivors, p), np.concatenate([pieces, random_rows]), p))
         return {
-            place: seal(channel(self.private, public, self.number, self.me, place), share.astype("<u4").tobytes(), b"")
-            for (place, public), share in zip(publics.items(), at, strict=True)
+            place: seal(self.channel(public, place), share.astype("<u4").tobytes(), b"")
+            for (place, public), share in zip(publics.items(), np.stack(at, axis=1), strict=True)
         }
 
-
-def conceal(vector: Integers, mask: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """What a client sends of whole numbers."""
-    return ((vector % Q).astype(np.uint64) * np.uint64(ROOM) + mask) % np.uint64(P)
-
-
-def channel(private: bytes, public: bytes, number: int, sender: int, place: int) -> bytes:
-    """The key of a share's seal; both ends come to it."""
-    return derive(agree(private, public), f"opa share {number} {sender} {place}".encode())
+    def channel(self, public: bytes, place: int) -> bytes:
+        """The key of a share's seal."""
+        return channel(self.private, public, f"opa share {self.number} {self.me} {place}")
 
 
 class CommitteeMember:
@@ -337,11 +298,11 @@ class CommitteeMember:
             raise ProtocolViolation(f"a sum of fewer than {self.least} clients")
         if (np.bincount([unit[sender] for sender in messages]) % size).any():
             raise ProtocolViolation("a sum that splits a unit")
-        self.done, total = True, np.uint64(0)
+        self.done, shares = True, []
         for sender, (public, message) in messages.items():
-            text = opened(channel(self.private, public, self.number, sender, self.place), message, b"")
-            total = total + np.frombuffer(text, dtype="<u4").astype(np.uint64).reshape(len(PRIMES), -1)
-        return np.stack([share % np.uint64(p) for share, p in zip(np.asarray(total), PRIMES, strict=True)])
+            key = channel(self.private, public, f"opa share {self.number} {sender} {self.place}")
+            shares.append(np.frombuffer(unseal(key, message, b""), dtype="<u4").reshape(len(PRIMES), -1))
+        return np.sum(shares, axis=0, dtype=np.uint64) % np.array(PRIMES, dtype=np.uint64)[:, None]
 
 
 def decode_seed(code: MaskCode, answers: Mapping[int, Residues]) -> Residues:
@@ -386,5 +347,5 @@ def replay_sessions(record: OpaRecord, vectors: Mapping[int, Integers], streams:
     total = decode_seed(record.code, answers)
     seeds = np.stack([*(client.seed for client in clients), total], axis=2)  # the public matrix is drawn once for all
     each = masks(record.number, seeds, len(next(iter(vectors.values()))), streams)
-    sent = [conceal(vectors[client.me], each[:, i]) for i, client in enumerate(clients)]
+    sent = [client.mask(each[:, i], vectors[client.me]) for i, client in enumerate(clients)]
     return unmasked(sent, each[:, -1])

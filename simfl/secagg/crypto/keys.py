@@ -77,6 +77,11 @@ def derive(shared: bytes, info: bytes) -> bytes:
     return HKDF(algorithm=SHA256(), length=KEY, salt=None, info=info).derive(shared)
 
 
+def channel(private: bytes, public: bytes, label: str) -> bytes:
+    """The key of what the label says, between two clients; both ends come to it."""
+    return derive(agree(private, public), label.encode())
+
+
 def forget() -> None:
     """Forgets what was agreed on and derived, so that the next time it is computed: for whoever measures."""
     _agreement_cache.cache_clear()
