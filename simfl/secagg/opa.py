@@ -251,8 +251,7 @@ class OneShotClient:
         self.seed = np.stack([rng.integers(p, size=code.length, dtype=np.uint64) for p in PRIMES])
         self.rows = [rng.integers(p, size=(code.private, code.piece), dtype=np.uint64) for p in PRIMES]
 
-    @staticmethod
-    def mask(expanded: NDArray[np.uint64], vector: Integers) -> NDArray[np.uint64]:
+    def mask(self, expanded: NDArray[np.uint64], vector: Integers) -> NDArray[np.uint64]:
         """Whole numbers, (d,), under the mask that its seed expands to, modulo p."""
         return ((vector % Q).astype(np.uint64) * np.uint64(ROOM) + expanded) % np.uint64(P)
 

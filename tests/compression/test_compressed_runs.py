@@ -287,7 +287,7 @@ def test_adaptive_clipping_adds_its_bit_to_the_code(tmp_path):
 # -- protocols ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("protocol", ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet"])
+@pytest.mark.parametrize("protocol", ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet", "flamingo", "opa"])
 def test_masked_sums_of_random_coordinates_are_the_plain_ones(protocol, tmp_path):
     compression, share = "compression={name: random_k, share: 0.1}", 65
     plain = run(quiet(compression, EQUAL), tmp_path / "plain").path
