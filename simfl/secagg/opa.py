@@ -41,7 +41,6 @@ from pydantic import Field
 from simfl.core.columns import MASKED_COLUMNS, failing
 from simfl.core.prime_field import PRIMES, Residues, echelon, times
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Aggregate, Bools, Integers
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.coded_session import MaskCode
@@ -102,13 +101,6 @@ class OneShot(Coded, CommitteeProtocol):
 
     phases = ("unmask",)
     columns = (*MASKED_COLUMNS, failing("unmask"))
-
-    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        problems, members = super().check(setting), self.members(setting.clients)
-        if self.survivors > self.private and self.code(members, 1) is None:
-            why = f"of {members} members as many must not learn anything as are enough to decode"
-            problems.append(("committee", f"{why}; use more, or a larger survivors or smaller private"))
-        return problems
 
     def code(self, helpers: int, dimension: int) -> MaskCode | None:
         code = super().code(helpers, dimension)

@@ -452,7 +452,6 @@ secagg: SECAGG
         ("{name: opa, committee: 9}", (), "the nearest value is 8"),
         ("{name: flamingo, committee: 9}", (), "the nearest value is 8"),
         ("{name: opa, lattice: 256}", (), "2048"),
-        ("{name: opa, committee: 1, private: 0.6}", (), "use more, or a larger survivors"),
         ("{name: opa, private: 0.7, survivors: 0.7}", (), "must be above private"),
         ("{name: flamingo, corrupted: 0.5, dropped: 0.5}", (), "must be below 1"),
         ("opa", ("training={name: fedbuff, rounds: 2, weighting: equal}",), "needs one cohort"),

@@ -49,7 +49,7 @@ def scenario(secagg, *overrides, n=10, d=1000):
         ("{name: secagg_plus, neighbours: 6, threshold: 4}", ()),
         ("lightsecagg", ()),
         ("pairwise_ratchet", ()),
-        ("flamingo", ()),
+        ("{name: flamingo, security_bits: 256}", ()),
         ("opa", ()),
         ("basecagg", (FEDBUFF,)),
         ("basecagg", (FEDBUFF, "selection={name: batch_partition, k: 10, T: 2}", "training.concurrency=2")),
