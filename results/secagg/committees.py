@@ -71,19 +71,19 @@ def row(name: str, rate: float, folder: Path) -> dict[str, object]:
         "protocol": name,
         "rate": rate,
         "clients_in_sum": clients,
-        "kB_up_a_client": theory["bytes_up"] / clients / 1000,
-        "kB_down_a_client": theory["bytes_down"] / clients / 1000,
+        "kB_up_a_client": round(theory["bytes_up"] / clients / 1000, 3),
+        "kB_down_a_client": round(theory["bytes_down"] / clients / 1000, 3),
         "kB_clear_a_client": theory["clear_bytes_up"] / clients / 1000,
-        "client_s": theory["client"]["seconds"],
-        "server_s": theory["server_s"],
+        "client_s": round(theory["client"]["seconds"], 6),
+        "server_s": round(theory["server_s"], 6),
         "phases": sum(theory["ways"]) // 2,
         "tolerated_colluders": known["colluding"],
         "tolerated_dropouts": known["dropouts"],
         "skipped": int((rounds["cardinality"] == 0).sum()),
         "failed_sums": int(rounds["secagg_failed"].sum()),
         "fails_in": " ".join(f"{kind}:{count}" for kind, count in sorted(reasons.value_counts().items())),
-        "mean_s_a_round": result.summary["time_s"] / len(rounds),
-        "MB_a_sum": (rounds["bytes_down"].sum() + rounds["bytes_up"].sum()) / max(1, len(summed)) / 1e6,
+        "mean_s_a_round": round(result.summary["time_s"] / len(rounds), 4),
+        "MB_a_sum": round((rounds["bytes_down"].sum() + rounds["bytes_up"].sum()) / max(1, len(summed)) / 1e6, 3),
     }
 
 
@@ -100,13 +100,12 @@ def draw(table: pandas.DataFrame) -> None:
             (axes[1, 0], "tolerated_colluders", "tolerated colluders, of 100 clients"),
         ):
             bars = axis.bar(calm.index, calm[column], color="tab:gray")
-            axis.bar_label(bars, fmt="{:.3g}", fontsize=7)
+            axis.bar_label(bars, fmt="%.4g", fontsize=7)
             axis.set_title(title, fontsize=9)
-            axis.tick_params(axis="x", labelrotation=25, labelsize=7)
-        axes[0, 0].set_yscale("log")
+            axis.tick_params(axis="x", labelrotation=20, labelsize=7)
         for marker, (name, rows) in zip("os^DvP", table.groupby("protocol", sort=False), strict=True):
             axes[1, 1].plot(rows["rate"], rows["failed_sums"], marker=marker, label=name)
-        axes[1, 1].set(xlabel="probability that a client fails, in the upload and in each phase after it")
+        axes[1, 1].set(xlabel="probability of failing in upload and later phases")
         axes[1, 1].set_title("failed sums, of 40", fontsize=9)
         axes[1, 1].legend(frameon=False, fontsize=7)
         save(figure, table, HERE / "committees.svg")

@@ -18,7 +18,7 @@ they hand the key over.
    one that is missing.
 
 Too few of the decryptors, and the round is skipped. Fewer than t decryptors learn no mask; t of them with the server
-learn every update. A handover of which fewer than t old decryptors are heard of fails its round, too; they repeat it
+learn every update. A handover of which fewer than t old decryptors are responded of fails its round, too; they repeat it
 before the next, which costs nothing here, and so does a new decryptor's fetching of pieces that it has missed.
 """
 
@@ -65,7 +65,7 @@ class FlamingoRecord(NamedTuple):
         size: clients of a unit.
         limit: the largest total weight of a sum.
         summed: bool (n,): whose updates are summed.
-        drawn: the decryptors, by place.
+        committee: the decryptors, by place.
         signed, answered: places of those who have signed the set, and of those whose answers open the sum.
     """
 
@@ -74,7 +74,7 @@ class FlamingoRecord(NamedTuple):
     size: int
     limit: float
     summed: Bools
-    drawn: NDArray[np.int32]
+    committee: NDArray[np.int32]
     signed: list[int]
     answered: list[int]
 
@@ -88,9 +88,9 @@ def edge_chance(n: int, missing: float, bits: float) -> float:
 
     m = n - floor(round(missing * n, 9))
     k = np.arange(1, m // 2 + 1)
-    ways = gammaln(m + 1) - gammaln(k + 1) - gammaln(m - k + 1)
+    log_sets = gammaln(m + 1) - gammaln(k + 1) - gammaln(m - k + 1)
     for chance in np.arange(1, 1000) / 1000:
-        if len(k) and np.logaddexp.reduce(ways + k * (m - k) * log(1 - chance)) <= -bits * log(2):
+        if len(k) and np.logaddexp.reduce(log_sets + k * (m - k) * log(1 - chance)) <= -bits * log(2):
             return float(chance)
     return 1.0
 
@@ -123,19 +123,19 @@ class Flamingo(CommitteeProtocol):
 
     def sizes(self, clients: int) -> tuple[int, int, int]:
         """Decryptors of so many clients, those who open a sum, and the signatures that are needed."""
-        drawn = self.members(clients)
-        return drawn, drawn // 3 + 1, 2 * drawn // 3 + 1
+        members = self.members(clients)
+        return members, members // 3 + 1, 2 * members // 3 + 1
 
     def chance(self, n: int) -> float:
         """With which two of n clients are neighbours."""
         return edge_chance(n, self.corrupted + self.dropped, self.security_bits)
 
     def known(self, cohort: Cohort) -> dict[str, int]:
-        n, (drawn, threshold, signatures) = cohort.units.size, self.sizes(cohort.clients)
-        lost, chance = n - (self.min_sum or 2), self.chance(n)
+        n, (members, threshold, signatures) = cohort.units.size, self.sizes(cohort.clients)
+        dropouts, chance = n - (self.min_sum or 2), self.chance(n)
         if chance < 1:
-            lost = min(lost, floor(round(self.dropped * n, 9)))
-        dropouts = max(0, min(drawn - signatures, lost // cohort.units.shape[1]))
+            dropouts = min(dropouts, floor(round(self.dropped * n, 9)))
+        dropouts = max(0, min(members - signatures, dropouts // cohort.units.shape[1]))
         return {"neighbours": ceil(chance * (n - 1)), "threshold": threshold, "survivors": signatures,
                 "colluding": threshold - 1, "dropouts": dropouts}  # fmt: skip
 
@@ -144,9 +144,9 @@ class Flamingo(CommitteeProtocol):
         pairs = np.triu(streams("flamingo/graph", number).random((n, n)) < self.chance(n), 1)
         return pairs | pairs.T
 
-    def _drawn(self, number: int, clients: int, streams: Streams) -> NDArray[np.int32]:
+    def decryptors(self, number: int, clients: int, streams: Streams) -> NDArray[np.int32]:
         """The decryptors of a round, by place."""
-        return self.drawn("flamingo", number // self.term, clients, streams)
+        return self.committee_of("flamingo", number // self.term, clients, streams)
 
     # -- the sessions --------------------------------------------------------------------------------
 
@@ -154,31 +154,31 @@ class Flamingo(CommitteeProtocol):
         """Everybody's keys of agreements and signatures; the decryptors' key; and who has which key."""
         everybody, keys = cohort.units.ravel(), 2 * KEY
         yield PhaseRequest("setup", everybody, 0, keys)
-        yield self._dealing("setup", self._drawn(0, cohort.clients, streams), cohort.clients)
+        yield self._dealing("setup", self.decryptors(0, cohort.clients, streams), cohort.clients)
         yield PhaseRequest("setup", everybody, (keys + ID) * cohort.clients + POINT, 0)
 
     def _dealing(self, kind: str, to: NDArray[np.int32], clients: int) -> PhaseRequest:
         """Each sends the others sealed shares, and commitments to its polynomial."""
-        drawn, threshold, _ = self.sizes(clients)
-        up, seconds = drawn * (ID + SCALAR + TAG) + threshold * POINT, (drawn + threshold) * self.rates.agreement_s
-        seconds += drawn * self.rates.share_s
+        members, threshold, _ = self.sizes(clients)
+        up, seconds = members * (ID + SCALAR + TAG) + threshold * POINT, (members + threshold) * self.rates.agreement_s
+        seconds += members * self.rates.share_s
         return PhaseRequest(kind, to, 0, up, seconds, deadline_s=self.deadline_s)
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Session[PreparedUnits | SessionFailure]:
-        n, (drawn, threshold, _) = cohort.units.size, self.sizes(cohort.clients)
+        n, (members, threshold, _) = cohort.units.size, self.sizes(cohort.clients)
         no_room, few = self.no_room(cohort), self.few(cohort, np.ones(n, dtype=bool))
         if no_room or few:
             return SessionFailure(no_room or f"upload: {few}")
         if cohort.number and cohort.number % self.term == 0:
-            before, after = (self._drawn(t, cohort.clients, streams) for t in (cohort.number - 1, cohort.number))
-            heard = yield self._dealing("handover", before, cohort.clients)
-            if (dealers := int(heard.sum())) < threshold:
+            before, after = (self.decryptors(t, cohort.clients, streams) for t in (cohort.number - 1, cohort.number))
+            responded = yield self._dealing("handover", before, cohort.clients)
+            if (dealers := int(responded.sum())) < threshold:
                 return SessionFailure(f"handover: {dealers} decryptors hand over, {threshold} are needed")
             down, seconds = dealers * (ID + SCALAR + TAG + threshold * POINT), dealers * self.rates.agreement_s
             yield PhaseRequest("handover", after, down, 0, seconds, deadline_s=self.deadline_s)
         near = self.graph(n, cohort.number, streams).sum(axis=1).reshape(cohort.units.shape)
-        up, rates = drawn * (SHARE + TAG) + near * (POINT + SEED), self.rates
-        compute_s = (3 * near + drawn) * rates.agreement_s + drawn * rates.share_s
+        up, rates = members * (SHARE + TAG) + near * (POINT + SEED), self.rates
+        compute_s = (3 * near + members) * rates.agreement_s + members * rates.share_s
         compute_s += (near + 1) * (self.length(cohort.dimension) * rates.element_s)
         return PreparedUnits(np.ones(len(cohort.units), dtype=bool), None, 0, compute_s, up)
 
@@ -186,9 +186,9 @@ class Flamingo(CommitteeProtocol):
         self, cohort: Cohort, uploaded: Bools, prepared: Sequence[Any], streams: Streams
     ) -> Session[SessionResult | SessionFailure]:
         size, n = cohort.units.shape[1], cohort.units.size
-        drawn, threshold, signatures = self.sizes(cohort.clients)
+        _, threshold, signatures = self.sizes(cohort.clients)
         summed, rates, closed = whole_units(uploaded.ravel(), size), self.rates, threshold - 1
-        who, adjacent = self._drawn(cohort.number, cohort.clients, streams), self.graph(n, cohort.number, streams)
+        who, adjacent = self.decryptors(cohort.number, cohort.clients, streams), self.graph(n, cohort.number, streams)
         if few := self.few(cohort, summed):
             return SessionFailure(f"upload: {few}", tolerated=closed)
         if groups(adjacent, summed).max() > 0:
@@ -221,7 +221,7 @@ class Flamingo(CommitteeProtocol):
         those who have; if t collude, every secret is open.
         """
         _, threshold, _ = self.sizes(transcript.population)
-        colluding = int(np.isin(coalition, self._drawn(transcript.round, transcript.population, streams)).sum())
+        colluding = int(np.isin(coalition, self.decryptors(transcript.round, transcript.population, streams)).sum())
         if colluding >= threshold:
             return transcript.each(coalition)
         honest, around = transcript.honest(coalition), self.graph(len(transcript.clients), transcript.round, streams)
@@ -235,11 +235,11 @@ class Flamingo(CommitteeProtocol):
 
     def replay(self, record: FlamingoRecord, vectors: Mapping[int, Integers], streams: Streams) -> Elements:
         """The sum that the sessions come to, of the summed clients' vectors in whole numbers."""
-        n, drawn, least = len(record.clients), record.drawn.tolist(), self.min_sum or 2
-        decryptors = [public_key(secret(streams, "flamingo/key", client)) for client in drawn]
-        key, shares = key_shares(streams, len(drawn), len(record.answered), record.number // self.term)
+        n, members, least = len(record.clients), record.committee.tolist(), self.min_sum or 2
+        decryptors = [public_key(secret(streams, "flamingo/key", client)) for client in members]
+        key, shares = key_shares(streams, len(members), len(record.answered), record.number // self.term)
         plan = FlamingoPlan(
-            record.number, self.graph(n, record.number, streams), len(record.answered), 2 * len(drawn) // 3 + 1,
+            record.number, self.graph(n, record.number, streams), len(record.answered), 2 * len(members) // 3 + 1,
             np.arange(n) // record.size, least, key, decryptors,
         )  # fmt: skip
         return replay_sessions(plan, record, shares, vectors, streams)
@@ -272,12 +272,12 @@ def replay_sessions(
     sealed = {u: (publics[u], client.shares()) for u, client in clients.items()}
     pairs = [(u, v) for u in online for v in np.flatnonzero(plan.adjacent[u] & ~record.summed).tolist()]
     ciphertexts = {(u, v): clients[u].encrypt(v, publics[v]) for u, v in pairs}
-    decryptors = {j: Decryptor(plan, j, int(record.drawn[j]), shares[j], streams) for j in record.signed}
+    decryptors = {j: Decryptor(plan, j, int(record.committee[j]), shares[j], streams) for j in record.signed}
     for decryptor in decryptors.values():
         decryptor.sign(record.summed)
     points = {pair: point for pair, (point, _) in ciphertexts.items()}
-    answers = {}
+    responses = {}
     for j in record.answered:
         mine = {u: (public, messages[j]) for u, (public, messages) in sealed.items()}
-        answers[j] = decryptors[j].answer(len(record.signed), mine, points)
-    return open_sum(plan, masked, ciphertexts, answers)
+        responses[j] = decryptors[j].answer(len(record.signed), mine, points)
+    return open_sum(plan, masked, ciphertexts, responses)

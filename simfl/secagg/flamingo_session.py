@@ -17,55 +17,56 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
 from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
 from simfl.core.types import Bools
 from simfl.secagg.crypto import shamir
 from simfl.secagg.crypto.field import Elements
-from simfl.secagg.crypto.keys import ProtocolViolation, channel, derive, seal, secret, sum_masked, unseal
+from simfl.secagg.crypto.keys import (
+    Point,
+    ProtocolViolation,
+    base_multiple,
+    channel,
+    derive,
+    seal,
+    secret,
+    sum_masked,
+    unseal,
+)
 from simfl.secagg.pairwise_session import seed_between
 
 PRIME = 2**256 - 2**224 + 2**192 + 2**96 - 1
 ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 """Of P-256 (FIPS 186-4): its field, and its group."""
 
-Point = tuple[int, int]
-
-
-def base(scalar: int) -> Point:
-    """A multiple, not 0, of the curve's base point."""
-    numbers = derive_private_key(scalar, SECP256R1()).public_key().public_numbers()
-    return numbers.x, numbers.y
-
 
 def combination(scalars: Sequence[int], points: Sequence[Point]) -> Point:
     """The sum of multiples of points, which must not be 0: all of them share the doublings, in Jacobian coordinates."""
     x, y, z = 1, 1, 0
     for bit in range(max(scalars).bit_length() - 1, -1, -1):
-        x, y, z = _doubled(x, y, z)
+        x, y, z = _double(x, y, z)
         for factor, point in zip(scalars, points, strict=True):
             if factor >> bit & 1:
-                x, y, z = _added(x, y, z, *point)
+                x, y, z = _add(x, y, z, *point)
     inverse = pow(z, -1, PRIME)
     return x * inverse**2 % PRIME, y * inverse**3 % PRIME
 
 
-def _doubled(x: int, y: int, z: int) -> tuple[int, int, int]:
+def _double(x: int, y: int, z: int) -> tuple[int, int, int]:
     squared, slope = y * y % PRIME, 3 * (x - z * z) * (x + z * z) % PRIME
     product = x * squared % PRIME
     new = (slope * slope - 8 * product) % PRIME
     return new, (slope * (4 * product - new) - 8 * squared * squared) % PRIME, 2 * y * z % PRIME
 
 
-def _added(x: int, y: int, z: int, other_x: int, other_y: int) -> tuple[int, int, int]:
+def _add(x: int, y: int, z: int, other_x: int, other_y: int) -> tuple[int, int, int]:
     if z == 0:
         return other_x, other_y, 1
     square = z * z % PRIME
     run, rise = (other_x * square - x) % PRIME, (other_y * z * square - y) % PRIME
     if run == 0:
-        return _doubled(x, y, z) if rise == 0 else (1, 1, 0)
+        return _double(x, y, z) if rise == 0 else (1, 1, 0)
     cube, middle = run**3 % PRIME, x * run * run % PRIME
     new = (rise * rise - cube - 2 * middle) % PRIME
     return new, (rise * (middle - new) - y * cube) % PRIME, z * run % PRIME
@@ -92,7 +93,7 @@ def key_shares(streams: Streams, size: int, threshold: int, term: int) -> tuple[
         dealt = [weight * share % ORDER for weight, share in zip(weights, before)]
     else:
         dealt = [scalar(streams, "flamingo/dealt", 0, dealer, 0) for dealer in range(size)]
-        public = base(sum(dealt) % ORDER)
+        public = base_multiple(sum(dealt) % ORDER)
     shares = [0] * size
     for dealer, constant in enumerate(dealt):
         higher = [scalar(streams, "flamingo/dealt", term, dealer, power) for power in range(1, threshold)]
@@ -147,7 +148,7 @@ Ciphertext = tuple[Point, bytes]
 """A mask's seed, encrypted to the decryptors: r G, and the seed xor what r K derives."""
 
 
-class Answer(NamedTuple):
+class Opening(NamedTuple):
     """Of the sum's clients shares of their own masks' seeds, (9,); of ciphertexts, by both ends, their partial keys."""
 
     shares: dict[int, Elements]
@@ -193,17 +194,17 @@ class FlamingoClient:
         """For each decryptor a sealed share of the seed of its own mask."""
         points = np.arange(len(self.plan.decryptors)) + 1
         polynomials = secret(self.streams, "flamingo/polynomials", self.plan.number, self.name)
-        found = shamir.shares([self.self_mask], points, self.plan.threshold, polynomials)[:, 0]
+        mine = shamir.shares([self.self_mask], points, self.plan.threshold, polynomials)[:, 0]
         return [
             seal(channel(self.private, public, self.plan.label(self.me, j)), share.astype("<u4").tobytes(), b"")
-            for j, (public, share) in enumerate(zip(self.plan.decryptors, found, strict=True))
+            for j, (public, share) in enumerate(zip(self.plan.decryptors, mine, strict=True))
         ]
 
     def encrypt(self, v: int, public: bytes) -> Ciphertext:
         """The seed of its mask with a neighbour."""
         r = scalar(self.streams, "flamingo/encrypt", self.plan.number, self.name, v)
         seed = seed_between(self.plan.number, self.private, public, self.me, v)
-        return base(r), hidden(seed, combination([r], [self.plan.key]), self.plan.label(self.me, v))
+        return base_multiple(r), hidden(seed, combination([r], [self.plan.key]), self.plan.label(self.me, v))
 
 
 class Decryptor:
@@ -236,7 +237,7 @@ class Decryptor:
 
     def answer(
         self, signatures: int, sealed: Mapping[int, tuple[bytes, bytes]], points: Mapping[tuple[int, int], Point]
-    ) -> Answer:
+    ) -> Opening:
         """Reconstruction.
 
         Args:
@@ -259,26 +260,26 @@ class Decryptor:
         for u, (public, message) in sealed.items():
             text = unseal(channel(self.private, public, self.plan.label(u, self.place)), message, b"")
             shares[u] = np.frombuffer(text, dtype="<u4").astype(np.int64)
-        return Answer(shares, {pair: combination([self.share], [point]) for pair, point in points.items()})
+        return Opening(shares, {pair: combination([self.share], [point]) for pair, point in points.items()})
 
 
 def open_sum(
     plan: FlamingoPlan,
     vectors: Mapping[int, Elements],
     ciphertexts: Mapping[tuple[int, int], Ciphertext],
-    answers: Mapping[int, Answer],
+    openings: Mapping[int, Opening],
 ) -> Elements:
     """The sum of masked vectors, by position, without masks.
 
     Raises:
         ProtocolViolation: fewer than t decryptors have answered.
     """
-    places = sorted(answers)[: plan.threshold]
+    places = sorted(openings)[: plan.threshold]
     at = np.array(places, dtype=np.int64) + 1
-    limbs = np.array([[answers[j].shares[u] for u in vectors] for j in places], dtype=np.int64)
+    limbs = np.array([[openings[j].shares[u] for u in vectors] for j in places], dtype=np.int64)
     minus = shamir.combine_shares(limbs.reshape(len(places), len(vectors), -1), at, plan.threshold)
     plus, weights = list[bytes](), at_zero(places)
     for (u, v), (_, text) in ciphertexts.items():
-        point = combination(weights, [answers[j].partial[u, v] for j in places])
+        point = combination(weights, [openings[j].partial[u, v] for j in places])
         (minus if v > u else plus).append(hidden(text, point, plan.label(u, v)))
     return sum_masked(list(vectors.values()), plus, minus)

@@ -332,7 +332,7 @@ class CommitteeProtocol(MaskedProtocol):
         """Of a committee drawn of so many clients."""
         return min(self.committee or 60, clients)
 
-    def drawn(self, purpose: str, number: int, clients: int, streams: Streams) -> NDArray[np.int32]:
+    def committee_of(self, purpose: str, number: int, clients: int, streams: Streams) -> NDArray[np.int32]:
         """The committee with this number, by place."""
         chosen = streams(f"{purpose}/committee", number).choice(clients, self.members(clients), replace=False)
         return chosen.astype(np.int32)

@@ -95,7 +95,7 @@ class OpaRecord(NamedTuple):
 class OneShot(Coded, CommitteeProtocol):
     """A client speaks once: its masked update, and shares of the mask's seed for a committee that answers once."""
 
-    lattice: Annotated[
+    seed_length: Annotated[
         int, Field(ge=SAFE, le=1 << 20, description="length of a seed; at 2048 or more it is hidden, by LWR")
     ] = SAFE
 
@@ -104,7 +104,7 @@ class OneShot(Coded, CommitteeProtocol):
 
     def code(self, helpers: int, dimension: int) -> MaskCode | None:
         code = super().code(helpers, dimension)
-        return None if code is None else replace(code, length=self.lattice)
+        return None if code is None else replace(code, length=self.seed_length)
 
     def upload_bytes(self, update_bytes: object, dimension: int) -> Any:
         return MASKED * self.length(dimension)
@@ -122,7 +122,7 @@ class OneShot(Coded, CommitteeProtocol):
         return {"survivors": code.survivors, "colluding": code.private, "dropouts": dropouts}
 
     def helpers(self, transcript: Transcript, streams: Streams) -> NDArray[np.int32]:
-        return self.drawn("opa", transcript.round, transcript.population, streams)
+        return self.committee_of("opa", transcript.round, transcript.population, streams)
 
     # -- the sessions --------------------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class OneShot(Coded, CommitteeProtocol):
         if few := self.few(cohort, summed):
             return SessionFailure(f"upload: {few}", tolerated=code.private)
         n, share = int(summed.sum()), len(PRIMES) * code.piece
-        members = self.drawn("opa", cohort.number, cohort.clients, streams)
+        members = self.committee_of("opa", cohort.number, cohort.clients, streams)
         compute_s, up = n * (rates.agreement_s + share * rates.element_s), ELEMENT * share
         down, needed = n * (self._sealed_bytes(code) + KEY), code.survivors
         responded = yield PhaseRequest("unmask", members, down, up, compute_s, needed, self.deadline_s)
@@ -206,7 +206,7 @@ def masks(number: int, seeds: Residues, length: int, streams: Streams) -> NDArra
         length: coordinates.
         streams: the run's.
     """
-    found = np.empty((length, seeds.shape[2]), dtype=np.uint64)
+    expanded = np.empty((length, seeds.shape[2]), dtype=np.uint64)
     for first in range(0, length, ROWS):
         count = min(ROWS, length - first)
         whole, fraction = np.zeros((count, seeds.shape[2]), dtype=np.uint64), np.zeros((count, seeds.shape[2]))
@@ -218,8 +218,8 @@ def masks(number: int, seeds: Residues, length: int, streams: Streams) -> NDArra
             low, rest = np.divmod(rest * np.uint64(ROOM), np.uint64(p))
             whole += high * np.uint64(ROOM) + low
             fraction += rest / p
-        found[first : first + count] = (whole + fraction.astype(np.uint64)) % np.uint64(P)
-    return found
+        expanded[first : first + count] = (whole + fraction.astype(np.uint64)) % np.uint64(P)
+    return expanded
 
 
 # -- the messages --------------------------------------------------------------------------------------------------
@@ -296,25 +296,25 @@ class CommitteeMember:
         return np.sum(shares, axis=0, dtype=np.uint64) % np.array(PRIMES, dtype=np.uint64)[:, None]
 
 
-def decode_seed(code: MaskCode, answers: Mapping[int, Residues]) -> Residues:
+def decode_seed(code: MaskCode, responses: Mapping[int, Residues]) -> Residues:
     """The sum of seeds, (4, l), of the members' sums by their places.
 
     Raises:
         ProtocolViolation: there are fewer than U.
     """
-    if len(answers) < code.survivors:
-        raise ProtocolViolation(f"{len(answers)} answers, but {code.survivors} are needed")
-    places, seed = sorted(answers)[: code.survivors], []
+    if len(responses) < code.survivors:
+        raise ProtocolViolation(f"{len(responses)} answers, but {code.survivors} are needed")
+    places, seed = sorted(responses)[: code.survivors], []
     for i, p in enumerate(PRIMES):
         matrix = powers([place + 1 for place in places], code.survivors, p)
         beside_one = np.concatenate([matrix, np.eye(code.survivors, dtype=np.uint64)], axis=1)
         inverse = echelon(beside_one, p, np.arange(code.survivors))[0][:, code.survivors :]
-        pieces = product(inverse, np.stack([answers[place][i] for place in places]), p)
+        pieces = product(inverse, np.stack([responses[place][i] for place in places]), p)
         seed.append(pieces[: code.survivors - code.private].reshape(-1)[: code.length])
     return np.stack(seed)
 
 
-def unmasked(messages: Sequence[NDArray[np.uint64]], mask: NDArray[np.uint64]) -> Elements:
+def unmask(messages: Sequence[NDArray[np.uint64]], mask: NDArray[np.uint64]) -> Elements:
     """The sum of the clients' numbers modulo Q: what is left without the mask of the summed seed, rounded."""
     left = np.sum(messages, axis=0, dtype=np.uint64) % np.uint64(P) + np.uint64(P) - mask
     return ((left + np.uint64(ROOM // 2)) % np.uint64(P) // np.uint64(ROOM)).astype(np.int64)
@@ -329,14 +329,14 @@ def replay_sessions(record: OpaRecord, vectors: Mapping[int, Integers], streams:
     }
     publics = {place: member.public for place, member in members.items()}
     sealed = {client.me: (client.public, client.shares(publics)) for client in clients}
-    answers = {
+    responses = {
         place: member.answer(
             {sender: (public, shares[place]) for sender, (public, shares) in sealed.items()}, record.summed, record.size
         )
         for place, member in members.items()
     }
-    total = decode_seed(record.code, answers)
+    total = decode_seed(record.code, responses)
     seeds = np.stack([*(client.seed for client in clients), total], axis=2)  # the public matrix is drawn once for all
     each = masks(record.number, seeds, len(next(iter(vectors.values()))), streams)
     sent = [client.mask(each[:, i], vectors[client.me]) for i, client in enumerate(clients)]
-    return unmasked(sent, each[:, -1])
+    return unmask(sent, each[:, -1])

@@ -14,6 +14,7 @@ from simfl.core.prime_field import PRIMES
 from simfl.core.rng import Streams
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.secagg import flamingo, flamingo_session, opa
+from simfl.secagg.crypto import keys
 from simfl.secagg.crypto.field import Q
 from simfl.secagg.crypto.keys import ProtocolViolation, public_key, secret
 from simfl.secagg.sessions import Cohort, SessionFailure
@@ -141,7 +142,7 @@ def test_views_of_flamingo_are_what_linear_algebra_finds():
         n, population, round = int(rng.integers(2, 6)), 7, int(rng.integers(0, 5))
         protocol = made("flamingo", committee=int(rng.integers(1, 7)), term=2, security_bits=1.0, dropped=0.0)
         streams, clients = Streams(trial), rng.permutation(population)[:n].astype(np.int32)
-        committee = protocol.drawn("flamingo", round // 2, population, streams).tolist()
+        committee = protocol.committee_of("flamingo", round // 2, population, streams).tolist()
         _, threshold, _ = protocol.sizes(population)
         sent = rng.random(n) < 0.85
         summed = sent & (rng.random(n) < 0.85)
@@ -191,7 +192,7 @@ def test_views_of_opa_hold_all_that_linear_algebra_finds():
         n, population = int(rng.integers(2, 5)), 6
         protocol = made("opa", committee=int(rng.integers(3, 6)), private=float(rng.choice([0.0, 0.3])), survivors=0.7)
         streams, clients = Streams(trial), rng.permutation(population)[:n].astype(np.int32)
-        committee = protocol.drawn("opa", 3, population, streams).tolist()
+        committee = protocol.committee_of("opa", 3, population, streams).tolist()
         code = protocol.code(len(committee), 1)
         sent = rng.random(n) < 0.85
         summed = sent & (rng.random(n) < 0.9)
@@ -230,9 +231,9 @@ def test_a_committee_above_the_threshold_reads_an_update():
     key, shares = flamingo_session.key_shares(streams, 7, threshold, 0)
     few = flamingo_session.at_zero(range(threshold))
     private = sum(w * s for w, s in zip(few, shares)) % ORDER
-    assert flamingo_session.base(private) == key
+    assert keys.base_multiple(private) == key
     less = sum(w * s for w, s in zip(flamingo_session.at_zero(range(threshold - 1)), shares)) % ORDER
-    assert flamingo_session.base(less) != key
+    assert keys.base_multiple(less) != key
     code = made("opa", committee=5).code(5, D)
     client = opa.OneShotClient(3, 1, code, streams)
     members = {j: opa.CommitteeMember(3, j, secret(streams, "opa/key", j + 10), 1) for j in range(5)}
@@ -287,12 +288,12 @@ def test_the_generator_is_what_its_definition_says():
 def test_every_error_that_the_low_bits_can_hold_is_rounded_away(error, total):
     mask = np.array([12345], dtype=np.uint64)
     sent = np.array([(total * opa.ROOM + 12345 + error) % opa.P], dtype=np.uint64)
-    assert opa.unmasked([sent], mask).tolist() == [total]
+    assert opa.unmask([sent], mask).tolist() == [total]
 
 
 def test_one_error_more_is_not():
     beyond = np.array([(7 * opa.ROOM + opa.ROOM // 2) % opa.P], dtype=np.uint64)
-    assert opa.unmasked([beyond], np.zeros(1, dtype=np.uint64)).tolist() == [8]
+    assert opa.unmask([beyond], np.zeros(1, dtype=np.uint64)).tolist() == [8]
 
 
 def test_exact_products():
@@ -311,15 +312,15 @@ def test_points_are_those_of_the_curve():
     rng = np.random.default_rng(1)
     for _ in range(20):
         one, other, factor = (int.from_bytes(rng.bytes(32), "big") % (ORDER - 1) + 1 for _ in range(3))
-        assert flamingo_session.combination([one], [flamingo_session.base(other)]) == flamingo_session.base(
+        assert flamingo_session.combination([one], [keys.base_multiple(other)]) == keys.base_multiple(
             one * other % ORDER
         )
-        points = [flamingo_session.base(one), flamingo_session.base(other)]
+        points = [keys.base_multiple(one), keys.base_multiple(other)]
         total = flamingo_session.combination([factor, 5], points)
-        assert total == flamingo_session.base((factor * one + 5 * other) % ORDER)
+        assert total == keys.base_multiple((factor * one + 5 * other) % ORDER)
         ec.EllipticCurvePublicNumbers(*total, ec.SECP256R1()).public_key()
-    same = [flamingo_session.base(11)] * 2
-    assert flamingo_session.combination([3, 3], same) == flamingo_session.base(66)
+    same = [keys.base_multiple(11)] * 2
+    assert flamingo_session.combination([3, 3], same) == keys.base_multiple(66)
 
 
 def test_a_handover_keeps_the_key_and_changes_the_shares():
@@ -331,15 +332,15 @@ def test_a_handover_keeps_the_key_and_changes_the_shares():
             for places in itertools.islice(itertools.combinations(range(size), threshold), 10):
                 weights = flamingo_session.at_zero(places)
                 private = sum(w * later[j] for w, j in zip(weights, places)) % ORDER
-                assert flamingo_session.base(private) == first
+                assert keys.base_multiple(private) == first
 
 
 @cache
 def small_plan():
     adjacent = ~np.eye(4, dtype=bool)
-    keys = tuple(public_key(secret(Streams(0), "flamingo/key", j)) for j in range(4))
+    publics = tuple(public_key(secret(Streams(0), "flamingo/key", j)) for j in range(4))
     key, shares = flamingo_session.key_shares(Streams(0), 4, 2, 0)
-    return flamingo_session.FlamingoPlan(0, adjacent, 2, 3, np.arange(4) // 2, 3, key, keys), shares
+    return flamingo_session.FlamingoPlan(0, adjacent, 2, 3, np.arange(4) // 2, 3, key, publics), shares
 
 
 def test_decryptors_and_members_refuse_what_would_expose_somebody():
@@ -361,7 +362,7 @@ def test_decryptors_and_members_refuse_what_would_expose_somebody():
     with pytest.raises(ProtocolViolation, match="fewer than 3 decryptors"):
         decryptor.answer(2, {}, {})
     with pytest.raises(ProtocolViolation, match="needs others"):
-        decryptor.answer(3, {}, {(0, 1): flamingo_session.base(1)})
+        decryptor.answer(3, {}, {(0, 1): keys.base_multiple(1)})
     decryptor.answer(3, {}, {})
     with pytest.raises(ProtocolViolation, match="answered about"):
         decryptor.answer(3, {}, {})
@@ -451,7 +452,7 @@ secagg: SECAGG
     [
         ("{name: opa, committee: 9}", (), "the nearest value is 8"),
         ("{name: flamingo, committee: 9}", (), "the nearest value is 8"),
-        ("{name: opa, lattice: 256}", (), "2048"),
+        ("{name: opa, seed_length: 256}", (), "2048"),
         ("{name: opa, private: 0.7, survivors: 0.7}", (), "must be above private"),
         ("{name: flamingo, corrupted: 0.5, dropped: 0.5}", (), "must be below 1"),
         ("opa", ("training={name: fedbuff, rounds: 2, weighting: equal}",), "needs one cohort"),
