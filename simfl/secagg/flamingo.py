@@ -18,8 +18,8 @@ they hand the key over.
    one that is missing.
 
 Too few of the decryptors, and the round is skipped. Fewer than t decryptors learn no mask; t of them with the server
-learn every update. A handover of which fewer than t old decryptors are responded of fails its round, too; they repeat it
-before the next, which costs nothing here, and so does a new decryptor's fetching of pieces that it has missed.
+learn every update. A handover by fewer than t old decryptors fails its round, too; they repeat it before the next,
+which costs nothing here, as little as a new decryptor's fetching of pieces that it has missed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -148,8 +148,6 @@ class Flamingo(CommitteeProtocol):
         """The decryptors of a round, by place."""
         return self.committee_of("flamingo", number // self.term, clients, streams)
 
-    # -- the sessions --------------------------------------------------------------------------------
-
     def setup(self, cohort: Cohort, streams: Streams) -> Session[Any]:
         """Everybody's keys of agreements and signatures; the decryptors' key; and who has which key."""
         everybody, keys = cohort.units.ravel(), 2 * KEY
@@ -234,15 +232,32 @@ class Flamingo(CommitteeProtocol):
         return self.sum_of(updates, result.secret.limit, streams, partial(self.replay, result.secret, streams=streams))
 
     def replay(self, record: FlamingoRecord, vectors: Mapping[int, Integers], streams: Streams) -> Elements:
-        """The sum that the sessions come to, of the summed clients' vectors in whole numbers."""
+        """The sum that the sessions come to, of the summed clients' vectors in whole numbers; only what opens it is
+        computed: nobody needs others' shares and ciphertexts.
+        """
         n, members, least = len(record.clients), record.committee.tolist(), self.min_sum or 2
-        decryptors = [public_key(secret(streams, "flamingo/key", client)) for client in members]
+        theirs = [public_key(secret(streams, "flamingo/key", client)) for client in members]
         key, shares = key_shares(streams, len(members), len(record.answered), record.number // self.term)
         plan = FlamingoPlan(
             record.number, self.graph(n, record.number, streams), len(record.answered), 2 * len(members) // 3 + 1,
-            np.arange(n) // record.size, least, key, decryptors,
+            np.arange(n) // record.size, least, key, theirs,
         )  # fmt: skip
-        return replay_sessions(plan, record, shares, vectors, streams)
+        names, online = record.clients.tolist(), np.flatnonzero(record.summed).tolist()
+        publics = {u: public_key(secret(streams, "flamingo/key", name)) for u, name in enumerate(names)}
+        clients = {u: FlamingoClient(plan, u, names[u], streams) for u in online}
+        masked = {u: client.mask(publics, vectors[names[u]]) for u, client in clients.items()}
+        sealed = {u: (publics[u], client.shares()) for u, client in clients.items()}
+        pairs = [(u, v) for u in online for v in np.flatnonzero(plan.adjacent[u] & ~record.summed).tolist()]
+        ciphertexts = {(u, v): clients[u].encrypt(v, publics[v]) for u, v in pairs}
+        decryptors = {j: Decryptor(plan, j, int(record.committee[j]), shares[j], streams) for j in record.signed}
+        for decryptor in decryptors.values():
+            decryptor.sign(record.summed)
+        points = {pair: point for pair, (point, _) in ciphertexts.items()}
+        responses = {}
+        for j in record.answered:
+            mine = {u: (public, messages[j]) for u, (public, messages) in sealed.items()}
+            responses[j] = decryptors[j].answer(len(record.signed), mine, points)
+        return open_sum(plan, masked, ciphertexts, responses)
 
 
 def separators(adjacent: Bools) -> int:
@@ -255,29 +270,3 @@ def separators(adjacent: Bools) -> int:
         return n
     laplacian = np.diag(adjacent.sum(axis=1)) - adjacent.astype(np.float64)
     return max(1, ceil(float(np.linalg.eigvalsh(laplacian)[1]) - 1e-6))
-
-
-def replay_sessions(
-    plan: FlamingoPlan,
-    record: FlamingoRecord,
-    shares: Sequence[int],
-    vectors: Mapping[int, Integers],
-    streams: Streams,
-) -> Elements:
-    """What the sessions come to, with the decryptors' shares of the key; only what opens the sum is computed."""
-    names, online = record.clients.tolist(), np.flatnonzero(record.summed).tolist()
-    publics = {u: public_key(secret(streams, "flamingo/key", name)) for u, name in enumerate(names)}
-    clients = {u: FlamingoClient(plan, u, names[u], streams) for u in online}
-    masked = {u: client.mask(publics, vectors[names[u]]) for u, client in clients.items()}
-    sealed = {u: (publics[u], client.shares()) for u, client in clients.items()}
-    pairs = [(u, v) for u in online for v in np.flatnonzero(plan.adjacent[u] & ~record.summed).tolist()]
-    ciphertexts = {(u, v): clients[u].encrypt(v, publics[v]) for u, v in pairs}
-    decryptors = {j: Decryptor(plan, j, int(record.committee[j]), shares[j], streams) for j in record.signed}
-    for decryptor in decryptors.values():
-        decryptor.sign(record.summed)
-    points = {pair: point for pair, (point, _) in ciphertexts.items()}
-    responses = {}
-    for j in record.answered:
-        mine = {u: (public, messages[j]) for u, (public, messages) in sealed.items()}
-        responses[j] = decryptors[j].answer(len(record.signed), mine, points)
-    return open_sum(plan, masked, ciphertexts, responses)

@@ -21,19 +21,9 @@ from numpy.typing import NDArray
 
 from simfl.core.rng import Streams
 from simfl.core.types import Bools
-from simfl.secagg.crypto import shamir
+from simfl.secagg.crypto import keys, shamir
 from simfl.secagg.crypto.field import Elements
-from simfl.secagg.crypto.keys import (
-    Point,
-    ProtocolViolation,
-    base_multiple,
-    channel,
-    derive,
-    seal,
-    secret,
-    sum_masked,
-    unseal,
-)
+from simfl.secagg.crypto.keys import Point, ProtocolViolation, secret
 from simfl.secagg.pairwise_session import seed_between
 
 PRIME = 2**256 - 2**224 + 2**192 + 2**96 - 1
@@ -93,7 +83,7 @@ def key_shares(streams: Streams, size: int, threshold: int, term: int) -> tuple[
         dealt = [weight * share % ORDER for weight, share in zip(weights, before)]
     else:
         dealt = [scalar(streams, "flamingo/dealt", 0, dealer, 0) for dealer in range(size)]
-        public = base_multiple(sum(dealt) % ORDER)
+        public = keys.base_multiple(sum(dealt) % ORDER)
     shares = [0] * size
     for dealer, constant in enumerate(dealt):
         higher = [scalar(streams, "flamingo/dealt", term, dealer, power) for power in range(1, threshold)]
@@ -112,8 +102,7 @@ class FlamingoPlan(NamedTuple):
 
     Attributes:
         adjacent: bool (n, n): who is whose neighbour, symmetric.
-        threshold: shares that open a secret, t.
-        signatures: of decryptors, with which a set of clients counts as that of all.
+        threshold, signatures: shares that open a secret, t; and decryptors who have to sign a set of clients.
         unit: which unit each position belongs to, (n,).
         min_sum: clients that a sum must hold at least.
         key: the decryptors' public key.
@@ -148,28 +137,18 @@ Ciphertext = tuple[Point, bytes]
 """A mask's seed, encrypted to the decryptors: r G, and the seed xor what r K derives."""
 
 
-class Opening(NamedTuple):
-    """Of the sum's clients shares of their own masks' seeds, (9,); of ciphertexts, by both ends, their partial keys."""
-
-    shares: dict[int, Elements]
-    partial: dict[tuple[int, int], Point]
+Opening = tuple[dict[int, Elements], dict[tuple[int, int], Point]]
+"""Of the sum's clients shares of their own masks' seeds, (9,); of ciphertexts, by both ends, their partial keys."""
 
 
 def hidden(seed: bytes, point: Point, label: str) -> bytes:
     """A seed xor what a point derives for the label's use; and back."""
-    key = derive(point[0].to_bytes(32, "big"), f"flamingo seed {label}".encode())
+    key = keys.derive(point[0].to_bytes(32, "big"), f"flamingo seed {label}".encode())
     return bytes(a ^ b for a, b in zip(seed, key, strict=True))
 
 
 class FlamingoClient:
-    """One client in one round; it speaks once.
-
-    Args:
-        plan: of the round.
-        me: its position.
-        name: the client.
-        streams: the run's.
-    """
+    """One client in one round, at position ``me``; it speaks once."""
 
     def __init__(self, plan: FlamingoPlan, me: int, name: int, streams: Streams) -> None:
         self.plan, self.me, self.name, self.streams = plan, me, name, streams
@@ -178,17 +157,13 @@ class FlamingoClient:
         self.done = False
 
     def mask(self, publics: Mapping[int, bytes], vector: NDArray[np.int64]) -> Elements:
-        """Whole numbers, (d,), under its masks; of its neighbours the public keys are given.
-
-        Raises:
-            ProtocolViolation: it has masked a vector in this round.
-        """
+        """Whole numbers, (d,), under its masks, by the neighbours' public keys; twice is a ProtocolViolation."""
         if self.done:
             raise ProtocolViolation("a second vector in one round")
         self.done, near = True, np.flatnonzero(self.plan.adjacent[self.me]).tolist()
         seeds = {v: seed_between(self.plan.number, self.private, publics[v], self.me, v) for v in near}
         after = [seed for v, seed in seeds.items() if v > self.me]
-        return sum_masked([vector], [self.self_mask, *after], [seed for v, seed in seeds.items() if v < self.me])
+        return keys.sum_masked([vector], [self.self_mask, *after], [seed for v, seed in seeds.items() if v < self.me])
 
     def shares(self) -> list[bytes]:
         """For each decryptor a sealed share of the seed of its own mask."""
@@ -196,7 +171,9 @@ class FlamingoClient:
         polynomials = secret(self.streams, "flamingo/polynomials", self.plan.number, self.name)
         mine = shamir.shares([self.self_mask], points, self.plan.threshold, polynomials)[:, 0]
         return [
-            seal(channel(self.private, public, self.plan.label(self.me, j)), share.astype("<u4").tobytes(), b"")
+            keys.seal(
+                keys.channel(self.private, public, self.plan.label(self.me, j)), share.astype("<u4").tobytes(), b""
+            )
             for j, (public, share) in enumerate(zip(self.plan.decryptors, mine, strict=True))
         ]
 
@@ -204,7 +181,7 @@ class FlamingoClient:
         """The seed of its mask with a neighbour."""
         r = scalar(self.streams, "flamingo/encrypt", self.plan.number, self.name, v)
         seed = seed_between(self.plan.number, self.private, public, self.me, v)
-        return base_multiple(r), hidden(seed, combination([r], [self.plan.key]), self.plan.label(self.me, v))
+        return keys.base_multiple(r), hidden(seed, combination([r], [self.plan.key]), self.plan.label(self.me, v))
 
 
 class Decryptor:
@@ -238,12 +215,8 @@ class Decryptor:
     def answer(
         self, signatures: int, sealed: Mapping[int, tuple[bytes, bytes]], points: Mapping[tuple[int, int], Point]
     ) -> Opening:
-        """Reconstruction.
-
-        Args:
-            signatures: of the set that it has signed.
-            sealed: of clients, by position, the public key and the sealed share.
-            points: of ciphertexts, the first part, by the position of who has made it and of who is missing.
+        """Reconstruction, once so many have signed its set: of clients' public keys and sealed shares, by position, and
+        of the first parts of ciphertexts, by the positions of who has made them and of who is missing.
 
         Raises:
             ProtocolViolation: it has answered, too few have signed this set, or it would open masks of its clients
@@ -258,9 +231,9 @@ class Decryptor:
             raise ProtocolViolation("masks of which the sum needs others")
         self.done, shares = True, {}
         for u, (public, message) in sealed.items():
-            text = unseal(channel(self.private, public, self.plan.label(u, self.place)), message, b"")
+            text = keys.unseal(keys.channel(self.private, public, self.plan.label(u, self.place)), message, b"")
             shares[u] = np.frombuffer(text, dtype="<u4").astype(np.int64)
-        return Opening(shares, {pair: combination([self.share], [point]) for pair, point in points.items()})
+        return shares, {pair: combination([self.share], [point]) for pair, point in points.items()}
 
 
 def open_sum(
@@ -269,17 +242,13 @@ def open_sum(
     ciphertexts: Mapping[tuple[int, int], Ciphertext],
     openings: Mapping[int, Opening],
 ) -> Elements:
-    """The sum of masked vectors, by position, without masks.
-
-    Raises:
-        ProtocolViolation: fewer than t decryptors have answered.
-    """
+    """The sum of masked vectors, by position, without masks; fewer than t answers are a ProtocolViolation."""
     places = sorted(openings)[: plan.threshold]
     at = np.array(places, dtype=np.int64) + 1
-    limbs = np.array([[openings[j].shares[u] for u in vectors] for j in places], dtype=np.int64)
+    limbs = np.array([[openings[j][0][u] for u in vectors] for j in places], dtype=np.int64)
     minus = shamir.combine_shares(limbs.reshape(len(places), len(vectors), -1), at, plan.threshold)
     plus, weights = list[bytes](), at_zero(places)
     for (u, v), (_, text) in ciphertexts.items():
-        point = combination(weights, [openings[j].partial[u, v] for j in places])
+        point = combination(weights, [openings[j][1][u, v] for j in places])
         (minus if v > u else plus).append(hidden(text, point, plan.label(u, v)))
-    return sum_masked(list(vectors.values()), plus, minus)
+    return keys.sum_masked(list(vectors.values()), plus, minus)

@@ -259,14 +259,8 @@ class MaskedProtocol(Protocol):
     def sum_of(
         self, updates: ClientUpdates, limit: float, streams: Streams, replay: Replay, elements: int | None = None
     ) -> Aggregate:
-        """The weighted mean that the sessions of these updates come to.
-
-        Args:
-            updates: of the clients in the sum.
-            limit: the largest total weight of a sum.
-            streams: the run's.
-            replay: what the sessions make of vectors in whole numbers, by client: their sum, modulo q.
-            elements: the length of the session's masks, where it is fixed.
+        """The weighted mean that sessions come to: ``replay`` gives the sum, modulo q, of vectors in whole numbers, by
+        client. ``limit`` is the largest total weight, ``elements`` the length of their masks, where that is fixed.
         """
         if not self.computes(updates, elements):
             return self.clear_aggregate(updates, limit)

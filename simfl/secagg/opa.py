@@ -20,9 +20,9 @@ within 2^-50, so that a t lies in [-2^-50, 1 + 2^-50] and e in [-n, 1].
 
 **What hides.** A mask is uniform modulo p but for p / q < 2^-79 a coordinate, if LWR with these parameters is hard. Its
 noise has a standard deviation of q / (p sqrt 12), so that the modulus is 2^49.8 times the noise; with a uniform secret
-and l = 2048 the Homomorphic Encryption Standard (2018, table 1) gives 128 bits of security up to 2^54.3. What 128 bits
-allow shrinks in proportion to l, so that shorter seeds, which save bytes, no longer hide anything: they are refused. Of
-e the server learns each coordinate, n + 1 values at most, which depend on seeds and never on updates.
+and l = 2048 the Homomorphic Encryption Standard (2018, table 1) gives 128 bits of security up to 2^54.3. That shrinks
+in proportion to l: shorter seeds would save bytes and not hide, and are refused. The server learns e, which depends on
+seeds and never on updates.
 
 **The shares** are packed: a seed is cut into U - T pieces and T random rows, as in :mod:`simfl.secagg.coded_session`:
 any T say nothing, any U decode.
@@ -74,8 +74,7 @@ class OpaRecord(NamedTuple):
     """Who did what; all that a replay needs.
 
     Attributes:
-        summed: clients in the sum, by place in the cohort; ``unit`` says which unit each belongs to, ``size`` how many
-            a unit has.
+        summed: the unit of each client in the sum; units have ``size`` clients.
         limit: the largest total weight of a sum.
         committee: members whose answers decode, U, by their place in the committee.
         least: clients that a sum must hold.
@@ -116,8 +115,8 @@ class OneShot(Coded, CommitteeProtocol):
 
     def known(self, cohort: Cohort) -> dict[str, int]:
         n, members = cohort.units.size, self.members(cohort.clients)
-        if (code := self.code(members, cohort.dimension)) is None:
-            return {}
+        code = self.code(members, cohort.dimension)
+        assert code is not None, "survivors is above private"
         dropouts = max(0, min(members - code.survivors, (n - (self.min_sum or 2)) // cohort.units.shape[1]))
         return {"survivors": code.survivors, "colluding": code.private, "dropouts": dropouts}
 
@@ -138,14 +137,9 @@ class OneShot(Coded, CommitteeProtocol):
         rates, share = self.rates, len(PRIMES) * code.piece
         compute_s = members * (rates.agreement_s + share * code.survivors * rates.product_s)
         compute_s += len(PRIMES) * code.length * self.length(cohort.dimension) * rates.product_s
-        up = members * self._sealed_bytes(code)
+        up = members * (ID + ELEMENT * share + TAG)
         return PreparedUnits(np.ones(len(cohort.units), dtype=bool), code, members * (ID + KEY), compute_s, up)
         yield
-
-    @staticmethod
-    def _sealed_bytes(code: MaskCode) -> int:
-        """A share of a seed, sealed, with whom it is for or from."""
-        return ID + ELEMENT * len(PRIMES) * code.piece + TAG
 
     def recover(
         self, cohort: Cohort, uploaded: Bools, prepared: Sequence[Any], streams: Streams
@@ -157,7 +151,7 @@ class OneShot(Coded, CommitteeProtocol):
         n, share = int(summed.sum()), len(PRIMES) * code.piece
         members = self.committee_of("opa", cohort.number, cohort.clients, streams)
         compute_s, up = n * (rates.agreement_s + share * rates.element_s), ELEMENT * share
-        down, needed = n * (self._sealed_bytes(code) + KEY), code.survivors
+        down, needed = n * (ID + KEY + ELEMENT * share + TAG), code.survivors
         responded = yield PhaseRequest("unmask", members, down, up, compute_s, needed, self.deadline_s)
         if responded.sum() < needed:
             return self.too_few_answers(int(responded.sum()), code)
@@ -198,14 +192,7 @@ def powers(points: Sequence[int], width: int, p: int) -> Residues:
 
 
 def masks(number: int, seeds: Residues, length: int, streams: Streams) -> NDArray[np.uint64]:
-    """G of each seed, (length, n), modulo p.
-
-    Args:
-        number: of the round, by which the public matrix is drawn.
-        seeds: (4, l, n), the residues modulo each prime.
-        length: coordinates.
-        streams: the run's.
-    """
+    """G of each seed, (length, n), modulo p, of residues modulo each prime, (4, l, n); the round draws the matrix."""
     expanded = np.empty((length, seeds.shape[2]), dtype=np.uint64)
     for first in range(0, length, ROWS):
         count = min(ROWS, length - first)
@@ -226,14 +213,7 @@ def masks(number: int, seeds: Residues, length: int, streams: Streams) -> NDArra
 
 
 class OneShotClient:
-    """A client in one round: one seed, one message.
-
-    Args:
-        number: of the round.
-        me: the client.
-        code: of the shares.
-        streams: the run's.
-    """
+    """A client in one round: one seed, one message."""
 
     def __init__(self, number: int, me: int, code: MaskCode, streams: Streams) -> None:
         self.number, self.me, self.code = number, me, code
@@ -254,14 +234,11 @@ class OneShotClient:
             pieces = np.zeros((code.survivors - code.private, code.piece), dtype=np.uint64)
             pieces.reshape(-1)[: code.length] = seed
             at.append(product(powers(points, code.survivors, p), np.concatenate([pieces, random_rows]), p))
-        return {
-            place: seal(self.channel(public, place), share.astype("<u4").tobytes(), b"")
-            for (place, public), share in zip(publics.items(), np.stack(at, axis=1), strict=True)
-        }
-
-    def channel(self, public: bytes, place: int) -> bytes:
-        """The key of a share's seal."""
-        return channel(self.private, public, f"opa share {self.number} {self.me} {place}")
+        sealed = {}
+        for (place, public), share in zip(publics.items(), np.stack(at, axis=1), strict=True):
+            key = channel(self.private, public, f"opa share {self.number} {self.me} {place}")
+            sealed[place] = seal(key, share.astype("<u4").tobytes(), b"")
+        return sealed
 
 
 class CommitteeMember:
@@ -272,12 +249,7 @@ class CommitteeMember:
         self.public, self.done = public_key(private), False
 
     def answer(self, messages: Mapping[int, tuple[bytes, bytes]], unit: Mapping[int, int], size: int) -> Residues:
-        """The sum of the shares in these messages, (4, piece).
-
-        Args:
-            messages: by sender its key and what it has sealed.
-            unit: which unit each sender belongs to.
-            size: clients of a unit.
+        """The sum, (4, piece), of the shares that senders have sealed, by sender with its key; units are of ``size``.
 
         Raises:
             ProtocolViolation: it has answered before, the sum splits a unit or holds too few, or a message is not what
@@ -297,11 +269,7 @@ class CommitteeMember:
 
 
 def decode_seed(code: MaskCode, responses: Mapping[int, Residues]) -> Residues:
-    """The sum of seeds, (4, l), of the members' sums by their places.
-
-    Raises:
-        ProtocolViolation: there are fewer than U.
-    """
+    """The sum of seeds, (4, l), of the members' sums by their places; fewer than U are a ProtocolViolation."""
     if len(responses) < code.survivors:
         raise ProtocolViolation(f"{len(responses)} answers, but {code.survivors} are needed")
     places, seed = sorted(responses)[: code.survivors], []
@@ -335,8 +303,7 @@ def replay_sessions(record: OpaRecord, vectors: Mapping[int, Integers], streams:
         )
         for place, member in members.items()
     }
-    total = decode_seed(record.code, responses)
-    seeds = np.stack([*(client.seed for client in clients), total], axis=2)  # the public matrix is drawn once for all
+    seeds = np.stack([*(client.seed for client in clients), decode_seed(record.code, responses)], axis=2)
     each = masks(record.number, seeds, len(next(iter(vectors.values()))), streams)
     sent = [client.mask(each[:, i], vectors[client.me]) for i, client in enumerate(clients)]
     return unmask(sent, each[:, -1])

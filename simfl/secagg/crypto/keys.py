@@ -1,7 +1,7 @@
 """Keys and what is made of them: agreements, derived keys, streams of field elements, sealed messages.
 
-X25519 (RFC 7748), P-256 (FIPS 186-4), HKDF with SHA-256 (RFC 5869), ChaCha20 and its AEAD (RFC 8439), all of the package cryptography.
-Every seed has 32 bytes.
+X25519 (RFC 7748), P-256 (FIPS 186-4), HKDF with SHA-256 (RFC 5869), ChaCha20 and its AEAD (RFC 8439), all of the
+package cryptography. Every seed has 32 bytes.
 """
 
 from collections.abc import Iterable, Sequence
