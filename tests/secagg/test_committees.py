@@ -464,6 +464,15 @@ def test_what_cannot_be_is_refused_in_a_line(secagg, more, why):
         Scenario.parse(BASE.replace("SECAGG", secagg), "refused", more)
 
 
+@pytest.mark.parametrize("name", ["flamingo", "opa"])
+def test_a_committee_is_of_sixty_or_of_all_who_there_are(name):
+    for clients, members in ((59, 59), (60, 60), (200, 60)):
+        resolved = Scenario.parse(BASE.replace("SECAGG", name).replace("8", str(clients)), "sixty").secagg
+        assert resolved.committee == members
+        drawn = resolved.committee_of(name, 0, clients, Streams(0)).tolist()
+        assert len(set(drawn)) == members and max(drawn) < clients
+
+
 def test_more_clients_than_the_low_bits_are_refused_before_anything_is_sent():
     cohort = Cohort(0, np.arange(opa.ROOM // 2, dtype=np.int32).reshape(-1, 1), D, opa.ROOM // 2)
     with pytest.raises(StopIteration) as end:
