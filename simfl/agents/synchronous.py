@@ -144,11 +144,12 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         if self.holds_model[clients].any():
             sizes = sizes._replace(down_bytes=np.where(self.holds_model[clients], 0, sizes.down_bytes))
         request = work(parts, clients, where, sizes, t)
-        extra_bytes = np.broadcast_to(np.asarray(prepared.down_bytes, dtype=np.int64), units.shape).ravel()[active]
-        extra_s = np.broadcast_to(np.asarray(prepared.compute_s, dtype=np.float64), units.shape).ravel()[active]
+        extra = prepared.down_bytes, prepared.up_bytes, prepared.compute_s
+        down, up, seconds = (np.broadcast_to(np.asarray(each), units.shape).ravel()[active] for each in extra)
         request = request._replace(
-            down_bytes=request.down_bytes + extra_bytes,
-            compute_s=request.compute_s + extra_s,
+            down_bytes=request.down_bytes + down,
+            up_bytes=request.up_bytes + up,
+            compute_s=request.compute_s + seconds,
             deadline_s=rule.deadline_s,
             quorum=rule.quorum_clients(units.size),
             unit=units.shape[1],

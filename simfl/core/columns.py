@@ -305,7 +305,7 @@ _PARTS = (
     ("`rounds.csv`, and its final values in `summary.json` and `index.csv`", ROUND_COLUMNS),
     (
         "`rounds.csv` with secure aggregation; there is a `failed_...` for each phase of the protocol",
-        (*MASKED_COLUMNS, *map(failing, ("advertise", "share", "deliver", "unmask"))),
+        (*MASKED_COLUMNS, *map(failing, ("advertise", "share", "deliver", "handover", "crosscheck", "unmask"))),
     ),
     ("`rounds.csv` of rules with a quorum, and of policies that are asked before a sum is opened", (LATE, REFUSED)),
     ("`rounds.csv` with `network.loss`, and with client agents that are not `standard`", (BYTES_SENT_UP,)),

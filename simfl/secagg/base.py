@@ -217,7 +217,9 @@ PROTOCOLS = Registry[Protocol](
     modules=modules_of(
         "simfl.secagg",
         "basecagg",
+        "flamingo",
         "lightsecagg",
+        "opa",
         "plain",
         ideal="plain",
         secagg="pairwise",

@@ -20,8 +20,7 @@ from simfl.secagg.crypto.keys import (
     KEY,
     TAG,
     ProtocolViolation,
-    agree,
-    derive,
+    channel,
     elements,
     public_key,
     seal,
@@ -108,7 +107,9 @@ class Owner:
         places = sorted(publics)
         pieces = self.pieces(np.array(places, dtype=np.int64) + 1)
         return {
-            j: seal(_sealing_key(self.private, publics[j], self.label, j), values.astype("<u4").tobytes(), b"")
+            j: seal(
+                channel(self.private, publics[j], f"secagg piece {self.label} {j}"), values.astype("<u4").tobytes(), b""
+            )
             for j, values in zip(places, pieces, strict=True)
         }
 
@@ -136,7 +137,7 @@ class Helper:
         """
         if owner in self.pieces_by_owner or owner in self.used:
             raise ProtocolViolation("a second piece of one mask")
-        text = unseal(_sealing_key(self.private, public, owner, self.place), message, b"")
+        text = unseal(channel(self.private, public, f"secagg piece {owner} {self.place}"), message, b"")
         self.pieces_by_owner[owner] = Piece(unit, size, np.frombuffer(text, dtype="<u4").astype(np.int64))
 
     def answer(self, weights: Mapping[int, int]) -> Elements:
@@ -188,7 +189,3 @@ def sum_masks(owners: Iterable[tuple[Owner, int, int, int]], helpers: Iterable[H
             present[place].receive(owner.label, unit, size, owner.public, message)
     weights = {owner.label: weight for owner, _, _, weight in requests}
     return decode_sum(code, {place: helper.answer(weights) for place, helper in present.items()})
-
-
-def _sealing_key(private: bytes, public: bytes, owner: int, place: int) -> bytes:
-    return derive(agree(private, public), f"secagg piece {owner} {place}".encode())

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import Annotated, Any, NamedTuple
 
@@ -51,9 +52,13 @@ class Coded(MaskedProtocol):
         why = f"unmask: {responses} answers came, {code.survivors} decode"
         return SessionFailure(why, tolerated=-1 if self.deadline_s is not None else max(-1, code.private - responses))
 
+    def helpers(self, transcript: Transcript, streams: Streams) -> NDArray[np.int32]:
+        """Clients who hold pieces of masks."""
+        return transcript.clients if self.joint else np.arange(transcript.population, dtype=np.int32)
+
     def view(self, transcript: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
         """Colluders hold pieces of every mask, answers are pieces of the sum's; so many as are private say nothing."""
-        helpers = transcript.clients if self.joint else np.arange(transcript.population)
+        helpers = self.helpers(transcript, streams)
         code, pieces = self.code(len(helpers), 1), int(np.isin(coalition, helpers).sum())
         if code is None or pieces > code.private:
             return transcript.each(coalition)
@@ -147,22 +152,18 @@ class LightSecAgg(Coded):
         return SessionResult(summed.reshape(shape)[:, 0], record, compute_s)
 
     def _few(self, phase: str, cohort: Cohort, summed: Bools, helping: Bools, code: MaskCode) -> SessionFailure | None:
-        hiding, left, least = cohort.hiding(summed), int(helping.sum()), self.min_sum or 2
-        if hiding < least:
-            why = f"{hiding} clients of whole units are left, a sum needs {least}"
-            return SessionFailure(f"{phase}: {why}", tolerated=code.private)
+        left = int(helping.sum())
+        if few := self.few(cohort, summed):
+            return SessionFailure(f"{phase}: {few}", tolerated=code.private)
         if left < code.survivors:
             why = f"{left} clients are left, the answers of {code.survivors} decode"
             return SessionFailure(f"{phase}: {why}", tolerated=code.private)
         return None
 
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
-        if not self.computes(updates, result.secret.code.length):
-            return self.clear_aggregate(updates, result.secret.limit)
-        quantised = self.quantise_updates(updates, updates.weights, result.secret.limit, streams)
-        vectors = dict(zip(updates.clients.tolist(), quantised.vectors, strict=True))
-        sums = replay_sessions(result.secret, vectors, streams)
-        return self.mean(sums, quantised, updates, updates.divisor(updates.weights))
+        record: LightsecaggRecord = result.secret
+        replay = partial(replay_sessions, record, streams=streams)
+        return self.sum_of(updates, record.limit, streams, replay, record.code.length)
 
 
 def replay_sessions(record: LightsecaggRecord, vectors: dict[int, Integers], streams: Streams) -> Elements:

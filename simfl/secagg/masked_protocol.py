@@ -1,11 +1,12 @@
 """What all protocols of masks have in common: their keys in a scenario, weights, whole numbers, the mean in the end."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from math import ceil, inf
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
 from simfl.core.columns import MASKED_COLUMNS, Column
@@ -23,6 +24,8 @@ from simfl.secagg.crypto.quantise import HALF, Grid, Quantised, grid, round_stoc
 from simfl.secagg.sessions import ClientUpdates, Cohort
 
 FINEST = 2.0**36
+
+Replay = Callable[[dict[int, Integers]], Elements]
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,11 @@ class MaskedProtocol(Protocol):
         """Elements that a client masks."""
         return dimension + bool(self.weight_channel)
 
+    def few(self, cohort: Cohort, members: Bools) -> str | None:
+        """Why a sum of these members, bool (n,), would hide nobody; None if it hides them."""
+        hiding, least = cohort.hiding(members), self.min_sum or 2
+        return None if hiding >= least else f"{hiding} clients of whole units are left, a sum needs {least}"
+
     # -- the mathematics -----------------------------------------------------------------------------
 
     def grid(self, weight: float) -> Grid | None:
@@ -248,6 +256,18 @@ class MaskedProtocol(Protocol):
         clipped = beyond(updates, on)
         return Aggregate(vector, updates.clients, updates.row, clipped_row(clipped), step=on.step, clipped=clipped)
 
+    def sum_of(
+        self, updates: ClientUpdates, limit: float, streams: Streams, replay: Replay, elements: int | None = None
+    ) -> Aggregate:
+        """The weighted mean that sessions come to: ``replay`` gives the sum, modulo q, of vectors in whole numbers, by
+        client. ``limit`` is the largest total weight, ``elements`` the length of their masks, where that is fixed.
+        """
+        if not self.computes(updates, elements):
+            return self.clear_aggregate(updates, limit)
+        quantised = self.quantise_updates(updates, updates.weights, limit, streams)
+        sums = replay(dict(zip(updates.clients.tolist(), quantised.vectors, strict=True)))
+        return self.mean(sums, quantised, updates, updates.divisor(updates.weights))
+
     def mean(
         self,
         sums: Elements,
@@ -280,6 +300,36 @@ class MaskedProtocol(Protocol):
         shares = np.array(factors, dtype=np.float64) * quantised.weights / divisor
         step, clipped = quantised.grid.step, quantised.clipped
         return Aggregate(vector, updates.clients, updates.row, row, shares, step=step, clipped=clipped)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommitteeProtocol(MaskedProtocol):
+    """Protocols in which a committee, drawn of all clients by public randomness, takes the masks off."""
+
+    committee: Annotated[
+        int | None, Field(ge=1, description="clients drawn to open sums, who need not be in them; null = all, up to 60")
+    ] = None
+
+    joint = True
+    opens_last = True
+
+    def resolve(self, setting: ScenarioView) -> Self:
+        return replace(super().resolve(setting), committee=self.committee or self.members(setting.clients))
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems, n = super().check(setting), setting.clients
+        if self.committee is not None and self.committee > n:
+            problems.append(("committee", f"is {self.committee} of {n} clients; the nearest value is {n}"))
+        return problems
+
+    def members(self, clients: int) -> int:
+        """Of a committee drawn of so many clients."""
+        return min(self.committee or 60, clients)
+
+    def committee_of(self, purpose: str, number: int, clients: int, streams: Streams) -> NDArray[np.int32]:
+        """The committee with this number, by place."""
+        chosen = streams(f"{purpose}/committee", number).choice(clients, self.members(clients), replace=False)
+        return chosen.astype(np.int32)
 
 
 def beyond(updates: ClientUpdates, grid: Grid) -> int:

@@ -103,7 +103,7 @@ class PairwiseMasks(MaskedProtocol):
         plan = PairwisePlan(cohort.number, around, sizes[1], np.repeat(np.arange(n // size), size), self.min_sum or 2)
         responded = yield PhaseRequest("advertise", clients, 0, KEYS, deadline_s=self.deadline_s)
         advertised = whole_units(responded, size)
-        if few := self._few(cohort, advertised):
+        if few := self.few(cohort, advertised):
             return SessionFailure(f"advertise: {few}")
         near, rates = around.counts(advertised)[advertised], self.rates
         shares = SHARES + SHARE * cohort.seeds
@@ -113,7 +113,7 @@ class PairwiseMasks(MaskedProtocol):
             "share", clients[advertised], (ID + KEYS) * near, shares * near, compute_s, deadline_s=self.deadline_s
         )
         masked = whole_units(masked, size)
-        if few := self._few(cohort, masked):
+        if few := self.few(cohort, masked):
             return SessionFailure(f"share: {few}")
         near = around.counts(masked).reshape(-1, size)
         compute_s = near * rates.agreement_s + (near + 1) * (self.length(cohort.dimension) * rates.element_s)
@@ -126,7 +126,7 @@ class PairwiseMasks(MaskedProtocol):
         around, clients, arrived = plan.circle, cohort.units.ravel(), uploaded.ravel()
         summed = whole_units(arrived, cohort.units.shape[1])
         closed = plan.threshold - 1  # colluders to whom no secret is open that nobody was asked for
-        if few := self._few(cohort, summed):
+        if few := self.few(cohort, summed):
             return SessionFailure(f"upload: {few}", tolerated=closed)
         if not around.is_connected(summed):
             why = "those who are left are not connected, so that the sums of groups would show"
@@ -175,10 +175,6 @@ class PairwiseMasks(MaskedProtocol):
         groups = np.where(hidden, around.groups(hidden), n + np.arange(n))
         closed = np.isin(groups, groups[hidden & ~bare])
         return rows_of(np.where(bare & honest & ~closed, groups, -1))
-
-    def _few(self, cohort: Cohort, members: NDArray[np.bool_]) -> str | None:
-        hiding, least = cohort.hiding(members), self.min_sum or 2
-        return None if hiding >= least else f"{hiding} clients of whole units are left, a sum needs {least}"
 
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
         if not self.computes(updates):

@@ -81,12 +81,15 @@ class PreparedUnits:
         secret: what :meth:`simfl.secagg.base.Protocol.recover` needs of it.
         down_bytes: what goes out with each model, a number or (units, size); of joint protocols.
         compute_s: what each client computes besides its training, a number or (units, size); of joint protocols.
+        up_bytes: what goes up with each update, besides its masked coordinates, a number or (units, size); of joint
+            protocols.
     """
 
     kept_units: NDArray[np.bool_]
     secret: Any = None
     down_bytes: Any = 0
     compute_s: Any = 0.0
+    up_bytes: Any = 0
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,8 @@ KINDS = {
     "secagg_plus": ["secagg={name: secagg_plus, execute: cost_only}"],
     "lightsecagg": ["secagg={name: lightsecagg, execute: cost_only}"],
     "pairwise_ratchet": ["secagg={name: pairwise_ratchet, execute: cost_only}"],
+    "flamingo": ["secagg={name: flamingo, execute: cost_only, term: 2}"],
+    "opa": ["secagg={name: opa, execute: cost_only}"],
     "fedbuff": BUFFERED,
     "fedbuff own lines": [*BUFFERED, SLOWER],
     "fedbuff deadline": [*BUFFERED, "training.deadline_s=3.5"],

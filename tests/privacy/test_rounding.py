@@ -99,7 +99,7 @@ def test_a_tree_counts_the_coarsest_grid_so_far():
 
 
 @pytest.mark.parametrize("execute", [True, "cost_only"])
-@pytest.mark.parametrize("secagg", ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet"])
+@pytest.mark.parametrize("secagg", ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet", "flamingo", "opa"])
 def test_a_run_under_masks_says_the_sensitivity_that_it_has(secagg, execute, tmp_path):
     stage = {"name": "central_gaussian", "clip_norm": 0.1, "noise_multiplier": 4}
     privacy = {"stages": [stage], "accountants": [{"name": "zero_out", "delta": DELTA}]}

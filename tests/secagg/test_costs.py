@@ -49,6 +49,8 @@ def scenario(secagg, *overrides, n=10, d=1000):
         ("{name: secagg_plus, neighbours: 6, threshold: 4}", ()),
         ("lightsecagg", ()),
         ("pairwise_ratchet", ()),
+        ("{name: flamingo, security_bits: 256}", ()),
+        ("opa", ()),
         ("basecagg", (FEDBUFF,)),
         ("basecagg", (FEDBUFF, "selection={name: batch_partition, k: 10, T: 2}", "training.concurrency=2")),
         ("plain", (FEDBUFF,)),
@@ -198,7 +200,7 @@ def ends(protocol, cohort, lost):
         return prepared
     assert isinstance(prepared, PreparedUnits)
     up = prepared.kept_units[:, None] & ~np.isin(cohort.units, [c for c, phase in lost.items() if phase == "upload"])
-    gone = [c for c, phase in lost.items() if phase not in ("unmask", "upload")]
+    gone = [c for c, phase in lost.items() if phase not in ("handover", "crosscheck", "unmask", "upload")]
     return talk(protocol.recover(cohort, up & ~np.isin(cohort.units, gone), [prepared.secret], Streams(0)))
 
 
@@ -211,6 +213,9 @@ def ends(protocol, cohort, lost):
         ("secagg_plus", {"neighbours": 4, "threshold": 2}),
         ("lightsecagg", {"private": 0.2, "survivors": 0.5}),
         ("lightsecagg", {"private": 0.5, "survivors": 0.7}),
+        ("flamingo", {}),
+        ("opa", {"private": 0.2, "survivors": 0.5}),
+        ("opa", {"private": 0.5, "survivors": 0.7}),
     ],
 )
 def test_dropouts_are_tolerated_up_to_the_number_that_theory_says(name, fields, size):
@@ -277,9 +282,12 @@ def test_an_operation_is_measured(monkeypatch):
 LOSSY = "devices.failure={{name: bernoulli, probability: 0.1, phases: {{{}}}}}"
 
 
-@pytest.mark.parametrize("name", ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet", "basecagg"])
+@pytest.mark.parametrize(
+    "name", ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet", "flamingo", "opa", "basecagg"]
+)
 def test_every_round_tells_what_failed_in_which_phase(name, tmp_path):
-    phases = {"lightsecagg": ("share", "unmask"), "pairwise_ratchet": (), "basecagg": ("share", "deliver", "unmask")}
+    phases = {"lightsecagg": ("share", "unmask"), "pairwise_ratchet": (), "basecagg": ("share", "deliver", "unmask"),
+              "flamingo": ("handover", "crosscheck", "unmask"), "opa": ("unmask",)}  # fmt: skip
     mine = phases.get(name, ("advertise", "share", "unmask"))
     failure = LOSSY.format(", ".join(f"{phase}: 0.1" for phase in mine))
     folder = run(real(name, failure, "trace=events", "network.latency_s=0.1"), tmp_path).path
@@ -392,7 +400,9 @@ def test_validate_notes_what_is_perhaps_not_meant(secagg, overrides, caution, tm
     assert bool(report["cautions"]) == (caution is not None)
 
 
-@pytest.mark.parametrize("name", ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet", "basecagg"])
+@pytest.mark.parametrize(
+    "name", ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet", "flamingo", "opa", "basecagg"]
+)
 def test_clients_without_samples_hide_nobody(name):
     """Of four clients three hold nothing: no sum of two that hide one another; with one more there is."""
     fields = {"neighbours": 2, "threshold": 1} if name == "secagg_plus" else {}

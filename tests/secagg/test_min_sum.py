@@ -195,6 +195,8 @@ PARTIES = {
     "secagg_plus": "{name: secagg_plus, neighbours: 4, threshold: 2}",
     "lightsecagg": "{name: lightsecagg, private: 0.2, survivors: 0.4}",
     "pairwise_ratchet": "pairwise_ratchet",
+    "flamingo": "flamingo",
+    "opa": "opa",
     "oblivious": "{name: oblivious, epsilon: 1.0, samples: 5}",
     "basecagg": "{name: basecagg, private: 0.2, survivors: 0.5}",
 }

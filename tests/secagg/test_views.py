@@ -365,7 +365,7 @@ def test_shares_of_noise_are_open_with_the_sum(tmp_path):
     assert alone.summary["epsilon_max"] is not None
 
 
-@pytest.mark.parametrize("protocol", ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet"])
+@pytest.mark.parametrize("protocol", ["secagg", "secagg_plus", "lightsecagg", "pairwise_ratchet", "flamingo", "opa"])
 def test_before_the_run_nobody_is_tolerated_where_clients_can_be_lost(protocol, tmp_path):
     from click.testing import CliRunner
 

@@ -90,12 +90,14 @@ def test_bytes_of_basecagg(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "protocol, ways", [("plain", 2), ("secagg", 8), ("secagg_plus", 8), ("lightsecagg", 6), ("pairwise_ratchet", 2)]
-)
+    "protocol, ways",
+    [("plain", 2), ("secagg", 8), ("secagg_plus", 8), ("lightsecagg", 6), ("pairwise_ratchet", 2), ("flamingo", 6),
+     ("opa", 4)],
+)  # fmt: skip
 def test_round_times(protocol, ways, tmp_path):
     """Half a second a way and three at work; plain takes two ways."""
     table = costs(tmp_path, protocol, n=40, rounds=3, d=10)
-    began = 1.0 if protocol == "pairwise_ratchet" else 0.0
+    began = {"pairwise_ratchet": 1.0, "opa": 1.0, "flamingo": 3.0}.get(protocol, 0.0)
     expected = [began + (ways / 2 + 3) * (t + 1) for t in range(3)]
     assert [float(row["time_s"]) for row in table] == pytest.approx(expected)
 
@@ -138,6 +140,8 @@ PROTOCOLS = {
     "secagg_plus": ("secagg={name: secagg_plus, neighbours: 4, threshold: 2}",),
     "lightsecagg": ("secagg={name: lightsecagg, private: 0.2, survivors: 0.4}",),
     "pairwise_ratchet": ("secagg=pairwise_ratchet",),
+    "flamingo": ("secagg={name: flamingo, term: 2}",),
+    "opa": ("secagg={name: opa, private: 0.2, survivors: 0.4}",),
     "basecagg": ("secagg={name: basecagg, private: 0.2, survivors: 0.5}", *FEDBUFF),
 }
 
@@ -202,10 +206,13 @@ def test_members_of_a_unit_are_rounded_together(tmp_path):
     assert len({weight for weights in found.values() for weight in weights}) > 1
 
 
+FAILING = {"basecagg": "deliver: 0.02, unmask: 0.1", "pairwise_ratchet": "", "opa": "unmask: 0.1",
+           "flamingo": "handover: 0.1, crosscheck: 0.03, unmask: 0.1"}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_killed_anywhere_it_goes_on_to_the_same_bytes(name, tmp_path, monkeypatch):
-    phases = {"basecagg": "deliver: 0.02, unmask: 0.1", "lightsecagg": "share: 0.03, unmask: 0.1"}
-    wanted = phases.get(name, "share: 0.03, unmask: 0.1") if name != "pairwise_ratchet" else ""
+    wanted = FAILING.get(name, "share: 0.03, unmask: 0.1")
     made = real(name, f"devices.failure={{name: bernoulli, probability: 0.03, phases: {{{wanted}}}}}")
     whole = tables(run(made, tmp_path / "whole").path)
     for at in (1, 3, 5):
@@ -240,7 +247,7 @@ def instants_inside(spans):
 @pytest.mark.parametrize("name", INSIDE)
 def test_killed_inside_any_phase_it_goes_on_to_the_same_bytes(name, tmp_path):
     protocol, extra = INSIDE[name]
-    fails = {"basecagg": "deliver: 0.02, unmask: 0.1", "pairwise_ratchet": ""}.get(protocol, "share: 0.03, unmask: 0.1")
+    fails = FAILING.get(protocol, "share: 0.03, unmask: 0.1")
     failure = f"devices.failure={{name: bernoulli, probability: 0.03, phases: {{{fails}}}}}"
     made = real(protocol, failure, "trace=events", *extra)
     whole = run(made, tmp_path / "whole").path
@@ -259,7 +266,8 @@ def test_killed_inside_any_phase_it_goes_on_to_the_same_bytes(name, tmp_path):
         for kind in ("share", "deliver"):
             assert any(start < at < end for at in saved for start, end in spans[kind]), "checkpoints hold such jobs"
     else:
-        assert kinds == {*(PROTOCOL[protocol].phases or ("setup",)), "work and upload"}
+        set_up = {"setup"} if protocol in ("pairwise_ratchet", "flamingo", "opa") else set()
+        assert kinds == {*PROTOCOL[protocol].phases, *set_up, "work and upload"}
 
 
 def test_clients_fail_in_phases(tmp_path):
@@ -345,7 +353,7 @@ def test_rounds_tell_what_the_phases_cost(tmp_path):
         assert int(row["secagg_bytes"]) == sum(mine)
 
 
-@pytest.mark.parametrize("protocol", ["lightsecagg", "basecagg", "secagg"])
+@pytest.mark.parametrize("protocol", ["lightsecagg", "basecagg", "secagg", "flamingo", "opa"])
 def test_without_learning_the_coordinates_that_stages_add_are_no_update(tmp_path, protocol):
     """The session's masks have the length of an update; what is summed then has that of the added coordinate."""
     rule = "{name: fedbuff, concurrency: 6, buffer: 4, rounds: 3, weighting: equal}"

@@ -18,7 +18,7 @@ from simfl.core.types import Job
 from simfl.learning import evaluator, learner, local_runner
 from simfl.papers.oblivious import oblivious_noise as oblivious
 from simfl.papers.privacyfl import pairwise_ratchet
-from simfl.secagg import coded_session, pairwise_session
+from simfl.secagg import coded_session, flamingo_session, opa, pairwise_session
 from simfl.secagg.crypto.field import Q
 
 FIELD_BYTES, FLOAT_BYTES = 4, 4
@@ -193,6 +193,8 @@ def recorded() -> Iterator[Tape]:
             mock.patch.object(evaluator.TrainingLosses, "measure", measure),
             mock.patch.object(policy_queries.ClientRecords, "known", known),
             tapped(pairwise_session.PairwiseClient, "mask"),
+            tapped(flamingo_session.FlamingoClient, "mask"),
+            tapped(opa.OneShotClient, "mask"),
             tapped(coded_session.Owner, "mask"),
             tapped(pairwise_ratchet.RatchetClient, "mask"),
             mock.patch.object(oblivious, "run_round", dealt),

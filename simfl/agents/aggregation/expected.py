@@ -253,9 +253,10 @@ def _requests(
     if isinstance(prepared, SessionFailure):
         return prepared.reason
     size = protocol.upload_bytes(sizes[1], cohort.dimension) + told_bytes
-    down, seconds = (np.broadcast_to(each, first.units.shape).ravel() for each in (
-        sizes[0] + np.asarray(prepared.down_bytes), np.asarray(prepared.compute_s)))  # fmt: skip
-    before.append(PhaseRequest(WORK, first.units.ravel(), down, size, seconds))
+    down, up, seconds = (np.broadcast_to(each, first.units.shape).ravel() for each in (
+        sizes[0] + np.asarray(prepared.down_bytes), size + np.asarray(prepared.up_bytes), prepared.compute_s
+    ))  # fmt: skip
+    before.append(PhaseRequest(WORK, first.units.ravel(), down, up, seconds))
     secrets = [prepared.secret] * (len(cohort.units) if one_by_one else 1)
     uploaded = np.ones(cohort.units.shape, dtype=bool)
     after, result = _all_respond(protocol.recover(cohort, uploaded, secrets, streams))

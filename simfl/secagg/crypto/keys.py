@@ -1,7 +1,7 @@
 """Keys and what is made of them: agreements, derived keys, streams of field elements, sealed messages.
 
-X25519 (RFC 7748), HKDF with SHA-256 (RFC 5869), ChaCha20 and its AEAD (RFC 8439), all of the package cryptography.
-Every seed has 32 bytes.
+X25519 (RFC 7748), P-256 (FIPS 186-4), HKDF with SHA-256 (RFC 5869), ChaCha20 and its AEAD (RFC 8439), all of the
+package cryptography. Every seed has 32 bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,6 +9,7 @@ from functools import lru_cache, reduce
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
@@ -23,6 +24,7 @@ KEY, TAG, ID, ELEMENT = 32, 16, 4, 4
 """Bytes on the wire of a key, an AEAD's tag, a client's number and a field element."""
 
 SEED = 32
+Point = tuple[int, int]
 WORDS = 1 << 15
 """Words of a stream that are made at a time."""
 ZEROS = memoryview(bytes(4 * WORDS))
@@ -75,6 +77,17 @@ def _agreement_cache(one: bytes, other: bytes) -> list[bytes]:
 def derive(shared: bytes, info: bytes) -> bytes:
     """A key of 32 bytes for one purpose; both ends come to it, and a simulation of both computes it once."""
     return HKDF(algorithm=SHA256(), length=KEY, salt=None, info=info).derive(shared)
+
+
+def base_multiple(scalar: int) -> Point:
+    """A multiple, not 0, of the base point of P-256."""
+    numbers = derive_private_key(scalar, SECP256R1()).public_key().public_numbers()
+    return numbers.x, numbers.y
+
+
+def channel(private: bytes, public: bytes, label: str) -> bytes:
+    """The key of what the label says, between two clients; both ends come to it."""
+    return derive(agree(private, public), label.encode())
 
 
 def forget() -> None:
