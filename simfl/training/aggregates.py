@@ -1,7 +1,7 @@
 """How several updates become one: the mean, or something in its place."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -28,6 +28,20 @@ class Factor(NamedTuple):
     row: Mapping[str, float]
 
 
+class BesideUpdates(NamedTuple):
+    """What a server has besides the updates, in the coordinates that are summed.
+
+    Attributes:
+        previous: float32 (d,): what it made of the sum before; 0 before the first, empty unless the aggregate says
+            ``reads_previous``.
+        root: gives what the server would send as a client, (d,), that holds so many samples of the training part, the
+            same ones in every round, whoever else holds them, and trains the current model on them.
+    """
+
+    previous: Vectors
+    root: Callable[[int], Vectors]
+
+
 class AggregationRule(Plugin, Protocol):
     """A frozen dataclass whose methods are pure.
 
@@ -35,12 +49,26 @@ class AggregationRule(Plugin, Protocol):
         weighted: it follows the weights; else every update with a positive weight counts once.
         sum_only: the sum of the updates is all it needs, which is all that secure aggregation shows; an aggregate
             has to say so.
+        reads_previous: it goes on from what the server made of the sum before.
+        reads_root: the server trains on samples of its own.
         columns: what its factor adds to rounds.csv.
     """
 
     weighted: bool
     sum_only: bool = False
+    reads_previous: bool = False
+    reads_root: bool = False
     columns: tuple[Column, ...] = ()
+
+    def with_server(self, beside: BesideUpdates) -> "AggregationRule":
+        """The rule for one aggregate, of a server that has this."""
+        return self
+
+    def shares(self, deltas: Vectors, weights: Floats) -> Floats | None:
+        """What each update counts in what :meth:`combine` gives, (n,), for metrics; where coordinates differ, the mean
+        over them. None = not known.
+        """
+        return weights / weights.sum() if self.sum_only else None
 
     @abstractmethod
     def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
@@ -68,7 +96,18 @@ AGGREGATES = Registry[AggregationRule](
     "aggregate",
     promises=("sum_only",),
     protocol=AggregationRule,
-    modules=modules_of("simfl.training", "masked", shrunk="masked"),
+    modules=modules_of(
+        "simfl.training",
+        "masked",
+        shrunk="masked",
+        krum="robust",
+        multi_krum="robust",
+        bulyan="robust",
+        geometric_median="robust",
+        norm_bound="robust",
+        centred_clipping="robust",
+        fltrust="robust",
+    ),
 )
 
 

@@ -188,6 +188,9 @@ class MemberLearner(Learner):
     def train(self, jobs: Sequence[Job]) -> Updates:
         return self.whole.train(self.members.jobs(jobs))
 
+    def root_update(self, version: int, samples: int) -> NDArray[np.float32]:
+        return self.whole.root_update(self.members.version(version), samples)
+
     def discard(self, jobs: Iterable[Job]) -> None:
         self.whole.discard(self.members.jobs(jobs))
 
@@ -211,6 +214,10 @@ class _MemberAgents(ClientAgent):
     @property
     def reads_data(self) -> bool:  # type: ignore[override]
         return self.whole.reads_data
+
+    @property
+    def reads_previous(self) -> bool:  # type: ignore[override]
+        return self.whole.reads_previous
 
     def run(self, node: Node) -> Generator[Any, Any, None]:
         return self.whole.run(node)
