@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
+from simfl.core.errors import PluginError
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
@@ -93,7 +94,7 @@ class AttackView(NamedTuple):
 
     Attributes:
         deltas: float32 (n, d): what each of them has trained.
-        others: float32 (m, d): what everybody else in the sum sends, if the agent says ``omniscient``; else (0, d).
+        others: float32 (m, d): what all others in the sum have trained, if the agent says ``omniscient``; else (0, d).
         updates: number of them in the sum, n + m.
         previous: float32 (d,): what the server made of the sum before, 0 before the first; whoever receives two models
             in a row knows it. Only agents that say ``reads_previous`` get it, else it is empty.
@@ -184,7 +185,7 @@ class ClientAgent(Plugin, Protocol):
 CLIENT_AGENTS = Registry[ClientAgent](
     "agents",
     protocol=ClientAgent,
-    promises=("alone",),
+    promises=("alone", "per_client"),
     modules=modules_of(
         "simfl.clients.behaviours",
         "patient",
@@ -221,6 +222,13 @@ class Standard(ClientAgent):
 
 
 @dataclass(frozen=True)
+class Attacker(Standard):
+    """Does what the standard agent does, on the clock."""
+
+    attacks = True
+
+
+@dataclass(frozen=True)
 class Agents:
     """What the clients do on the clock, and how it is computed."""
 
@@ -246,7 +254,7 @@ class Agents:
 
     @property
     def per_client(self) -> bool:
-        """Whether what each client sends is of its own update only, and no longer than that."""
+        """Whether what each sends is of its own update only, and no longer."""
         return bool(self.client.per_client)
 
     @property
@@ -256,22 +264,11 @@ class Agents:
 
 
 class AttackRun:
-    """What the clients' agents make of updates and reports, for whoever aggregates them.
+    """What the clients' agents make of updates, samples and reports, in a scenario or what is built from one."""
 
-    Args:
-        agents: what the clients do.
-        clients: their number.
-        streams: of the scenario.
-    """
-
-    def __init__(self, agents: Agents, clients: int, streams: Streams) -> None:
+    def __init__(self, setting: Any, streams: Streams) -> None:
         self.streams = streams
-        self.agent_of = None if agents.all_standard else agents.client.of_each(clients, streams)
-
-    @classmethod
-    def of(cls, setting: Any, streams: Streams) -> "AttackRun":
-        """That of a scenario, or of what is built from one."""
-        return cls(setting.agents, setting.clients, streams)
+        self.agent_of = None if setting.agents.all_standard else setting.agents.client.of_each(setting.clients, streams)
 
     def attackers(self, clients: Sequence[int]) -> NDArray[np.bool_]:
         """Who of the clients is out to do harm, bool (n,)."""
@@ -306,19 +303,19 @@ class AttackRun:
 
     def sends(self, jobs: Sequence[Job], updates: Updates, previous: Vectors, most: int) -> Updates:
         """What is sent of a sum's updates; nobody says that it has more than ``most`` samples, which would be seen."""
-        clients = [job.client for job in jobs]
-        examples = self.reports("samples", clients, updates.examples)
-        if examples is not updates.examples:
-            examples = np.where(updates.examples > 0, np.clip(examples, 1, most), 0)
-        groups, deltas = self.groups(clients, "sends"), updates.deltas
-        if groups:
-            deltas = deltas.copy()
-        for agent, places in groups:
+        if self.agent_of is None:
+            return updates
+        clients, deltas = [job.client for job in jobs], updates.deltas.copy()
+        examples = np.clip(self.reports("samples", clients, updates.examples), 1, most) * (updates.examples > 0)
+        for agent, places in self.groups(clients, "sends"):
             others = np.delete(updates.deltas, places, axis=0) if agent.omniscient else updates.deltas[:0]
             rngs = tuple(self.streams("agents/sends", jobs[place].id) for place in places)
             known = previous if agent.reads_previous else previous[:0]
             view = AttackView(read_only(updates.deltas[places]), read_only(others), len(jobs), read_only(known), rngs)
             shape = (len(places), deltas.shape[1])
             checked_vectors(sent := agent.sends(view), shape, f"agent '{agent.name}'", "sends gives")
+            squares = (np.square(each).sum(axis=1, dtype=np.float64) for each in (sent, view.deltas))
+            if agent.per_client and np.subtract(*squares).max() > 1e-6:
+                raise PluginError(f"agent '{agent.name}'", "sends longer updates than it trains; say alone = False")
             deltas[places] = sent
         return replace(updates, deltas=deltas, examples=examples)

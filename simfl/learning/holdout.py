@@ -127,21 +127,13 @@ class Holdout:
 def poison(
     setting: ScenarioView, data: Dataset, holdings: Holdings, origins: NDArray[np.int64], streams: Streams
 ) -> tuple[Dataset, Holdings, NDArray[np.int64]]:
-    """The data, and of which sample each one is, where clients train on others than they hold.
-
-    What they train on stands behind all samples of the training part, so that who shares theirs holds them as they are.
-
-    Args:
-        setting: whose clients have agents.
-        data: of the scenario.
-        holdings: of all clients.
-        origins: of which sample of the data file each one is, (n,).
-        streams: of the scenario.
+    """The same, and of which sample each one is, (n,), where agents of the setting's clients have them train on others;
+    these stand behind all samples of the training part, so that who shares one holds it as it is.
 
     Raises:
         ScenarioError: samples are not of classes, or change over time.
     """
-    groups = AttackRun.of(setting, streams).groups(range(setting.clients), "poisons")
+    groups = AttackRun(setting, streams).groups(range(setting.clients), "poisons")
     if not groups:
         return data, holdings, origins
     training, (agent, _) = holdings.training, groups[0]

@@ -13,10 +13,8 @@ from simfl.metrics.base import METRICS, Metric, RoundSnapshot
 @METRICS("attack_success")
 @dataclass(frozen=True)
 class AttackSuccess(Metric):
-    """How far clients that attack have come, as their agents say; each round costs an evaluation of the test samples.
-
-    Of several agents the mean. Attackers who only want to do damage have none: compare ``test_accuracy`` with that of
-    the same run with ``agents.client: standard``.
+    """How far attacks have come, as the agents say, of several the mean; each round costs an evaluation. Who only does
+    damage has no success: compare ``test_accuracy`` with that of the same run of standard clients.
     """
 
     columns = (
@@ -32,10 +30,8 @@ class AttackSuccess(Metric):
 @METRICS("attacker_share")
 @dataclass(frozen=True)
 class AttackerShare(Metric):
-    """How many of a round's updates are attackers', and what share of the aggregate these are.
-
-    The share is of the absolute weights that the updates have in the aggregate; empty where it is not known, as of a
-    median. It is 0 where every update counts nothing.
+    """How many of a round's updates are attackers', and their share of the absolute weights in the aggregate: empty where
+    these are not known, as of a median.
     """
 
     reads_shares = True

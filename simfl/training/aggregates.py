@@ -50,14 +50,12 @@ class AggregationRule(Plugin, Protocol):
         sum_only: the sum of the updates is all it needs, which is all that secure aggregation shows; an aggregate
             has to say so.
         reads_previous: it goes on from what the server made of the sum before.
-        reads_root: the server trains on samples of its own.
         columns: what its factor adds to rounds.csv.
     """
 
     weighted: bool
     sum_only: bool = False
     reads_previous: bool = False
-    reads_root: bool = False
     columns: tuple[Column, ...] = ()
 
     def with_server(self, beside: BesideUpdates) -> "AggregationRule":

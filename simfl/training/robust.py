@@ -1,11 +1,11 @@
-"""Aggregates that resist updates which attackers have made; what each update counts follows from all of them.
+"""Aggregates that resist attackers: sums of the updates, each times what it counts by all that have a positive weight.
 
-n updates of which at most f are attackers'. Updates of weight 0 are in none of it.
+Of n updates at most f are attackers'.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -14,39 +14,65 @@ from simfl.core.scenario_view import ScenarioView, summands
 from simfl.core.types import Bools, Floats, Vectors
 from simfl.training.aggregates import AGGREGATES, AggregationRule, BesideUpdates
 
-F = Annotated[int, Field(ge=0, description="attackers that it withstands among the updates of a sum")]
+Rest = BesideUpdates | None
 
 
 @dataclass(frozen=True)
 class _ByShares(AggregationRule):
-    """What rules share that are a sum of the updates, each times a number that all of them decide."""
+    """What these rules share; one that goes on from the sum before gives that what is left of 1."""
 
     weighted = False
-    sum_only = False
 
     @abstractmethod
-    def _of_present(self, deltas: Vectors, weights: Floats) -> Floats:
-        """What each of n updates counts, all of them with positive weights."""
+    def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
+        """What each of n updates counts, (n,), all of them with positive weights."""
 
-    def shares(self, deltas: Vectors, weights: Floats) -> Floats:
-        """What each counts; 0 without weight."""
+    def with_server(self, beside: BesideUpdates) -> AggregationRule:
+        return _BesideServer(self, beside)
+
+    def shares(self, deltas: Vectors, weights: Floats, beside: Rest = None) -> Floats:
         counts, present = np.zeros(len(weights)), weights > 0
-        counts[present] = self._of_present(deltas[present], weights[present])
+        counts[present] = self._count(deltas[present], weights[present], beside)
         return counts
 
-    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
-        return np.einsum("n,nd->d", self.shares(deltas, weights).astype(np.float32), deltas)
+    def combine(
+        self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None, beside: Rest = None
+    ) -> Vectors:
+        counts = self.shares(deltas, weights, beside)
+        total = np.einsum("n,nd->d", counts.astype(np.float32), deltas)
+        if beside is not None and self.reads_previous:
+            total += np.float32(1 - counts.sum()) * beside.previous
+        return total
 
 
 @dataclass(frozen=True)
-class _Withstanding(_ByShares):
-    """What rules share that are told how many attackers there may be."""
+class _BesideServer(AggregationRule):
+    """A rule for one aggregate, beside what the server has."""
 
-    f: F
+    rule: _ByShares
+    beside: BesideUpdates
+    weighted = False
+
+    def shares(self, deltas: Vectors, weights: Floats) -> Floats:
+        return self.rule.shares(deltas, weights, self.beside)
+
+    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
+        return self.rule.combine(deltas, weights, normaliser, mask, self.beside)
+
+
+@AGGREGATES("krum")
+@dataclass(frozen=True)
+class Krum(_ByShares):
+    """The one update whose n - f - 2 nearest others are nearest, by the sum of their squared distances.
+
+    Reference: Blanchard, El Mhamdi, Guerraoui and Stainer, "Machine learning with adversaries: Byzantine tolerant
+    gradient descent", NeurIPS 2017; it needs n >= 2 f + 3 (proposition 4.2).
+    """
+
+    f: Annotated[int, Field(ge=0, description="attackers that it withstands among the updates of a sum")]
 
     example = {"f": 1}
-
-    times = 0
+    times = 2
     """It needs so many times f updates, and three."""
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
@@ -57,40 +83,34 @@ class _Withstanding(_ByShares):
         why = f"is {self.f}, which takes sums of {least} updates or more, and they have {count}"
         return [("f", f"{why}; the nearest valid value is {max(count - 3, 0) // self.times}")]
 
+    def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
+        """Of equal scores the first ones."""
+        best = np.argsort(self._score(_square_distances(deltas)), kind="stable")[: self._chosen(len(deltas))]
+        return np.isin(np.arange(len(deltas)), best) / len(best)
 
-@AGGREGATES("krum")
-@dataclass(frozen=True)
-class Krum(_Withstanding):
-    """The one update whose n - f - 2 nearest others are nearest, by the sum of their squared distances.
+    def _chosen(self, n: int) -> int:
+        return 1
 
-    Reference: Blanchard, El Mhamdi, Guerraoui and Stainer, "Machine learning with adversaries: Byzantine tolerant
-    gradient descent", NeurIPS 2017; it needs n >= 2 f + 3 (proposition 4.2).
-    """
-
-    times = 2
-
-    def _of_present(self, deltas: Vectors, weights: Floats) -> Floats:
-        return _chosen(krum_scores(square_distances(deltas), self.f), 1)
+    def _score(self, squares: Floats) -> Floats:
+        """Krum's score of each of n updates, (n,), of their squared distances, (n, n); each is nearest to itself."""
+        nearest = max(len(squares) - self.f - 2, 1)
+        return np.sort(squares, axis=1)[:, 1 : nearest + 1].sum(axis=1)
 
 
 @AGGREGATES("multi_krum")
 @dataclass(frozen=True)
 class MultiKrum(Krum):
-    """The mean of the updates that Krum ranks first.
-
-    Reference: as Krum (m-Krum).
-    """
+    """The mean of the updates that Krum ranks first. Reference: as Krum (m-Krum)."""
 
     m: Annotated[int | None, Field(ge=1, description="so many of them; null = all but f")] = None
 
-    def _of_present(self, deltas: Vectors, weights: Floats) -> Floats:
-        count = min(self.m or max(len(deltas) - self.f, 1), len(deltas))
-        return _chosen(krum_scores(square_distances(deltas), self.f), count)
+    def _chosen(self, n: int) -> int:
+        return min(self.m or max(n - self.f, 1), n)
 
 
 @AGGREGATES("bulyan")
 @dataclass(frozen=True)
-class Bulyan(_Withstanding):
+class Bulyan(Krum):
     """Takes n - 2 f updates by Krum, one by one, and of these in each coordinate the mean of the n - 4 f values nearest
     to the median.
 
@@ -100,33 +120,31 @@ class Bulyan(_Withstanding):
 
     times = 4
 
-    def _of_present(self, deltas: Vectors, weights: Floats) -> Floats:
-        chosen = self._choose(deltas)
-        counts = np.zeros(len(deltas))
-        counts[chosen] = self._inside(deltas[chosen]).mean(axis=1) / self._beta(len(chosen))
+    def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
+        """The mean over the coordinates."""
+        counts, chosen = np.zeros(len(deltas)), self._choose(deltas)
+        counts[chosen] = self._near(deltas[chosen]).mean(axis=1, dtype=np.float64)
         return counts
 
-    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
+    def combine(
+        self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None, beside: Rest = None
+    ) -> Vectors:
         present = deltas[weights > 0]
         chosen = present[self._choose(present)]
-        return np.where(self._inside(chosen), chosen, 0).sum(axis=0) / np.float32(self._beta(len(chosen)))
+        return np.einsum("nd,nd->d", self._near(chosen), chosen)
 
     def _choose(self, deltas: Vectors) -> list[int]:
-        squares, left = square_distances(deltas), list(range(len(deltas)))
-        chosen: list[int] = []
-        for _ in range(max(len(deltas) - 2 * self.f, 1)):
-            chosen.append(left.pop(int(krum_scores(squares[np.ix_(left, left)], self.f).argmin())))
+        squares, left, chosen = _square_distances(deltas), list(range(len(deltas))), list[int]()
+        while len(chosen) < max(len(deltas) - 2 * self.f, 1):
+            chosen.append(left.pop(int(self._score(squares[np.ix_(left, left)]).argmin())))
         return chosen
 
-    def _beta(self, count: int) -> int:
-        return max(count - 2 * self.f, 1)
-
-    def _inside(self, chosen: Vectors) -> Bools:
-        """Which values are among those nearest to their coordinate's median, (n, d)."""
-        far = np.abs(chosen - np.median(chosen, axis=0))
-        inside = np.zeros(chosen.shape, dtype=bool)
-        np.put_along_axis(inside, np.argsort(far, axis=0, kind="stable")[: self._beta(len(chosen))], True, axis=0)
-        return inside
+    def _near(self, chosen: Vectors) -> Vectors:
+        """What each value counts in its coordinate, (n, d)."""
+        count, shares = max(len(chosen) - 2 * self.f, 1), np.zeros(chosen.shape, dtype=np.float32)
+        nearest = np.argsort(np.abs(chosen - np.median(chosen, axis=0)), axis=0, kind="stable")[:count]
+        np.put_along_axis(shares, nearest, np.float32(1 / count), axis=0)
+        return shares
 
 
 @AGGREGATES("geometric_median")
@@ -144,13 +162,12 @@ class GeometricMedian(_ByShares):
 
     weighted = True
 
-    def _of_present(self, deltas: Vectors, weights: Floats) -> Floats:
-        alpha = weights / weights.sum()
-        counts = alpha
+    def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
+        counts = alpha = weights / weights.sum()
         for _ in range(self.iterations):
-            point = np.einsum("n,nd->d", counts, deltas)
-            beta = alpha / np.maximum(self.smoothing, [float(np.linalg.norm(each - point)) for each in deltas])
-            before, counts = counts, beta / beta.sum()
+            before, point = counts, np.einsum("n,nd->d", counts, deltas)
+            beta = alpha / np.maximum(self.smoothing, _norms(deltas - point))
+            counts = beta / beta.sum()
             if np.abs(counts - before).max() < 1e-9:
                 break
         return counts
@@ -170,8 +187,8 @@ class NormBound(_ByShares):
     weighted = True
     example = {"bound": 1.0}
 
-    def _of_present(self, deltas: Vectors, weights: Floats) -> Floats:
-        return weights / weights.sum() / np.maximum(1, row_norms(deltas) / self.bound)
+    def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
+        return weights / weights.sum() / np.maximum(1, _norms(deltas) / self.bound)
 
 
 @AGGREGATES("centred_clipping")
@@ -189,36 +206,16 @@ class CentredClipping(_ByShares):
     reads_previous = True
     example = {"radius": 1.0}
 
-    def with_server(self, beside: BesideUpdates) -> AggregationRule:
-        return _ClippingFrom(**vars(self), previous=beside.previous)
-
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         return _one_model(setting)
 
-    def _of_present(self, deltas: Vectors, weights: Floats) -> Floats:
-        return self._after(deltas, np.zeros(deltas.shape[1], dtype=np.float32))[0]
-
-    def _after(self, deltas: Vectors, previous: Vectors) -> tuple[Floats, Vectors]:
-        """What each update counts, and the point."""
-        counts, point = np.zeros(len(deltas)), previous
+    def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
+        counts, point = np.zeros(len(deltas)), np.float32(0) if beside is None else beside.previous
         for _ in range(self.iterations):
-            part = np.minimum(1, self.radius / np.maximum(row_norms(deltas - point), 1e-12)) / len(deltas)
+            part = np.minimum(1, self.radius / np.maximum(_norms(deltas - point), 1e-12)) / len(deltas)
             counts = counts * (1 - part.sum()) + part
-            point = point + np.einsum("n,nd->d", part.astype(np.float32), deltas - point)
-        return counts, point
-
-
-@dataclass(frozen=True)
-class _ClippingFrom(CentredClipping):
-    """The same from a point, (d,)."""
-
-    previous: Vectors = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
-
-    def _of_present(self, deltas: Vectors, weights: Floats) -> Floats:
-        return self._after(deltas, self.previous)[0]
-
-    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
-        return self._after(deltas[weights > 0], self.previous)[1]
+            point = point + np.einsum("n,nd->d", part, deltas - point)
+        return counts
 
 
 @AGGREGATES("fltrust")
@@ -235,35 +232,22 @@ class FLTrust(_ByShares):
 
     samples: Annotated[int, Field(ge=1, description="that the server holds")] = 100
 
-    reads_root = True
-
-    def with_server(self, beside: BesideUpdates) -> AggregationRule:
-        return _Trusting(self.samples, beside.root(self.samples))
-
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if not setting.learning.measures_losses:
             return [("", "trains on samples, and nothing is learned; use another aggregate")]
         return _one_model(setting)
 
-    def _of_present(self, deltas: Vectors, weights: Floats) -> Floats:
-        return np.zeros(len(deltas))
-
-
-@dataclass(frozen=True)
-class _Trusting(FLTrust):
-    """The same beside the server's own update, (d,)."""
-
-    root: Vectors = field(default_factory=lambda: np.zeros(0, dtype=np.float32))
-
-    def _of_present(self, deltas: Vectors, weights: Floats) -> Floats:
-        root = self.root.astype(np.float64)
-        norm, norms = float(np.linalg.norm(root)), np.maximum(row_norms(deltas), 1e-12)
-        trust = np.maximum(np.einsum("nd,d->n", deltas, root) / norms / max(norm, 1e-12), 0)
+    def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
+        if beside is None:
+            return np.zeros(len(deltas))
+        root = beside.root(self.samples).astype(np.float64)
+        norm, norms = float(np.linalg.norm(root)), np.maximum(_norms(deltas), 1e-12)
+        trust = np.maximum(np.einsum("nd,d->n", deltas, root) / norms, 0)
         return trust / (trust.sum() or 1.0) * norm / norms
 
 
 def _one_model(setting: ScenarioView) -> list[tuple[str, str]]:
-    """What cannot be where a server goes on from what it has, in the coordinates that are summed."""
+    """What cannot be where a server compares updates with what it has."""
     if setting.training.own_models:
         return [("", "is of one server's model, and every client has its own; use aggregate: geometric_median")]
     if setting.compression.subsamples:
@@ -271,24 +255,11 @@ def _one_model(setting: ScenarioView) -> list[tuple[str, str]]:
     return []
 
 
-def square_distances(deltas: Vectors) -> Floats:
+def _square_distances(deltas: Vectors) -> Floats:
     """Of each update to each, (n, n)."""
-    return np.stack([np.square(deltas - each).sum(axis=1, dtype=np.float64) for each in deltas])
+    return np.stack([_norms(deltas - each) ** 2 for each in deltas])
 
 
-def row_norms(deltas: Vectors) -> Floats:
+def _norms(deltas: Any) -> Floats:
     """The Euclidean norm of each update, (n,)."""
-    return np.sqrt(np.square(deltas, dtype=np.float64).sum(axis=1))
-
-
-def krum_scores(squares: Floats, f: int) -> Floats:
-    """Krum's score of each of n updates, (n,), of their squared distances, (n, n)."""
-    nearest = max(len(squares) - f - 2, 1)
-    return np.sort(squares, axis=1)[:, 1 : nearest + 1].sum(axis=1)  # each is nearest to itself
-
-
-def _chosen(scores: Floats, count: int) -> Floats:
-    """What each counts where those with the lowest scores are averaged; of equal ones the first."""
-    counts = np.zeros(len(scores))
-    counts[np.argsort(scores, kind="stable")[:count]] = 1 / count
-    return counts
+    return np.sqrt(np.square(deltas).sum(axis=1, dtype=np.float64))

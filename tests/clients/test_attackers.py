@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from simfl.clients.client_agents import CLIENT_AGENTS, Agents, AttackRun, AttackView
+from simfl.clients.client_agents import CLIENT_AGENTS, AttackRun, AttackView
 from simfl.core.rng import Streams
 from simfl.core.types import Job, Updates
 from simfl.runs.run import build, run
@@ -212,7 +212,7 @@ def test_batches_of_one_agent_know_only_what_they_say():
 
     deltas = np.arange(8, dtype=np.float32).reshape(4, 2)
     jobs = [Job.of(0, client, 0, 0.0) for client in range(4)]
-    attack_run = AttackRun(Agents(), 4, Streams(0))
+    attack_run = AttackRun(Scenario.parse(SCENARIO, "attackers"), Streams(0))
     spy, honest = Spy(), CLIENT_AGENTS.of("standard")
     attack_run.agent_of = lambda client: spy if client in (1, 3) else honest
     attack_run.sends(jobs, Updates(deltas, np.ones(4, dtype=np.int64), np.zeros(4)), np.ones(2, np.float32), 1)
@@ -262,7 +262,7 @@ def test_samples_weigh_as_said_and_no_more_than_the_largest(tmp_path):
     parts = build(parse("{name: liar, samples: 1000}", *weighted))
     jobs = [Job.of(0, client, 0, 0.0) for client in range(12)]
     parts.learner.put(0, parts.learner.initial())
-    run_of = AttackRun.of(parts, parts.streams)
+    run_of = AttackRun(parts, parts.streams)
     true = parts.learner.train(jobs)
     said = run_of.sends(jobs, true, np.zeros(0, np.float32), int(parts.learner.samples.max()))
     assert (said.examples[:4] == parts.learner.samples.max()).all()

@@ -22,7 +22,7 @@ class MetricRunner:
 
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
-        self.attack_run = AttackRun.of(parts, parts.streams)
+        self.attack_run = AttackRun(parts, parts.streams)
         self.states = [metric.start(parts.clients, parts.learner.dimension) for metric in parts.metrics]
 
     def after(self, done: RoundResult, model: NDArray[np.float32]) -> dict[str, float | None]:

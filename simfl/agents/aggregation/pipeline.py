@@ -146,7 +146,7 @@ class AggregationPipeline:
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
         self.compression = CompressionStep(parts)
-        self.attack_run = AttackRun.of(parts, parts.streams)
+        self.attack_run = AttackRun(parts, parts.streams)
         self.remembers = parts.rule.aggregate.reads_previous or parts.agents.client.reads_previous
         self.previous = np.zeros(parts.learner.dimension if self.remembers else 0, dtype=np.float32)
         self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.stage_inputs, strict=True)]

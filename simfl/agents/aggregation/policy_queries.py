@@ -63,7 +63,7 @@ class ClientRecords:
         self.reports = {name: np.full(parts.clients, np.nan) for name in sorted(self.reads & STORED)}
         self.estimates = estimate_job_s(parts) if self.reads & {"estimate_s", "upload_estimate_s"} else {}
         self.policy_state = parts.policy.start(parts.clients)
-        self.attack_run = AttackRun.of(parts, parts.streams)
+        self.attack_run = AttackRun(parts, parts.streams)
         if "estimate_s" in self.estimates:
             everybody = range(parts.clients)
             self.estimates["estimate_s"] = self.attack_run.reports(

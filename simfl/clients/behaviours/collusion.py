@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from simfl.clients.client_agents import CLIENT_AGENTS, AttackView, ClientAgent, Standard
+from simfl.clients.client_agents import CLIENT_AGENTS, Attacker, AttackView
 from simfl.core.types import Floats, Vectors
 
 
 @CLIENT_AGENTS("alie")
 @dataclass(frozen=True)
-class ALittleIsEnough(ClientAgent):
+class ALittleIsEnough(Attacker):
     """All send the mean of their own updates less z standard deviations of them in each coordinate: the most by which
     enough honest updates still lie further out. They know their own updates and how many are in the sum.
 
@@ -26,10 +26,6 @@ class ALittleIsEnough(ClientAgent):
     """
 
     z: Annotated[float | None, Field(ge=0, description="standard deviations; null = the paper's z_max")] = None
-
-    attacks = True
-
-    run = Standard.run
 
     def sends(self, view: AttackView) -> Vectors:
         trained = view.deltas.astype(np.float64)
@@ -46,7 +42,7 @@ def z_max(n: int, m: int) -> float:
 
 @CLIENT_AGENTS("inner_product")
 @dataclass(frozen=True)
-class InnerProduct(ClientAgent):
+class InnerProduct(Attacker):
     """All send the mean of the honest updates times minus a factor, so that the aggregate points away from it. They
     know all updates of the sum.
 
@@ -56,11 +52,8 @@ class InnerProduct(ClientAgent):
 
     factor: Annotated[float, Field(gt=0, description="the paper's epsilon; small ones pass Krum, large ones do not")]
 
-    attacks = True
     omniscient = True
     example = {"factor": 0.5}
-
-    run = Standard.run
 
     def sends(self, view: AttackView) -> Vectors:
         """Without any honest update in the sum theirs stand for them."""
@@ -70,7 +63,7 @@ class InnerProduct(ClientAgent):
 
 
 @dataclass(frozen=True)
-class _Distances(ClientAgent):
+class _Distances(Attacker):
     """What attacks share that go as far from the mean as distances between updates allow."""
 
     perturbation: Annotated[
@@ -80,10 +73,6 @@ class _Distances(ClientAgent):
     knows: Annotated[
         Literal["all", "own"], Field(description="all honest updates of the sum, or only what attackers have trained")
     ] = "all"
-
-    attacks = True
-
-    run = Standard.run
 
     @property
     def omniscient(self) -> bool:  # type: ignore[override]

@@ -5,13 +5,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from simfl.clients.client_agents import CLIENT_AGENTS, ClientAgent, Standard
+from simfl.clients.client_agents import CLIENT_AGENTS, Attacker
 from simfl.core.types import Floats
 
 
 @CLIENT_AGENTS("liar")
 @dataclass(frozen=True)
-class Liar(ClientAgent):
+class Liar(Attacker):
     """Reports its number of samples, its losses and how long a job takes it times factors. Knows what it is asked.
 
     Nobody believes more samples than the largest client holds. What the server measures itself, the time until an
@@ -22,10 +22,7 @@ class Liar(ClientAgent):
     samples: Annotated[float, Field(gt=0, description="times the true number of samples")] = 1.0
     seconds: Annotated[float, Field(gt=0, description="times the true estimate of a job's seconds")] = 1.0
 
-    attacks = True
     example = {"losses": 10.0}
-
-    run = Standard.run
 
     def reports(self, name: str, values: Floats) -> Floats:
         factor = {"loss": self.losses, "loss_rms": self.losses, "samples": self.samples, "estimate_s": self.seconds}

@@ -6,22 +6,13 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from simfl.clients.client_agents import CLIENT_AGENTS, AttackView, ClientAgent, Standard
+from simfl.clients.client_agents import CLIENT_AGENTS, Attacker, AttackView
 from simfl.core.types import Vectors
-
-
-@dataclass(frozen=True)
-class _Poisoner(ClientAgent):
-    """Answers when a standard client would."""
-
-    attacks = True
-
-    run = Standard.run
 
 
 @CLIENT_AGENTS("sign_flip")
 @dataclass(frozen=True)
-class SignFlip(_Poisoner):
+class SignFlip(Attacker):
     """Trains honestly and sends the update with the opposite sign. Knows its own update only.
 
     Reference: Li, Xu, Chen, Giannakis and Ling, "RSA: Byzantine-robust stochastic aggregation methods", AAAI 2019
@@ -36,7 +27,7 @@ class SignFlip(_Poisoner):
 
 @CLIENT_AGENTS("gaussian_noise")
 @dataclass(frozen=True)
-class GaussianNoise(_Poisoner):
+class GaussianNoise(Attacker):
     """Sends normal noise in place of its update. Knows nothing.
 
     Reference: Blanchard et al., "Machine learning with adversaries", NeurIPS 2017 (Gaussian Byzantine workers).
@@ -53,7 +44,7 @@ class GaussianNoise(_Poisoner):
 
 @CLIENT_AGENTS("model_replacement")
 @dataclass(frozen=True)
-class ModelReplacement(_Poisoner):
+class ModelReplacement(Attacker):
     """Sends its update times a factor, so that after averaging the model is nearly its own. Knows how many updates are
     in the sum, not what they are; for poisoned samples see ``backdoor``, which scales as well.
 
@@ -72,7 +63,7 @@ class ModelReplacement(_Poisoner):
 
 @CLIENT_AGENTS("free_rider")
 @dataclass(frozen=True)
-class FreeRider(_Poisoner):
+class FreeRider(Attacker):
     """Sends what costs no data: the server's last step again, or noise as large as that. It answers
     when a standard client would, so as not to be noticed. Knows the models that it has received.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.clients.client_agents import CLIENT_AGENTS, AttackView, ClientAgent, Standard
+from simfl.clients.client_agents import CLIENT_AGENTS, Attacker, AttackView
 from simfl.core.types import Integers, Predictions, Vectors
 
 Label = Annotated[int, Field(ge=0, description="a class")]
@@ -17,7 +17,7 @@ Predict = Callable[..., Predictions | None]
 
 @CLIENT_AGENTS("label_flip")
 @dataclass(frozen=True)
-class LabelFlip(ClientAgent):
+class LabelFlip(Attacker):
     """Trains on samples with other labels than they have: those of a source class, or all. Knows its own samples.
 
     Success is the share of the test samples of these classes that the model says to be what they were changed to.
@@ -32,10 +32,7 @@ class LabelFlip(ClientAgent):
         Label | None, Field(description="what it changes it to; null = the class as far from the end")
     ] = None
 
-    attacks = True
     alone = True
-
-    run = Standard.run
 
     def _flip(self, labels: Integers, classes: int) -> Integers:
         to = classes - 1 - labels if self.target is None else np.full_like(labels, min(self.target, classes - 1))
@@ -56,7 +53,7 @@ class LabelFlip(ClientAgent):
 
 @CLIENT_AGENTS("backdoor")
 @dataclass(frozen=True)
-class Backdoor(ClientAgent):
+class Backdoor(Attacker):
     """Puts a mark into some of its samples and calls these a target class, so that the model calls all marked samples
     so; it may send more than its update, so that the mark outweighs the others. Knows its own samples.
 
@@ -73,10 +70,7 @@ class Backdoor(ClientAgent):
     share: Annotated[float, Field(gt=0, le=1, description="of its samples that it marks")] = 0.5
     boost: Annotated[float, Field(gt=0, description="its update is sent so many times as large")] = 1.0
 
-    attacks = True
     example = {"target": 0}
-
-    run = Standard.run
 
     @property
     def alone(self) -> bool:  # type: ignore[override]
