@@ -10,39 +10,25 @@ from simfl.core.types import Arrays
 from simfl.metrics.base import METRICS, Metric, RoundSnapshot
 
 
-@METRICS("attack_success")
+@METRICS("attackers")
 @dataclass(frozen=True)
-class AttackSuccess(Metric):
-    """How far attacks have come, as the agents say, of several the mean; each round costs an evaluation. Who only does
-    damage has no success: compare ``test_accuracy`` with that of the same run of standard clients.
-    """
-
-    columns = (
-        Column(
-            "attack_success", "Attack success", "share", "Test samples of which the model says what attackers want.", -1
-        ),
-    )
-
-    def after(self, snapshot: RoundSnapshot, state: Arrays) -> tuple[Mapping[str, float | None], Arrays]:
-        return {"attack_success": snapshot.success()}, state
-
-
-@METRICS("attacker_share")
-@dataclass(frozen=True)
-class AttackerShare(Metric):
-    """How many of a round's updates are attackers', and their share of the absolute weights in the aggregate: empty where
-    these are not known, as of a median.
+class Attackers(Metric):
+    """How many of a round's updates are attackers', their share of the absolute weights in the aggregate (empty where
+    these are not known, as of a median), and how far attacks have come by what the agents say, which costs an
+    evaluation. Who only does damage has no success: compare ``test_accuracy`` with that of standard clients.
     """
 
     reads_shares = True
     columns = (
         Column("attackers", "Attackers", "count", "Aggregated updates that are of attackers."),
         Column("attacker_share", "Attackers' share", "share", "Weight of attackers' updates in the aggregate.", -1),
+        Column("attack_success", "Attack success", "share", "Test samples that the model takes as attackers want.", -1),
     )
 
     def after(self, snapshot: RoundSnapshot, state: Arrays) -> tuple[Mapping[str, float | None], Arrays]:
-        values: dict[str, float | None] = {"attackers": int(snapshot.attackers.sum())}
+        share, success = None, snapshot.success()
         if snapshot.shares is not None and len(snapshot.clients):
             weights = np.abs(snapshot.shares)
-            values["attacker_share"] = float(weights[snapshot.attackers].sum() / (weights.sum() or 1.0))
-        return values, state
+            share = float(weights[snapshot.attackers].sum() / (weights.sum() or 1.0))
+        count = int(snapshot.attackers.sum())
+        return {"attackers": count, "attacker_share": share, "attack_success": success}, state

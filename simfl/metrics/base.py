@@ -97,12 +97,6 @@ class Metric(Plugin, Protocol):
 METRICS = Registry[Metric](
     "metric",
     protocol=Metric,
-    modules=modules_of(
-        "simfl.metrics",
-        fairness_unskipped="participation",
-        model_change="participation",
-        attack_success="attackers",
-        attacker_share="attackers",
-    ),
+    modules=modules_of("simfl.metrics", "attackers", fairness_unskipped="participation", model_change="participation"),
 )
 """The scenario's ``metrics``."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
-from simfl.core.types import Bools, Floats, Vectors
+from simfl.core.types import Bools, Floats, Integers, Vectors
 
 
 class Factor(NamedTuple):
@@ -36,10 +36,14 @@ class BesideUpdates(NamedTuple):
             ``reads_previous``.
         root: gives what the server would send as a client, (d,), that holds so many samples of the training part, the
             same ones in every round, whoever else holds them, and trains the current model on them.
+        clients: int64 (n,): whose updates they are.
+        rng: draws for this aggregate.
     """
 
     previous: Vectors
     root: Callable[[int], Vectors]
+    clients: Integers
+    rng: np.random.Generator
 
 
 class AggregationRule(Plugin, Protocol):
@@ -105,6 +109,7 @@ AGGREGATES = Registry[AggregationRule](
         norm_bound="robust",
         centred_clipping="robust",
         fltrust="robust",
+        bucketed="robust",
     ),
 )
 

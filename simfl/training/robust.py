@@ -5,13 +5,13 @@ Of n updates at most f are attackers'.
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
 from simfl.core.scenario_view import ScenarioView, summands
-from simfl.core.types import Bools, Floats, Vectors
+from simfl.core.types import Bools, Floats, Integers, Vectors
 from simfl.training.aggregates import AGGREGATES, AggregationRule, BesideUpdates
 
 Rest = BesideUpdates | None
@@ -244,6 +244,76 @@ class FLTrust(_ByShares):
         norm, norms = float(np.linalg.norm(root)), np.maximum(_norms(deltas), 1e-12)
         trust = np.maximum(np.einsum("nd,d->n", deltas, root) / norms, 0)
         return trust / (trust.sum() or 1.0) * norm / norms
+
+
+@AGGREGATES("bucketed")
+@dataclass(frozen=True)
+class Bucketed(AggregationRule):
+    """The means of buckets of updates, put together by another rule, which then sees fewer and less different vectors.
+
+    Buckets of ``clients`` have neighbouring numbers: they are the units of ``batch_partition`` with T = size, so that
+    the rule sees what a secure sum of each unit would show. Drawn ones: Karimireddy, He and Jaggi, "Byzantine-robust
+    learning on heterogeneous datasets via bucketing", ICLR 2022, Algorithm 1.
+    """
+
+    rule: Annotated[Annotated[Any, AGGREGATES], Field(description="of the buckets, each counting once")]
+    size: Annotated[int, Field(ge=1, description="clients in a bucket; one may be smaller")] = 2
+    by: Annotated[Literal["clients", "draw"], Field(description="neighbouring numbers, or drawn anew")] = "draw"
+
+    weighted = False
+    example = {"rule": "median"}
+
+    @property
+    def reads_previous(self) -> bool:  # type: ignore[override]
+        """Whether its rule does."""
+        return bool(self.rule.reads_previous)
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        """Enough buckets are in a sum."""
+        count = summands(setting)
+        least = self.rule.times * self.rule.f + 3 if isinstance(self.rule, Krum) and self.rule.f else 1
+        if count is None or -(-count // self.size) >= least:
+            return []
+        most = max(count // least, 1)
+        why = f"is {self.size}, and {self.rule.name} takes {least} buckets or more of {count} updates"
+        return [("size", f"{why}; the nearest valid value is {most}")]
+
+    def with_server(self, beside: BesideUpdates) -> AggregationRule:
+        places = beside.clients if self.by == "clients" else beside.rng.permutation(len(beside.clients))
+        return _Buckets(self.rule.with_server(beside), places // self.size)
+
+    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
+        buckets = _Buckets(self.rule, np.arange(len(weights)) // self.size)
+        return buckets.combine(deltas, weights, normaliser, mask)
+
+
+@dataclass(frozen=True)
+class _Buckets(AggregationRule):
+    """The same for one aggregate: the bucket of each of its n updates, (n,)."""
+
+    rule: AggregationRule
+    numbers: Integers
+    weighted = False
+
+    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
+        means, _, sizes = self._means(deltas, weights)
+        return self.rule.combine(means, np.ones(len(sizes)), float(len(sizes)))
+
+    def shares(self, deltas: Vectors, weights: Floats) -> Floats | None:
+        means, bucket, sizes = self._means(deltas, weights)
+        if (counts := self.rule.shares(means, np.ones(len(sizes)))) is None:
+            return None
+        mine = np.zeros(len(weights))
+        mine[weights > 0] = (counts / sizes)[bucket]
+        return mine
+
+    def _means(self, deltas: Vectors, weights: Floats) -> tuple[Vectors, Integers, Integers]:
+        """Of each bucket, (b, d), in which each update with a weight is, and how many are in each."""
+        present = weights > 0
+        _, bucket, sizes = np.unique(self.numbers[present], return_inverse=True, return_counts=True)
+        means = np.zeros((len(sizes), deltas.shape[1]), dtype=np.float32)
+        np.add.at(means, bucket, deltas[present] / sizes[bucket, None].astype(np.float32))
+        return means, bucket, sizes
 
 
 def _one_model(setting: ScenarioView) -> list[tuple[str, str]]:

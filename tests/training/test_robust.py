@@ -20,7 +20,7 @@ network: {name: star, latency_s: {name: uniform, low: 0.1, high: 0.4}}
 training: {name: fedavg, rounds: 4, batch_size: 16, learning_rate: 0.3, weighting: equal}
 learning: {data: {name: synthetic, samples: 220, test_samples: 40, shape: [4]}, model: logistic}
 privacy: none
-metrics: [attacker_share, attack_success]
+metrics: [attackers]
 """
 RULES = {
     "krum": "{name: krum, f: 2}", "multi_krum": "{name: multi_krum, f: 2, m: 4}", "bulyan": "{name: bulyan, f: 2}",
@@ -28,6 +28,9 @@ RULES = {
     "centred_clipping": "{name: centred_clipping, radius: 0.2, iterations: 3}",
     "fltrust": "{name: fltrust, samples: 40}",
 }  # fmt: skip
+
+
+BUCKETS = {"bucketed": "{name: bucketed, rule: {name: centred_clipping, radius: 0.3}, size: 2}"}
 
 
 def drawn(seed, n=11, d=4):
@@ -38,6 +41,17 @@ def combined(name, deltas, weights=None, **fields):
     weights = np.ones(len(deltas)) if weights is None else np.asarray(weights, dtype=np.float64)
     rule = AGGREGATES[name](**fields)
     return rule.combine(deltas, weights, float(weights.sum()))
+
+
+def beside(previous, root, calls=None, clients=range(11)):
+    """What a server has, that notes how many samples it is asked to train on."""
+
+    def train(samples):
+        if calls is not None:
+            calls.append(samples)
+        return root
+
+    return BesideUpdates(previous, train, np.array(clients), np.random.default_rng(0))
 
 
 def krum_winner(vectors, f):
@@ -114,10 +128,10 @@ def test_centred_clipping_by_its_definition(iterations):
     for _ in range(iterations):
         moves = [(each - point) * min(1, 0.7 / np.linalg.norm(each - point)) for each in deltas.astype(np.float64)]
         point = point + np.mean(moves, axis=0)
-    beside = BesideUpdates(previous, lambda samples: previous)
+    server = beside(previous, previous)
     weights = np.ones(len(deltas))
-    assert np.allclose(rule.with_server(beside).combine(deltas, weights, 11.0), point, atol=1e-5)
-    shares = rule.with_server(beside).shares(deltas, weights)
+    assert np.allclose(rule.with_server(server).combine(deltas, weights, 11.0), point, atol=1e-5)
+    shares = rule.with_server(server).shares(deltas, weights)
     rest = point - shares @ deltas.astype(np.float64)
     assert np.allclose(rest, (1 - shares.sum()) * previous, atol=1e-5), "what is left counts for the sum before"
 
@@ -126,7 +140,7 @@ def test_fltrust_by_its_definition():
     deltas, root = drawn(2), np.float32([1, 0.5, 0, -1])
     rule = AGGREGATES["fltrust"](samples=7)
     asked = []
-    bound = rule.with_server(BesideUpdates(root[:0], lambda samples: asked.append(samples) or root))
+    bound = rule.with_server(beside(root[:0], root, asked))
     trust = [max(0.0, float(each @ root / np.linalg.norm(each) / np.linalg.norm(root))) for each in deltas]
     wanted = sum(t * np.linalg.norm(root) / np.linalg.norm(each) * each for t, each in zip(trust, deltas))
     assert np.allclose(bound.combine(deltas, np.ones(11), 11.0), wanted / sum(trust), atol=1e-5) and asked == [7]
@@ -139,7 +153,7 @@ def test_single_and_equal_updates_and_those_without_weight(name):
     fields = {"f": 0} if name in ("krum", "multi_krum", "bulyan") else {"radius": 9.0} if "clip" in name else {}
     fields |= {"bound": 9.0} if name == "norm_bound" else {}
     one = np.float32([[0.5, -1, 0, 2]])
-    rule = AGGREGATES[name](**fields).with_server(BesideUpdates(np.zeros(4, np.float32), lambda samples: one[0]))
+    rule = AGGREGATES[name](**fields).with_server(beside(np.zeros(4, np.float32), one[0]))
     for n in (1, 2, 3, 8):
         assert np.allclose(rule.combine(np.tile(one, (n, 1)), np.ones(n), n), one[0], atol=1e-5)
     deltas, weights = drawn(5, 6), np.array([1, 1, 0, 1, 1, 1.0])
@@ -153,7 +167,7 @@ def test_what_each_counts_makes_up_the_aggregate(name):
     text = Scenario.parse(SCENARIO, "robust", [f"training.aggregate={RULES[name]}"])
     deltas, weights = drawn(7), np.ones(11)
     root = deltas[:9].mean(axis=0)
-    rule = text.training.aggregate.with_server(BesideUpdates(np.zeros(4, np.float32), lambda samples: root))
+    rule = text.training.aggregate.with_server(beside(np.zeros(4, np.float32), root))
     shares = rule.shares(deltas, weights)
     if name != "bulyan":
         assert np.allclose(shares.astype(np.float32) @ deltas, rule.combine(deltas, weights, 11.0), atol=1e-5)
@@ -165,6 +179,32 @@ def test_what_each_counts_makes_up_the_aggregate(name):
         slopes = [float(((each - rule.combine(deltas, weights, 11.0)) / 1e-4).mean()) for each in moved]
         assert np.allclose(shares, slopes, atol=0.02)
     assert (shares >= 0).all() and shares.sum() <= 1 + 1e-6 or name == "fltrust"
+
+
+def test_buckets_by_clients_are_units():
+    """Of clients 0 .. 8 without 4, and one without weight, in units of three: a rule of three means."""
+    deltas, clients = drawn(3, 8), [0, 1, 2, 3, 5, 6, 7, 8]
+    weights = np.array([1, 1, 1, 1, 1, 0, 1, 1.0])
+    rule = AGGREGATES["bucketed"](rule=AGGREGATES.of("median"), size=3, by="clients")
+    rule = rule.with_server(beside(deltas[0], deltas[0], clients=clients))
+    means = [deltas[:3].mean(axis=0), deltas[3:5].mean(axis=0), deltas[6:].mean(axis=0)]
+    assert np.allclose(rule.combine(deltas, weights, 7.0), np.median(means, axis=0), atol=1e-6)
+    assert rule.shares(deltas, weights) is None
+    krum = AGGREGATES["bucketed"](rule=AGGREGATES["krum"](f=0), size=3, by="clients")
+    shares = krum.with_server(beside(deltas[0], deltas[0], clients=clients)).shares(deltas, weights)
+    assert shares.sum() == pytest.approx(1) and len(set(np.flatnonzero(shares) // 3)) == 1
+
+
+def test_drawn_buckets_are_a_partition_of_the_updates():
+    """Each update is in one bucket: the mean of equal buckets is the mean, and other rounds draw others."""
+    deltas, rules = drawn(4, 12), []
+    mean = AGGREGATES["bucketed"](rule=AGGREGATES.of("mean"), size=3)
+    krum = AGGREGATES["bucketed"](rule=AGGREGATES["krum"](f=0), size=3)
+    server = beside(deltas[0], deltas[0], clients=range(12))
+    assert np.allclose(mean.with_server(server).combine(deltas, np.ones(12), 12.0), deltas.mean(axis=0), atol=1e-6)
+    for _ in range(6):
+        rules.append(tuple(np.flatnonzero(krum.with_server(server).shares(deltas, np.ones(12)))))
+    assert {len(each) for each in rules} == {3} and len(set(rules)) > 1
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -183,7 +223,7 @@ def test_far_updates_are_not_believed(name, tmp_path):
     assert accuracy[name] >= accuracy["mean"]
 
 
-@pytest.mark.parametrize("name", ["centred_clipping", "fltrust", "bulyan"])
+@pytest.mark.parametrize("name", ["centred_clipping", "fltrust", "bulyan", "bucketed"])
 @pytest.mark.parametrize(
     "more",
     [
@@ -194,7 +234,7 @@ def test_far_updates_are_not_believed(name, tmp_path):
     ids=["rounds", "buffer", "tree"],
 )
 def test_a_killed_run_goes_on_with_the_same_bytes(name, more, tmp_path):
-    scenario = Scenario.parse(SCENARIO, "robust", [*more, f"training.aggregate={RULES[name]}"])
+    scenario = Scenario.parse(SCENARIO, "robust", [*more, f"training.aggregate={BUCKETS.get(name) or RULES[name]}"])
     whole = run(scenario, tmp_path / "whole").path
     with open(whole / "rounds.csv", newline="") as lines:
         time_s = 0.6 * float(list(csv.DictReader(lines))[-1]["time_s"])
@@ -211,6 +251,7 @@ def test_a_killed_run_goes_on_with_the_same_bytes(name, more, tmp_path):
             [],
             "takes sums of 15 updates or more, and they have 11; the nearest valid value is 2",
         ),
+        ("{name: bucketed, rule: {name: krum, f: 2}, size: 4}", [], "7 buckets or more of 11 updates; .* value is 1"),
         ("{name: krum, f: 2}", ["secagg=secagg"], "needs single updates, which secagg hides"),
         ("{name: krum, f: 2}", ["secagg=ideal"], "needs single updates, which ideal hides"),
         ("fltrust", ["learning={name: none, parameters: 10}"], "nothing is learned"),

@@ -147,7 +147,7 @@ class AggregationPipeline:
         self.parts = parts
         self.compression = CompressionStep(parts)
         self.attack_run = AttackRun(parts, parts.streams)
-        self.remembers = parts.rule.aggregate.reads_previous or parts.agents.client.reads_previous
+        self.remembers = parts.rule.aggregate.reads_previous or not parts.agents.all_standard
         self.previous = np.zeros(parts.learner.dimension if self.remembers else 0, dtype=np.float32)
         self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.stage_inputs, strict=True)]
 
@@ -178,7 +178,7 @@ class AggregationPipeline:
         parts, rule = self.parts, self.parts.rule
         contributions = promises.required_changes(parts, jobs, updates.deltas, model)
         client_updates = self._client_updates(jobs, updates, staleness, contributions)
-        aggregate = rule.aggregate.with_server(self._beside(number))
+        aggregate = rule.aggregate.with_server(self._beside(number, client_updates.clients))
         client_updates = client_updates._replace(combine=aggregate.combine)
         in_sum = client_updates.weights > 0
         if not in_sum.any():
@@ -212,16 +212,15 @@ class AggregationPipeline:
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
                                  members.divisor, mask, legible, summed, believed)  # fmt: skip
 
-    def _beside(self, number: int) -> BesideUpdates:
-        """What the server has besides the updates of aggregation ``number``."""
+    def _beside(self, number: int, clients: NDArray[np.int32]) -> BesideUpdates:
+        """What the server has besides the clients' updates of aggregation ``number``."""
 
         def read(values: NDArray[np.float32]) -> NDArray[np.float32]:
             return read_only(self.compression.pack(self._sent(values), number))
 
-        learner, known = self.parts.learner, self.previous if self.remembers else self.previous[:0]
-        return BesideUpdates(
-            read(known) if len(known) else known, lambda samples: read(learner.root_update(number, samples))
-        )
+        previous = read(self.previous) if self.remembers else self.previous
+        rng, root = self.parts.streams("aggregate", number), self.parts.learner.root_update
+        return BesideUpdates(previous, lambda samples: read(root(number, samples)), clients.astype(np.int64), rng)
 
     def _shares_of(self, aggregate: AggregationRule, client_updates: ClientUpdates) -> NDArray[np.float64] | None:
         """What each update counts, where a metric reads that, (n,)."""
@@ -368,4 +367,4 @@ class AggregationPipeline:
         """Takes back a :meth:`state`."""
         self.states = [under(str(i), state) for i in range(len(self.states))]
         self.compression.restore(under("compression", state))
-        self.previous = under("previous", state)["aggregate"] if self.remembers else self.previous
+        self.previous = under("previous", state).get("aggregate", self.previous)

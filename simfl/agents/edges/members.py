@@ -215,10 +215,6 @@ class _MemberAgents(ClientAgent):
     def reads_data(self) -> bool:  # type: ignore[override]
         return self.whole.reads_data
 
-    @property
-    def reads_previous(self) -> bool:  # type: ignore[override]
-        return self.whole.reads_previous
-
     def run(self, node: Node) -> Generator[Any, Any, None]:
         return self.whole.run(node)
 

@@ -59,11 +59,6 @@ class Mixed(ClientAgent):
         return any(group.agent.reads_data for group in self.groups)
 
     @property
-    def reads_previous(self) -> bool:  # type: ignore[override]
-        """Whether one of them does."""
-        return any(group.agent.reads_previous for group in self.groups)
-
-    @property
     def per_client(self) -> bool:
         """Whether all of them send what is of their own updates."""
         return all(group.agent.per_client for group in self.groups)

@@ -1,4 +1,4 @@
-"""Attackers who need to know nothing of others: their update turned round, noise in its place, or much more of it."""
+"""Attackers who know nothing of others' updates."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from simfl.clients.client_agents import CLIENT_AGENTS, Attacker, AttackView
-from simfl.core.types import Vectors
+from simfl.core.types import Floats, Vectors
 
 
 @CLIENT_AGENTS("sign_flip")
@@ -81,3 +81,23 @@ class FreeRider(Attacker):
         d, norm = view.deltas.shape[1], float(np.linalg.norm(view.previous.astype(np.float64)))
         noise = np.stack([rng.uniform(-1, 1, d) for rng in view.rngs])
         return (noise * norm / np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-12)).astype(np.float32)
+
+
+@CLIENT_AGENTS("liar")
+@dataclass(frozen=True)
+class Liar(Attacker):
+    """Reports its number of samples, its losses and how long a job takes it times factors. Knows what it is asked.
+
+    Nobody believes more samples than the largest client holds. What the server measures itself, the time until an
+    answer has arrived, is as it is: policies that go by that (Oort's seconds) cannot be lied to about speed.
+    """
+
+    losses: Annotated[float, Field(gt=0, description="times the true losses")] = 1.0
+    samples: Annotated[float, Field(gt=0, description="times the true number of samples")] = 1.0
+    seconds: Annotated[float, Field(gt=0, description="times the true estimate of a job's seconds")] = 1.0
+
+    example = {"losses": 10.0}
+
+    def reports(self, name: str, values: Floats) -> Floats:
+        factor = {"loss": self.losses, "loss_rms": self.losses, "samples": self.samples, "estimate_s": self.seconds}
+        return values * factor.get(name, 1.0)
