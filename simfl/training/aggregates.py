@@ -37,13 +37,13 @@ class BesideUpdates(NamedTuple):
         root: gives what the server would send as a client, (d,), that holds so many samples of the training part, the
             same ones in every round, whoever else holds them, and trains the current model on them.
         clients: int64 (n,): whose updates they are.
-        rng: draws for this aggregate.
+        rng: gives a generator at the beginning of the draws for this aggregate.
     """
 
     previous: Vectors
     root: Callable[[int], Vectors]
     clients: Integers
-    rng: np.random.Generator
+    rng: Callable[[], np.random.Generator]
 
 
 class AggregationRule(Plugin, Protocol):
@@ -54,19 +54,17 @@ class AggregationRule(Plugin, Protocol):
         sum_only: the sum of the updates is all it needs, which is all that secure aggregation shows; an aggregate
             has to say so.
         reads_previous: it goes on from what the server made of the sum before.
+        reads_server: :meth:`combine` takes what the server has besides, as keyword ``beside``.
         columns: what its factor adds to rounds.csv.
     """
 
     weighted: bool
     sum_only: bool = False
     reads_previous: bool = False
+    reads_server: bool = False
     columns: tuple[Column, ...] = ()
 
-    def with_server(self, beside: BesideUpdates) -> "AggregationRule":
-        """The rule for one aggregate, of a server that has this."""
-        return self
-
-    def shares(self, deltas: Vectors, weights: Floats) -> Floats | None:
+    def shares(self, deltas: Vectors, weights: Floats, beside: BesideUpdates | None = None) -> Floats | None:
         """What each update counts in what :meth:`combine` gives, (n,), for metrics; where coordinates differ, the mean
         over them. None = not known.
         """
@@ -102,14 +100,8 @@ AGGREGATES = Registry[AggregationRule](
         "simfl.training",
         "masked",
         shrunk="masked",
-        krum="robust",
-        multi_krum="robust",
-        bulyan="robust",
-        geometric_median="robust",
-        norm_bound="robust",
-        centred_clipping="robust",
-        fltrust="robust",
-        bucketed="robust",
+        **dict.fromkeys(("krum", "multi_krum", "bulyan", "geometric_median", "norm_bound"), "robust"),
+        **dict.fromkeys(("centred_clipping", "fltrust", "bucketed"), "robust"),
     ),
 )
 

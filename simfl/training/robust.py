@@ -22,13 +22,11 @@ class _ByShares(AggregationRule):
     """What these rules share; one that goes on from the sum before gives that what is left of 1."""
 
     weighted = False
+    reads_server = True
 
     @abstractmethod
     def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
         """What each of n updates counts, (n,), all of them with positive weights."""
-
-    def with_server(self, beside: BesideUpdates) -> AggregationRule:
-        return _BesideServer(self, beside)
 
     def shares(self, deltas: Vectors, weights: Floats, beside: Rest = None) -> Floats:
         counts, present = np.zeros(len(weights)), weights > 0
@@ -43,21 +41,6 @@ class _ByShares(AggregationRule):
         if beside is not None and self.reads_previous:
             total += np.float32(1 - counts.sum()) * beside.previous
         return total
-
-
-@dataclass(frozen=True)
-class _BesideServer(AggregationRule):
-    """A rule for one aggregate, beside what the server has."""
-
-    rule: _ByShares
-    beside: BesideUpdates
-    weighted = False
-
-    def shares(self, deltas: Vectors, weights: Floats) -> Floats:
-        return self.rule.shares(deltas, weights, self.beside)
-
-    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
-        return self.rule.combine(deltas, weights, normaliser, mask, self.beside)
 
 
 @AGGREGATES("krum")
@@ -261,6 +244,7 @@ class Bucketed(AggregationRule):
     by: Annotated[Literal["clients", "draw"], Field(description="neighbouring numbers, or drawn anew")] = "draw"
 
     weighted = False
+    reads_server = True
     example = {"rule": "median"}
 
     @property
@@ -278,39 +262,28 @@ class Bucketed(AggregationRule):
         why = f"is {self.size}, and {self.rule.name} takes {least} buckets or more of {count} updates"
         return [("size", f"{why}; the nearest valid value is {most}")]
 
-    def with_server(self, beside: BesideUpdates) -> AggregationRule:
-        places = beside.clients if self.by == "clients" else beside.rng.permutation(len(beside.clients))
-        return _Buckets(self.rule.with_server(beside), places // self.size)
+    def combine(
+        self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None, beside: Rest = None
+    ) -> Vectors:
+        means, _, sizes = self._means(deltas, weights, beside)
+        more = {"beside": beside} if self.rule.reads_server else {}
+        total: Vectors = self.rule.combine(means, np.ones(len(sizes)), float(len(sizes)), **more)
+        return total
 
-    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
-        buckets = _Buckets(self.rule, np.arange(len(weights)) // self.size)
-        return buckets.combine(deltas, weights, normaliser, mask)
-
-
-@dataclass(frozen=True)
-class _Buckets(AggregationRule):
-    """The same for one aggregate: the bucket of each of its n updates, (n,)."""
-
-    rule: AggregationRule
-    numbers: Integers
-    weighted = False
-
-    def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
-        means, _, sizes = self._means(deltas, weights)
-        return self.rule.combine(means, np.ones(len(sizes)), float(len(sizes)))
-
-    def shares(self, deltas: Vectors, weights: Floats) -> Floats | None:
-        means, bucket, sizes = self._means(deltas, weights)
-        if (counts := self.rule.shares(means, np.ones(len(sizes)))) is None:
+    def shares(self, deltas: Vectors, weights: Floats, beside: Rest = None) -> Floats | None:
+        means, bucket, sizes = self._means(deltas, weights, beside)
+        if (counts := self.rule.shares(means, np.ones(len(sizes)), beside)) is None:
             return None
-        mine = np.zeros(len(weights))
-        mine[weights > 0] = (counts / sizes)[bucket]
-        return mine
+        shares = np.zeros(len(weights))
+        shares[weights > 0] = (counts / sizes)[bucket]
+        return shares
 
-    def _means(self, deltas: Vectors, weights: Floats) -> tuple[Vectors, Integers, Integers]:
+    def _means(self, deltas: Vectors, weights: Floats, beside: Rest) -> tuple[Vectors, Integers, Integers]:
         """Of each bucket, (b, d), in which each update with a weight is, and how many are in each."""
-        present = weights > 0
-        _, bucket, sizes = np.unique(self.numbers[present], return_inverse=True, return_counts=True)
+        places, present = np.arange(len(weights)), weights > 0
+        if beside is not None:
+            places = beside.clients if self.by == "clients" else beside.rng().permutation(places)
+        _, bucket, sizes = np.unique(places[present] // self.size, return_inverse=True, return_counts=True)
         means = np.zeros((len(sizes), deltas.shape[1]), dtype=np.float32)
         np.add.at(means, bucket, deltas[present] / sizes[bucket, None].astype(np.float32))
         return means, bucket, sizes

@@ -1,6 +1,7 @@
 """Robust aggregates by small programs of their definitions, and what each update counts in them."""
 
 import csv
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -43,7 +44,7 @@ def combined(name, deltas, weights=None, **fields):
     return rule.combine(deltas, weights, float(weights.sum()))
 
 
-def beside(previous, root, calls=None, clients=range(11)):
+def beside(previous, root, calls=None, clients=range(11), seed=0):
     """What a server has, that notes how many samples it is asked to train on."""
 
     def train(samples):
@@ -51,7 +52,14 @@ def beside(previous, root, calls=None, clients=range(11)):
             calls.append(samples)
         return root
 
-    return BesideUpdates(previous, train, np.array(clients), np.random.default_rng(0))
+    return BesideUpdates(previous, train, np.array(clients), lambda: np.random.default_rng(seed))
+
+
+class Bound:
+    """A rule of a server that has this besides."""
+
+    def __init__(self, rule, server):
+        self.combine, self.shares = partial(rule.combine, beside=server), partial(rule.shares, beside=server)
 
 
 def krum_winner(vectors, f):
@@ -130,8 +138,8 @@ def test_centred_clipping_by_its_definition(iterations):
         point = point + np.mean(moves, axis=0)
     server = beside(previous, previous)
     weights = np.ones(len(deltas))
-    assert np.allclose(rule.with_server(server).combine(deltas, weights, 11.0), point, atol=1e-5)
-    shares = rule.with_server(server).shares(deltas, weights)
+    assert np.allclose(Bound(rule, server).combine(deltas, weights, 11.0), point, atol=1e-5)
+    shares = Bound(rule, server).shares(deltas, weights)
     rest = point - shares @ deltas.astype(np.float64)
     assert np.allclose(rest, (1 - shares.sum()) * previous, atol=1e-5), "what is left counts for the sum before"
 
@@ -140,7 +148,7 @@ def test_fltrust_by_its_definition():
     deltas, root = drawn(2), np.float32([1, 0.5, 0, -1])
     rule = AGGREGATES["fltrust"](samples=7)
     asked = []
-    bound = rule.with_server(beside(root[:0], root, asked))
+    bound = Bound(rule, beside(root[:0], root, asked))
     trust = [max(0.0, float(each @ root / np.linalg.norm(each) / np.linalg.norm(root))) for each in deltas]
     wanted = sum(t * np.linalg.norm(root) / np.linalg.norm(each) * each for t, each in zip(trust, deltas))
     assert np.allclose(bound.combine(deltas, np.ones(11), 11.0), wanted / sum(trust), atol=1e-5) and asked == [7]
@@ -153,7 +161,7 @@ def test_single_and_equal_updates_and_those_without_weight(name):
     fields = {"f": 0} if name in ("krum", "multi_krum", "bulyan") else {"radius": 9.0} if "clip" in name else {}
     fields |= {"bound": 9.0} if name == "norm_bound" else {}
     one = np.float32([[0.5, -1, 0, 2]])
-    rule = AGGREGATES[name](**fields).with_server(beside(np.zeros(4, np.float32), one[0]))
+    rule = Bound(AGGREGATES[name](**fields), beside(np.zeros(4, np.float32), one[0]))
     for n in (1, 2, 3, 8):
         assert np.allclose(rule.combine(np.tile(one, (n, 1)), np.ones(n), n), one[0], atol=1e-5)
     deltas, weights = drawn(5, 6), np.array([1, 1, 0, 1, 1, 1.0])
@@ -167,7 +175,7 @@ def test_what_each_counts_makes_up_the_aggregate(name):
     text = Scenario.parse(SCENARIO, "robust", [f"training.aggregate={RULES[name]}"])
     deltas, weights = drawn(7), np.ones(11)
     root = deltas[:9].mean(axis=0)
-    rule = text.training.aggregate.with_server(beside(np.zeros(4, np.float32), root))
+    rule = Bound(text.training.aggregate, beside(np.zeros(4, np.float32), root))
     shares = rule.shares(deltas, weights)
     if name != "bulyan":
         assert np.allclose(shares.astype(np.float32) @ deltas, rule.combine(deltas, weights, 11.0), atol=1e-5)
@@ -186,12 +194,12 @@ def test_buckets_by_clients_are_units():
     deltas, clients = drawn(3, 8), [0, 1, 2, 3, 5, 6, 7, 8]
     weights = np.array([1, 1, 1, 1, 1, 0, 1, 1.0])
     rule = AGGREGATES["bucketed"](rule=AGGREGATES.of("median"), size=3, by="clients")
-    rule = rule.with_server(beside(deltas[0], deltas[0], clients=clients))
+    rule = Bound(rule, beside(deltas[0], deltas[0], clients=clients))
     means = [deltas[:3].mean(axis=0), deltas[3:5].mean(axis=0), deltas[6:].mean(axis=0)]
     assert np.allclose(rule.combine(deltas, weights, 7.0), np.median(means, axis=0), atol=1e-6)
     assert rule.shares(deltas, weights) is None
     krum = AGGREGATES["bucketed"](rule=AGGREGATES["krum"](f=0), size=3, by="clients")
-    shares = krum.with_server(beside(deltas[0], deltas[0], clients=clients)).shares(deltas, weights)
+    shares = Bound(krum, beside(deltas[0], deltas[0], clients=clients)).shares(deltas, weights)
     assert shares.sum() == pytest.approx(1) and len(set(np.flatnonzero(shares) // 3)) == 1
 
 
@@ -201,9 +209,10 @@ def test_drawn_buckets_are_a_partition_of_the_updates():
     mean = AGGREGATES["bucketed"](rule=AGGREGATES.of("mean"), size=3)
     krum = AGGREGATES["bucketed"](rule=AGGREGATES["krum"](f=0), size=3)
     server = beside(deltas[0], deltas[0], clients=range(12))
-    assert np.allclose(mean.with_server(server).combine(deltas, np.ones(12), 12.0), deltas.mean(axis=0), atol=1e-6)
-    for _ in range(6):
-        rules.append(tuple(np.flatnonzero(krum.with_server(server).shares(deltas, np.ones(12)))))
+    assert np.allclose(Bound(mean, server).combine(deltas, np.ones(12), 12.0), deltas.mean(axis=0), atol=1e-6)
+    for seed in range(6):
+        server = beside(deltas[0], deltas[0], clients=range(12), seed=seed)
+        rules.append(tuple(np.flatnonzero(Bound(krum, server).shares(deltas, np.ones(12)))))
     assert {len(each) for each in rules} == {3} and len(set(rules)) > 1
 
 

@@ -39,7 +39,7 @@ from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, und
 from simfl.core.validation import checked_type, checked_vectors, read_only
 from simfl.privacy.stage import NOT_FINITE, Members, of_each_sample, of_one_sample
 from simfl.secagg.sessions import ClientUpdates, SessionResult
-from simfl.training.aggregates import AggregationRule, BesideUpdates, Factor
+from simfl.training.aggregates import BesideUpdates, Factor
 from simfl.training.base import Rule, used_row
 
 Vectors = NDArray[np.float32]
@@ -178,12 +178,15 @@ class AggregationPipeline:
         parts, rule = self.parts, self.parts.rule
         contributions = promises.required_changes(parts, jobs, updates.deltas, model)
         client_updates = self._client_updates(jobs, updates, staleness, contributions)
-        aggregate = rule.aggregate.with_server(self._beside(number, client_updates.clients))
-        client_updates = client_updates._replace(combine=aggregate.combine)
+        beside = self._beside(number, client_updates.clients)
+        if rule.aggregate.reads_server:
+            client_updates = client_updates._replace(combine=partial(client_updates.combine, beside=beside))
         in_sum = client_updates.weights > 0
         if not in_sum.any():
             return None
-        believed = self._shares_of(aggregate, client_updates)
+        asks = any(metric.reads_shares for metric in parts.metrics)
+        shown = client_updates.vectors, client_updates.weights
+        believed = rule.aggregate.shares(*shown, beside) if asks else None
         total = self._add(done, client_updates)
         each, read = (self._to_model(values, number) for values in (client_updates.vectors, total.vector))
         if not parts.changes_coordinates and each is not None and read is not None:
@@ -219,14 +222,8 @@ class AggregationPipeline:
             return read_only(self.compression.pack(self._sent(values), number))
 
         previous = read(self.previous) if self.remembers else self.previous
-        rng, root = self.parts.streams("aggregate", number), self.parts.learner.root_update
+        rng, root = partial(self.parts.streams, "aggregate", number), self.parts.learner.root_update
         return BesideUpdates(previous, lambda samples: read(root(number, samples)), clients.astype(np.int64), rng)
-
-    def _shares_of(self, aggregate: AggregationRule, client_updates: ClientUpdates) -> NDArray[np.float64] | None:
-        """What each update counts, where a metric reads that, (n,)."""
-        if not any(metric.reads_shares for metric in self.parts.metrics):
-            return None
-        return aggregate.shares(client_updates.vectors, client_updates.weights)
 
     def _members(self, number: int, updates: Updates, client_updates: ClientUpdates, total: Aggregate) -> Members:
         """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""
