@@ -195,6 +195,11 @@ class AgentRun:
             raise self.error("evaluates the model of a request before its work is done; train it first")
         return self._make(lambda: self._evaluate(request.round), lambda loss: loss)
 
+    def meets(self, request: Request, clients: Sequence[range], within: str = "unit") -> Wait:
+        """See :class:`simfl.clients.client_agents.Node`."""
+        assignment = self._assignment(request)
+        return self._make(lambda: self._meet(assignment, clients, within), int)
+
     def sleep(self, seconds: float) -> Wait:
         """See :class:`simfl.clients.client_agents.Node`."""
         self._check("seconds", seconds)
@@ -288,6 +293,11 @@ class AgentRun:
         if self.past:
             return None
         return self.nodes.world.until(max(time_s, self.nodes.world.now), number, self.client + 1)
+
+    def _meet(self, assignment: Assignment, clients: Sequence[range], within: str) -> Any:
+        if self.past:
+            return None
+        return self.until(self.now_s, 0.0 if assignment.trip is None else assignment.trip.meets(clients, within))
 
     def _evaluate(self, version: int) -> Any:
         if self.past:

@@ -5,7 +5,7 @@ same. It ends when all answers that come have arrived, or the quorum, or at the 
 is heard of where that was asked; and always after all that arrives at that instant.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import nan, nextafter
 from typing import Any
 
@@ -55,6 +55,12 @@ class CohortTrip(Trip):
     def begins_s(self) -> float:
         """When the requests left."""
         return self.gathering.begins_s
+
+    def meets(self, clients: Sequence[range], within: str) -> int:
+        cohort, unit = self.gathering.clients, self.gathering.request.unit
+        first = self.place // unit * unit
+        others = cohort if within == "cohort" else cohort[first : first + unit]
+        return sum(other != self.client and any(other in each for each in clients) for other in others)
 
     def on_arrival(self) -> None:
         self.responded = True

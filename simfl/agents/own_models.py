@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents.aggregation.aggregation_result import AggregationResult
 from simfl.agents.aggregation.components import R_co, RoundResult
-from simfl.agents.aggregation.pipeline import AggregationResult
 from simfl.agents.aggregation.running_statistics import set_statistics
 from simfl.agents.servers import RoundServer
 from simfl.core.errors import PluginError

@@ -95,7 +95,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
                 asking = yield from self.gather(question(self.parts, t, clients), t, f"/{ASK}")
                 self.accounts.add_question(asking, t)
                 answered, batch = clients[asking.responded], policy.asked_batch if policy.asks == "batch_loss" else 0
-                losses[answered] = self.parts.learner.evaluator.training_losses(t, answered, batch)[:, 0]
+                true = self.parts.learner.evaluator.training_losses(t, answered, batch)[:, 0]
+                losses[answered] = self.global_model.records.attack_run.reports("loss", answered.tolist(), true)
                 self.holds_model[answered] = True
             view = replace(view, reports={**view.reports, "asked_loss": losses})
         return self.select_among(view)

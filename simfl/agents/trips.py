@@ -13,7 +13,7 @@ links and how far each trip is.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -98,6 +98,10 @@ class Trip(ABC):
     @abstractmethod
     def version(self) -> int:
         """Of the model that goes out."""
+
+    def meets(self, clients: Sequence[range], within: str) -> int:
+        """How many of the clients, another than its own, are asked with it; see ``Node``."""
+        return 0
 
     @property
     def is_work(self) -> bool:

@@ -1,18 +1,20 @@
 """The family of client agents: what a client does from the arrival of a request to its answer."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
+from simfl.core.errors import PluginError
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
-from simfl.core.types import Arrays
+from simfl.core.types import Arrays, Floats, Integers, Job, Predictions, Updates, Vectors
+from simfl.core.validation import checked_vectors, read_only
 
 
 class Request(NamedTuple):
@@ -70,6 +72,11 @@ class Node(Protocol):
         has told it, so that it must be done, and no time passes. Only agents that say ``reads_data`` get it.
         """
 
+    def meets(self, request: Request, clients: Sequence[range], within: str = "unit") -> Any:
+        """How many of these clients are asked in the same ``unit``, or ``cohort``, whoever answers; 0 where a server
+        asks one client at a time. No time passes.
+        """
+
     def reply(
         self, request: Request, update: Update, timeout_s: float | None = None, breaks_s: float | None = None
     ) -> Any:
@@ -80,6 +87,25 @@ class Node(Protocol):
 
     def sleep(self, seconds: float) -> Any:
         """None, after so many seconds."""
+
+
+class AttackView(NamedTuple):
+    """What the clients of one agent know of a sum in which they are, n of its updates theirs.
+
+    Attributes:
+        deltas: float32 (n, d): what each of them has trained.
+        others: float32 (m, d): what all others in the sum have trained, if the agent says ``omniscient``; else (0, d).
+        updates: number of them in the sum, n + m.
+        previous: float32 (d,): what the server made of the sum before, 0 before the first; whoever receives two models
+            in a row knows it. Only agents that say ``reads_previous`` get it, else it is empty.
+        rngs: draws of each one's own for its job, n.
+    """
+
+    deltas: Vectors
+    others: Vectors
+    updates: int
+    previous: Vectors
+    rngs: tuple[np.random.Generator, ...]
 
 
 class ClientAgent(Plugin, Protocol):
@@ -95,13 +121,57 @@ class ClientAgent(Plugin, Protocol):
 
     Attributes:
         reads_data: what it sends, and when, may follow from its samples: guarantees are 1 then, and epsilons refused.
+        attacks: whether it is out to do harm: metrics count it among the attackers.
+        alone: what it sends in place of its update follows from that update alone, and is no longer. An agent that
+            sends something else (:meth:`sends`) has to say so: else guarantees are 1, and epsilons infinite.
+        omniscient: it sees what all others send before it sends anything.
+        reads_previous: it remembers what the server made of the sum before.
     """
 
     reads_data: bool = False
+    attacks: bool = False
+    alone: bool = False
+    omniscient: bool = False
+    reads_previous: bool = False
 
     @abstractmethod
     def run(self, node: Node) -> Generator[Any, Any, None]:
         """What it does; it yields what the node's methods give, and gets their values."""
+
+    @property
+    def per_client(self) -> bool:
+        """Whether what each client sends is of its own update only, and no longer than that."""
+        return bool(self.alone) or type(self).sends is ClientAgent.sends
+
+    def sends(self, view: AttackView) -> Vectors:
+        """What they send in place of their updates, float32 (n, d), all those of one agent in one sum at once.
+
+        The stages of the scenario, its compression and the protocol work on it as on every update: clips are enforced.
+        """
+        return view.deltas
+
+    def reports(self, name: str, values: Floats) -> Floats:
+        """What they say of themselves, float64 (n,), where the truth is ``values``: ``samples``, a field of a policy's
+        view that clients tell (``loss``, ``loss_rms``, ``accuracy``), or ``estimate_s``, how long a job takes them.
+        """
+        return values
+
+    def poisons(
+        self, x: NDArray[Any], y: Integers, classes: int, rng: np.random.Generator
+    ) -> tuple[NDArray[Any], Integers] | None:
+        """The training samples of a client that it uses in place of its own, as many: of (n, ...) and their classes,
+        (n,), each 0 .. classes - 1. None = its own.
+        """
+        return None
+
+    def success(self, predict: Callable[..., Predictions | None]) -> float | None:
+        """How far the attack has come, for metrics, from 0 to 1; None = it has no such goal.
+
+        Args:
+            predict: gives what the global model makes of the test samples or, given a function, of what that makes of
+                them, (n, ...); None without classes.
+        """
+        return None
 
     def of_each(self, clients: int, streams: Streams) -> Callable[[int], "ClientAgent"]:
         """What gives the agent of each of so many clients: this one, unless they differ."""
@@ -115,7 +185,14 @@ class ClientAgent(Plugin, Protocol):
 CLIENT_AGENTS = Registry[ClientAgent](
     "agents",
     protocol=ClientAgent,
-    modules=modules_of("simfl.clients.behaviours", "patient", "dozing", "joining", "deciding", "mixed"),
+    promises=("alone", "per_client"),
+    modules=modules_of(
+        "simfl.clients.behaviours",
+        *("patient", "dozing", "joining", "deciding", "mixed", "cutter"),
+        **dict.fromkeys(("liar", "sign_flip", "gaussian_noise", "model_replacement", "free_rider"), "noise"),
+        **dict.fromkeys(("label_flip", "backdoor"), "poisoning"),
+        **dict.fromkeys(("alie", "inner_product", "min_max", "min_sum"), "collusion"),
+    ),
 )
 
 
@@ -129,6 +206,13 @@ class Standard(ClientAgent):
         request = yield node.receive("model")
         update = yield node.train(request)
         yield node.reply(request, update)
+
+
+@dataclass(frozen=True)
+class Attacker(Standard):
+    """Does what the standard agent does, on the clock."""
+
+    attacks = True
 
 
 @dataclass(frozen=True)
@@ -156,6 +240,69 @@ class Agents:
         return bool(self.client.reads_data)
 
     @property
+    def per_client(self) -> bool:
+        """Whether what each sends is of its own update only, and no longer."""
+        return bool(self.client.per_client)
+
+    @property
     def all_stay(self) -> bool:
         """Whether certainly every client takes part from the beginning to the end."""
         return type(self.client).stays_s is ClientAgent.stays_s
+
+
+class AttackRun:
+    """What the clients' agents make of updates, samples and reports, in a scenario or what is built from one."""
+
+    def __init__(self, setting: Any, streams: Streams) -> None:
+        self.streams = streams
+        self.agent_of = None if setting.agents.all_standard else setting.agents.client.of_each(setting.clients, streams)
+
+    def attackers(self, clients: Sequence[int]) -> NDArray[np.bool_]:
+        """Who of the clients is out to do harm, bool (n,)."""
+        if (agent_of := self.agent_of) is None:
+            return np.zeros(len(clients), dtype=bool)
+        return np.array([bool(agent_of(each).attacks) for each in clients], dtype=bool)
+
+    def groups(self, clients: Sequence[int], method: str) -> list[tuple[ClientAgent, NDArray[np.int64]]]:
+        """The agents among the clients that have such a method, and where in the list their clients stand."""
+        groups: dict[int, tuple[ClientAgent, list[int]]] = {}
+        if (agent_of := self.agent_of) is None:
+            return []
+        for place, client in enumerate(clients):
+            agent = agent_of(int(client))
+            if getattr(type(agent), method) is not getattr(ClientAgent, method):
+                groups.setdefault(id(agent), (agent, []))[1].append(place)
+        return [(agent, np.array(places)) for agent, places in groups.values()]
+
+    def success(self, clients: Sequence[int], predict: Callable[..., Predictions | None]) -> float | None:
+        """How far attacks have come, the mean over the agents among the clients that say so."""
+        values = [agent.success(predict) for agent, _ in self.groups(clients, "success")]
+        known = [value for value in values if value is not None]
+        return float(np.mean(known)) if known else None
+
+    def reports(self, name: str, clients: Sequence[int], values: Any) -> Any:
+        """What the clients say, (n,), where the truth is ``values``; NaN stays."""
+        groups = self.groups(clients, "reports")
+        values = np.array(values, copy=True) if groups else values
+        for agent, places in groups:
+            values[places] = agent.reports(name, read_only(values[places].astype(np.float64)))
+        return values
+
+    def sends(self, jobs: Sequence[Job], updates: Updates, previous: Vectors, most: int) -> Updates:
+        """What is sent of a sum's updates; nobody says that it has more than ``most`` samples, which would be seen."""
+        if self.agent_of is None:
+            return updates
+        clients, deltas = [job.client for job in jobs], updates.deltas.copy()
+        examples = np.clip(self.reports("samples", clients, updates.examples), 1, most) * (updates.examples > 0)
+        for agent, places in self.groups(clients, "sends"):
+            others = np.delete(updates.deltas, places, axis=0) if agent.omniscient else updates.deltas[:0]
+            rngs = tuple(self.streams("agents/sends", jobs[place].id) for place in places)
+            known = previous if agent.reads_previous else previous[:0]
+            view = AttackView(read_only(updates.deltas[places]), read_only(others), len(jobs), read_only(known), rngs)
+            shape = (len(places), deltas.shape[1])
+            checked_vectors(sent := agent.sends(view), shape, f"agent '{agent.name}'", "sends gives")
+            squares = (np.square(each).sum(axis=1, dtype=np.float64) for each in (sent, view.deltas))
+            if agent.per_client and np.subtract(*squares).max() > 1e-6:
+                raise PluginError(f"agent '{agent.name}'", "sends longer updates than it trains; say alone = False")
+            deltas[places] = sent
+        return replace(updates, deltas=deltas, examples=examples)

@@ -131,6 +131,8 @@ def changing_lengths(setting: ScenarioView) -> str:
     rule, compression, stages = setting.training, setting.compression, setting.privacy.stages
     if not (rule.keeps_changes and setting.learning.per_client):
         return "learning, which does not say per_client" if rule.keeps_changes else f"training: {rule.name}"
+    if not setting.agents.per_client:
+        return "agents.client, which sends more than its own update says"
     if compression.codes and (compression.error_feedback or not compression.per_client):
         return f"compression: {compression.name}"
     after = stages[compression_place(stages) :] if compression.subsamples else ()

@@ -232,10 +232,13 @@ class ChosenAgents(Protocol):
     """The scenario's ``agents``.
 
     Attributes:
-        all_standard: whether certainly every client does what the standard agent does, from the beginning to the end.
-        all_stay: whether certainly every client takes part from the beginning to the end.
+        all_standard, all_stay: whether certainly every client does as the standard agent does; takes part all the time.
         reads_data: whether what clients send, and when, may follow from their samples otherwise than by their updates.
+        per_client: whether what each client sends is of its own update only, and no longer than that.
     """
+
+    @property
+    def per_client(self) -> bool: ...
 
     @property
     def all_standard(self) -> bool: ...
@@ -298,9 +301,7 @@ class ScenarioView(Protocol):
     def means(self) -> RuntimeOptions: ...
 
     def file(self, name: str) -> Path:
-        """The path of a data file (or folder) that a field names: relative to the scenario file's folder or, if it
-        is not there, to the data folder; or absolute.
-        """
+        """The path of what a field names: from the scenario file's folder or else the data folder; or absolute."""
 
 
 def has_buffer(rule: "Rule") -> "TypeGuard[BufferedRule]":
@@ -377,8 +378,7 @@ def never_fails(setting: ScenarioView) -> bool:
 
 
 def failure_rates(setting: ScenarioView) -> NDArray[np.float64] | None:
-    """Probability that each client fails at work, float64 (clients,), independently of all else; None = unknown, also
-    where messages may be lost, and where clients have agents of their own."""
+    """Probability that each client fails at work, float64 (clients,), independently; None where something else may."""
     if setting.network.loss or not setting.agents.all_standard:
         return None
     return setting.devices.failure.rates(setting, Streams(setting.seed))

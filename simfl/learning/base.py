@@ -1,9 +1,9 @@
 """What a learner is, split by who asks: training turns jobs into updates, evaluation measures models."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,12 @@ class Evaluator(Protocol):
         """
         return np.full((len(clients), 3), np.nan)
 
-    def predictions(self, model: NDArray[np.float32]) -> Predictions | None:
-        """The predictions of a model, (d,), on the test samples; None without classes."""
+    def predictions(
+        self, model: NDArray[np.float32], makes: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+    ) -> Predictions | None:
+        """The predictions of a model, (d,), on the test samples, or on what ``makes`` makes of these, (n, ...) of the
+        same shape; None without classes.
+        """
         return None
 
     def no_skill_accuracy(self) -> float | None:
@@ -167,6 +171,12 @@ class Learner(ABC):
         A job is trained once at most. Same bits in whatever batches the jobs come, unless the backend says
         otherwise (vmap, GPUs).
         """
+
+    def root_update(self, version: int, samples: int) -> NDArray[np.float32]:
+        """What a client would send, (d,), that trains the model of this version on so many samples of the training
+        part, the same in every round, as they are before any client has changed its own; empty = there are none.
+        """
+        return np.empty(0, dtype=np.float32)
 
     def discard(self, jobs: Iterable[Job]) -> None:
         """Removes the results of jobs that will never be asked for."""

@@ -1,6 +1,7 @@
 """Measures the global model on common test samples, and clients' models on their own. Imported only where torch is."""
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -74,11 +75,12 @@ class EvaluationSet:
         self.predictor, self.classes, self.labels = predictor, data.classes, data.y_test[used]
         self._x, self._y = (torch.from_numpy(part).to(device) for part in (data.x_test[used], self.labels))
 
-    def predictions(self, model: Vector) -> Predictions | None:
-        """Of every sample; None without classes."""
+    def predictions(self, model: Vector, makes: Callable[..., NDArray[Any]] | None = None) -> Predictions | None:
+        """Of every sample, or of what ``makes`` makes of them; None without classes."""
         if not self.predictor.classified:
             return None
-        loss, predicted = self.predictor(model, self._x, self._y)
+        x = self._x if makes is None else torch.from_numpy(makes(self._x.cpu().numpy().copy())).to(self._x)
+        loss, predicted = self.predictor(model, x, self._y)
         return Predictions(self.labels, predicted, loss, self.classes)
 
     def scores(self, model: Vector, per_class: bool) -> dict[str, float]:
@@ -176,8 +178,8 @@ class SupervisedEvaluator(Evaluator):
     def training_losses(self, version: int, clients: NDArray[np.integer], batch: int = 0) -> Floats:
         return self.losses.measure(self.models[version], version, clients, batch)
 
-    def predictions(self, model: Vector) -> Predictions | None:
-        return self.test_set.predictions(model)
+    def predictions(self, model: Vector, makes: Callable[..., NDArray[Any]] | None = None) -> Predictions | None:
+        return self.test_set.predictions(model, makes)
 
     def no_skill_accuracy(self) -> float | None:
         return self.test_set.no_skill(self.start)

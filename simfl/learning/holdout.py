@@ -1,13 +1,17 @@
 """Clients' validation and test samples."""
 
-from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ConfigDict, Field
 
+from simfl.clients.client_agents import AttackRun
 from simfl.core.errors import ScenarioError
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.validation import checked_vectors
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import Split, apportion
 
@@ -118,3 +122,38 @@ class Holdout:
             parts = [rng.choice(pool, min(n, len(pool)), replace=False) for pool, n in zip(pools, wanted, strict=True)]
             tests.append(np.sort(np.concatenate(parts)))
         return Split.of(tests)
+
+
+def poison(
+    setting: ScenarioView, data: Dataset, holdings: Holdings, origins: NDArray[np.int64], streams: Streams
+) -> tuple[Dataset, Holdings, NDArray[np.int64]]:
+    """The same, and of which sample each one is, (n,), where agents of the setting's clients have them train on others;
+    these stand behind all samples of the training part, so that who shares one holds it as it is.
+
+    Raises:
+        ScenarioError: samples are not of classes, or change over time.
+    """
+    groups = AttackRun(setting, streams).groups(range(setting.clients), "poisons")
+    if not groups:
+        return data, holdings, origins
+    training, (agent, _) = holdings.training, groups[0]
+    data.require_classes("agents.client", f"{agent.name} poisons samples of classes")
+    if type(training) is not Split:
+        why = "gives clients other samples over time"
+        raise ScenarioError("partition", f"{why}, and agents.client: {agent.name} changes those that they begin with")
+    parts = [training[client] for client in range(len(training))]
+    x, y, at = [data.x_train], [data.y_train], np.empty(0, dtype=np.int64)
+    for agent, client in [(agent, client) for agent, clients in groups for client in clients.tolist()]:
+        mine = parts[client]
+        true = data.x_train[mine], data.y_train[mine]
+        changed = agent.poisons(*true, data.classes, streams("agents/poison", client))
+        if changed is not None:
+            for new, old in zip(changed, true, strict=True):
+                checked_vectors(new, old.shape, f"agent '{agent.name}'", "poisons gives")
+            x, y = [*x, changed[0]], [*y, changed[1]]
+            parts[client] = len(origins) + len(at) + np.arange(len(mine))
+            at = np.append(at, mine)
+    columns = {name: np.append(values, values[at]) for name, values in data.columns.items()}
+    samples: Any = np.concatenate(x).astype(data.x_train.dtype)
+    data = replace(data, x_train=samples, y_train=np.concatenate(y).astype(data.y_train.dtype), columns=columns)
+    return data, holdings._replace(training=Split.of(parts)), np.append(origins, origins[at])

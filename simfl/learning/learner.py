@@ -26,7 +26,7 @@ from simfl.learning.base import Learner, Sizes
 from simfl.learning.client_accuracies import ClientAccuracies, ClientSamples, Predictor
 from simfl.learning.data.base import Dataset
 from simfl.learning.evaluator import EvaluationSet, SupervisedEvaluator, TrainingLosses
-from simfl.learning.holdout import Holdings
+from simfl.learning.holdout import Holdings, poison
 from simfl.learning.local_runner import (
     AlgorithmState,
     ClientPretraining,
@@ -64,8 +64,7 @@ class SupervisedLearner(Learner):
         configure_torch()
         self.choice, self.streams = choice, streams
         self.local = cast(LocalTraining, scenario.training)  # a rule with which something is learned says how
-        self.device = device(choice.device)
-        data = choice.data.load(scenario, streams)
+        self.device, data = device(choice.device), choice.data.load(scenario, streams)
         self._require_classes(data, scenario)
         _require_targets(choice.loss, data)
         self.data = choice.transform.apply(data, streams)
@@ -77,6 +76,8 @@ class SupervisedLearner(Learner):
         self.holdings = Holdings(split, nothing, nothing, False)
         if choice.holdout is not None:
             self.holdings = choice.holdout.split(self.data, split, streams("holdout"))
+        self.clean = len(self.data.x_train)
+        self.data, self.holdings, self.origins = poison(scenario, self.data, self.holdings, self.origins, streams)
         self.partition = self.holdings.training
         self.samples, self.steepness = self.partition.sizes, choice.steepness
         exact = choice.backend.plain_sgd and not choice.bf16
@@ -261,6 +262,9 @@ class SupervisedLearner(Learner):
 
     def drop(self, version: int) -> None:
         self.models.pop(version, None)
+
+    def root_update(self, version: int, samples: int) -> NDArray[np.float32]:
+        return self.runner.root_update(version, self.models[version], self.clean, samples)
 
     def sizes(self, jobs: Sequence[Job]) -> Sizes:
         algorithm, dense, n = self.algorithm, self.model_bytes, len(jobs)

@@ -204,6 +204,13 @@ class LocalRunner:
         deltas, _ = self.engine.train([self._work(job, each, purpose="tune/") for job, each in tuning.items()])
         return {job.client: each.start + delta for (job, each), delta in zip(tuning.items(), deltas, strict=True)}
 
+    def root_update(self, version: int, model: Vector, clean: int, count: int) -> Vector:
+        """What plain SGD makes of a model, (d,), on so many of the first ``clean`` samples, always the same ones."""
+        job, samples = Job.of(version, 0, version, 0.0), self.streams("root").permutation(clean)[:count]
+        begin = LocalPass(model)
+        passed = work(job, samples, begin, self.local, self.streams, self.augment, purpose="root/")
+        return np.asarray(self.engine.train([passed])[0])[0]
+
     def _context(self, job: Job, model: Vector, samples: int) -> LocalContext:
         return LocalContext(
             job,

@@ -24,8 +24,13 @@ class RoundSnapshot(NamedTuple):
             privacy columns are computed after the last round.
         model: the global model now, float32 (d,).
         predictions: what this model makes of the test samples, computed when first called; None without classes.
-            It costs an evaluation, and is the same whatever ``learning.evaluate`` says.
+            It costs an evaluation, and is the same whatever ``learning.evaluate`` says. Given a function, of what that
+            makes of the samples, (n, ...): float32 arrays of the same shape.
         rng: draws of the metric's own for this round; no other draw depends on them.
+        attackers: bool (n,): which of the clients are out to do harm.
+        shares: float64 (n,): what each update counts in the aggregate, only for metrics that say ``reads_shares``; None
+            = not known.
+        success: how far attacks have come by what their agents say; None = none says so. It costs an evaluation.
     """
 
     round: int
@@ -33,8 +38,11 @@ class RoundSnapshot(NamedTuple):
     weights: NDArray[Any]
     row: Mapping[str, Any]
     model: NDArray[np.float32]
-    predictions: Callable[[], Predictions | None]
+    predictions: Callable[..., Predictions | None]
     rng: np.random.Generator
+    attackers: NDArray[np.bool_] = np.zeros(0, dtype=bool)
+    shares: NDArray[np.float64] | None = None
+    success: Callable[[], float | None] = lambda: None
 
 
 class Metric(Plugin, Protocol):
@@ -59,7 +67,10 @@ class Metric(Plugin, Protocol):
     Attributes:
         columns: what :meth:`after` fills in rounds.csv; summed up in the summary as each column's ``final`` says.
         finals: what :meth:`end` adds to the summary.
+        reads_shares: it reads what each update counts, which takes another look at all of them.
     """
+
+    reads_shares: bool = False
 
     columns: tuple[Column, ...] = ()
     finals: tuple[Column, ...] = ()
@@ -86,6 +97,6 @@ class Metric(Plugin, Protocol):
 METRICS = Registry[Metric](
     "metric",
     protocol=Metric,
-    modules=modules_of("simfl.metrics", fairness_unskipped="participation", model_change="participation"),
+    modules=modules_of("simfl.metrics", "attackers", fairness_unskipped="participation", model_change="participation"),
 )
 """The scenario's ``metrics``."""

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents.aggregation.aggregation_result import AggregationResult, ReleasedUpdate
 from simfl.agents.aggregation.components import Components, RoundResult
-from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult, ReleasedUpdate
+from simfl.agents.aggregation.pipeline import AggregationPipeline
 from simfl.agents.server_choice import make_server
 from simfl.agents.world import World
 from simfl.core.json_data import JsonObject

@@ -1,7 +1,7 @@
 """How several updates become one: the mean, or something in its place."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, Protocol
 
@@ -11,7 +11,7 @@ from pydantic import Field
 from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
-from simfl.core.types import Bools, Floats, Vectors
+from simfl.core.types import Bools, Floats, Integers, Vectors
 
 
 class Factor(NamedTuple):
@@ -28,6 +28,24 @@ class Factor(NamedTuple):
     row: Mapping[str, float]
 
 
+class BesideUpdates(NamedTuple):
+    """What a server has besides the updates, in the coordinates that are summed.
+
+    Attributes:
+        previous: float32 (d,): what it made of the sum before; 0 before the first, empty unless the aggregate says
+            ``reads_previous``.
+        root: gives what the server would send as a client, (d,), that holds so many samples of the training part, the
+            same ones in every round, whoever else holds them, and trains the current model on them.
+        clients: int64 (n,): whose updates they are.
+        rng: gives a generator at the beginning of the draws for this aggregate.
+    """
+
+    previous: Vectors
+    root: Callable[[int], Vectors]
+    clients: Integers
+    rng: Callable[[], np.random.Generator]
+
+
 class AggregationRule(Plugin, Protocol):
     """A frozen dataclass whose methods are pure.
 
@@ -35,12 +53,22 @@ class AggregationRule(Plugin, Protocol):
         weighted: it follows the weights; else every update with a positive weight counts once.
         sum_only: the sum of the updates is all it needs, which is all that secure aggregation shows; an aggregate
             has to say so.
+        reads_previous: it goes on from what the server made of the sum before.
+        reads_server: :meth:`combine` takes what the server has besides, as keyword ``beside``.
         columns: what its factor adds to rounds.csv.
     """
 
     weighted: bool
     sum_only: bool = False
+    reads_previous: bool = False
+    reads_server: bool = False
     columns: tuple[Column, ...] = ()
+
+    def shares(self, deltas: Vectors, weights: Floats, beside: BesideUpdates | None = None) -> Floats | None:
+        """What each update counts in what :meth:`combine` gives, (n,), for metrics; where coordinates differ, the mean
+        over them. None = not known.
+        """
+        return weights / weights.sum() if self.sum_only else None
 
     @abstractmethod
     def combine(self, deltas: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
@@ -68,7 +96,13 @@ AGGREGATES = Registry[AggregationRule](
     "aggregate",
     promises=("sum_only",),
     protocol=AggregationRule,
-    modules=modules_of("simfl.training", "masked", shrunk="masked"),
+    modules=modules_of(
+        "simfl.training",
+        "masked",
+        shrunk="masked",
+        **dict.fromkeys(("krum", "multi_krum", "bulyan", "geometric_median", "norm_bound"), "robust"),
+        **dict.fromkeys(("centred_clipping", "fltrust", "bucketed"), "robust"),
+    ),
 )
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents.aggregation.aggregation_result import AggregationResult
 from simfl.agents.aggregation.components import Components
-from simfl.agents.aggregation.pipeline import AggregationResult
 from simfl.attacks.base import CoalitionView, Finding, Observer, ServerView, TrueUpdates
 from simfl.attacks.measured_recovery import RecoveryMeter, work
 from simfl.core.json_data import JsonObject

@@ -347,6 +347,7 @@ class RoundResult:
         edges: the aggregations of edges whose models it averages.
         step: by how much a protocol's rounding has moved each coordinate of an update at most.
         divisor: what the weighted sum was divided by; 0 without one.
+        believed: what each update counts in the aggregate, (n,); None = nobody asks, or not known.
     """
 
     number: int
@@ -364,3 +365,4 @@ class RoundResult:
     edges: Sequence[EdgeRound] = ()
     step: float = 0.0
     divisor: float = 0.0
+    believed: NDArray[np.float64] | None = None

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import RoundAccounts
+from simfl.agents.aggregation.aggregation_result import AggregationResult, ReleasedUpdate
 from simfl.agents.aggregation.attack_runner import AttackRunner
 from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
 from simfl.agents.aggregation.exchange import ASK
-from simfl.agents.aggregation.pipeline import AggregationPipeline, AggregationResult, ReleasedUpdate
+from simfl.agents.aggregation.pipeline import AggregationPipeline
 from simfl.agents.aggregation.policy_queries import ClientRecords, stall_error
 from simfl.agents.aggregation.running_statistics import set_statistics
 from simfl.clients.local_values import RoundOutcome
@@ -143,7 +144,11 @@ class GlobalModelState:
         self._forget(t)
         facts = released.facts if released else ()
         done = RoundResult(t, clients, weights, cells, last, phases=phases, facts=facts, errors=errors, seen=view)
-        return done if result is None else replace(done, step=result.total.step, divisor=result.divisor)
+        return (
+            done
+            if result is None
+            else replace(done, step=result.total.step, divisor=result.divisor, believed=result.believed)
+        )
 
     def _step(self, result: AggregationResult | None, released: AggregationResult | ReleasedUpdate | None) -> None:
         """The next model; ``result``: None where nobody was summed."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components, RoundResult
+from simfl.clients.client_agents import AttackRun
 from simfl.core.columns import Column
 from simfl.core.errors import PluginError
 from simfl.core.types import Arrays, prefix_arrays, under
@@ -21,6 +22,7 @@ class MetricRunner:
 
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
+        self.attack_run = AttackRun(parts, parts.streams)
         self.states = [metric.start(parts.clients, parts.learner.dimension) for metric in parts.metrics]
 
     def after(self, done: RoundResult, model: NDArray[np.float32]) -> dict[str, float | None]:
@@ -32,11 +34,15 @@ class MetricRunner:
         parts, row = self.parts, MappingProxyType(dict(done.row))
         cells: dict[str, float | None] = {}
         seen = read_only(model)
-        predictions = cache(lambda: parts.learner.evaluator.predictions(model))
+        predictions = cache(lambda *makes: parts.learner.evaluator.predictions(model, *makes))
+        success = cache(lambda: self.attack_run.success(range(parts.clients), predictions))
+        attackers = read_only(self.attack_run.attackers(done.clients.tolist()))
         for i, metric in enumerate(parts.metrics):
             rng = parts.streams(f"metric/{i}", done.number)
             clients, weights = read_only(done.clients), read_only(done.weights)
-            moment = RoundSnapshot(done.number, clients, weights, row, seen, predictions, rng)
+            shares = done.believed if metric.reads_shares else None
+            of_model = row, seen, predictions
+            moment = RoundSnapshot(done.number, clients, weights, *of_model, rng, attackers, shares, success)
             values, self.states[i] = metric.after(moment, self.states[i])
             cells |= checked_values(metric, values, metric.columns, "after")
         return cells

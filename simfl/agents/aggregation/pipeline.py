@@ -22,72 +22,27 @@ A checkpoint needs the stages' states and the residuals: all other inputs are ar
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation import promises
+from simfl.agents.aggregation.aggregation_result import AggregationResult, ReleasedUpdate
 from simfl.agents.aggregation.components import Components
+from simfl.clients.client_agents import AttackRun
 from simfl.core.coverage import compression_place
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, under
 from simfl.core.validation import checked_type, checked_vectors, read_only
 from simfl.privacy.stage import NOT_FINITE, Members, of_each_sample, of_one_sample
 from simfl.secagg.sessions import ClientUpdates, SessionResult
-from simfl.training.aggregates import Factor
+from simfl.training.aggregates import BesideUpdates, Factor
 from simfl.training.base import Rule, used_row
 
 Vectors = NDArray[np.float32]
-
-
-class ReleasedUpdate(NamedTuple):
-    """What the server's stages make of an aggregate, also of a round in whose sum nobody is.
-
-    Attributes:
-        server_update: the aggregate after them, float32 (d,).
-        facts, row: as of a :class:`AggregationResult`.
-    """
-
-    server_update: NDArray[np.float32]
-    facts: tuple[dict[str, float], ...]
-    row: dict[str, float]
-
-
-@dataclass(frozen=True)
-class AggregationResult:
-    """An aggregate and how it came about.
-
-    Attributes:
-        total: as the protocol gives it; its clients are those who hold samples.
-        server_update: what the server's stages make of its vector, float32 (d,).
-        client_updates: what was added up.
-        done: the protocol's good end.
-        updates: what training made.
-        contributions: what the clients had to send before any stage, float32 (n, d).
-        facts: of each stage.
-        row: the training's, the stages', the protocol's and the aggregate's columns of rounds.csv.
-        divisor: what the sum was divided by.
-        mask: what the server's step is multiplied with, float32 (d,) or one number; None = nothing.
-        legible: each update and the aggregate as the server reads them, float32 (n, d) and (d,); None = coded.
-        summed: what the protocol gives, before any factor.
-    """
-
-    total: Aggregate
-    server_update: NDArray[np.float32]
-    client_updates: ClientUpdates
-    done: SessionResult
-    updates: Updates
-    contributions: NDArray[np.float32]
-    facts: tuple[dict[str, float], ...]
-    row: dict[str, float]
-    divisor: float
-    mask: Any = None
-    legible: tuple[NDArray[np.float32] | None, ...] = (None, None)
-    summed: Any = None
 
 
 class CompressionStep:
@@ -191,11 +146,15 @@ class AggregationPipeline:
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
         self.compression = CompressionStep(parts)
+        self.attack_run = AttackRun(parts, parts.streams)
+        self.remembers = parts.rule.aggregate.reads_previous or not parts.agents.all_standard
+        self.previous = np.zeros(parts.learner.dimension if self.remembers else 0, dtype=np.float32)
         self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.stage_inputs, strict=True)]
 
     def train(self, jobs: Sequence[Job]) -> Updates:
-        """Trains exactly these jobs, in one batch."""
-        return promises.train_as_said(self.parts, jobs)
+        """Trains exactly these jobs, in one batch; what clients then send is theirs to say."""
+        updates, most = promises.train_as_said(self.parts, jobs), int(self.parts.learner.samples.max(initial=0))
+        return self.attack_run.sends(jobs, updates, self.previous, most)
 
     def sum(
         self,
@@ -219,9 +178,15 @@ class AggregationPipeline:
         parts, rule = self.parts, self.parts.rule
         contributions = promises.required_changes(parts, jobs, updates.deltas, model)
         client_updates = self._client_updates(jobs, updates, staleness, contributions)
+        beside = self._beside(number, client_updates.clients)
+        if rule.aggregate.reads_server:
+            client_updates = client_updates._replace(combine=partial(client_updates.combine, beside=beside))
         in_sum = client_updates.weights > 0
         if not in_sum.any():
             return None
+        asks = any(metric.reads_shares for metric in parts.metrics)
+        shown = client_updates.vectors, client_updates.weights
+        believed = rule.aggregate.shares(*shown, beside) if asks else None
         total = self._add(done, client_updates)
         each, read = (self._to_model(values, number) for values in (client_updates.vectors, total.vector))
         if not parts.changes_coordinates and each is not None and read is not None:
@@ -245,8 +210,20 @@ class AggregationPipeline:
         server_update, facts, cells = self.release(members, vector, broken)
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
         legible = each, read if parts.changes_coordinates else total.vector
+        self.previous = server_update if self.remembers else self.previous
+        believed = None if believed is None else believed[in_sum]
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
-                                 members.divisor, mask, legible, summed)  # fmt: skip
+                                 members.divisor, mask, legible, summed, believed)  # fmt: skip
+
+    def _beside(self, number: int, clients: NDArray[np.int32]) -> BesideUpdates:
+        """What the server has besides the clients' updates of aggregation ``number``."""
+
+        def read(values: NDArray[np.float32]) -> NDArray[np.float32]:
+            return read_only(self.compression.pack(self._sent(values), number))
+
+        previous = read(self.previous) if self.remembers else self.previous
+        rng, root = partial(self.parts.streams, "aggregate", number), self.parts.learner.root_update
+        return BesideUpdates(previous, lambda samples: read(root(number, samples)), clients.astype(np.int64), rng)
 
     def _members(self, number: int, updates: Updates, client_updates: ClientUpdates, total: Aggregate) -> Members:
         """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""
@@ -380,9 +357,11 @@ class AggregationPipeline:
     def state(self) -> Arrays:
         """The stages' states and the compression's as named arrays."""
         named = {str(i): state for i, state in enumerate(self.states)} | {"compression": self.compression.state()}
+        named |= {"previous": {"aggregate": self.previous}} if self.remembers else {}
         return {name: value for part, state in named.items() for name, value in prefix_arrays(part, state).items()}
 
     def restore(self, state: Arrays) -> None:
         """Takes back a :meth:`state`."""
         self.states = [under(str(i), state) for i in range(len(self.states))]
         self.compression.restore(under("compression", state))
+        self.previous = under("previous", state).get("aggregate", self.previous)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
 from simfl.agents.aggregation.exchange import ASK, work
+from simfl.clients.client_agents import AttackRun
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES
@@ -62,12 +63,20 @@ class ClientRecords:
         self.reports = {name: np.full(parts.clients, np.nan) for name in sorted(self.reads & STORED)}
         self.estimates = estimate_job_s(parts) if self.reads & {"estimate_s", "upload_estimate_s"} else {}
         self.policy_state = parts.policy.start(parts.clients)
+        self.attack_run = AttackRun(parts, parts.streams)
+        if "estimate_s" in self.estimates:
+            everybody = range(parts.clients)
+            self.estimates["estimate_s"] = self.attack_run.reports(
+                "estimate_s", everybody, self.estimates["estimate_s"]
+            )
 
     def known(self, version: int) -> Known:
         """All of it, for the aggregation that makes the model ``version + 1``."""
         shown = self.reports | self.estimates
         if "samples" in self.reads:
-            shown["samples"] = self.parts.learner.counts(np.arange(self.parts.clients), version).astype(np.float64)
+            everybody = np.arange(self.parts.clients)
+            counts = self.parts.learner.counts(everybody, version).astype(np.float64)
+            shown["samples"] = self.attack_run.reports("samples", everybody.tolist(), counts)
         return Known(shown, self.policy_state)
 
     def add_durations(self, clients: NDArray[np.integer] | int, seconds: Floats | float) -> None:
@@ -104,7 +113,7 @@ class ClientRecords:
             values = self.parts.learner.evaluator.training_losses(version, np.array(members))
             for name, column in zip(CLEAR_FIELDS, values.T, strict=True):
                 if name in self.reports:
-                    self.reports[name][members] = column
+                    self.reports[name][members] = self.attack_run.reports(name, members, column)
 
     # -- checkpoints -----------------------------------------------------------------------------
 

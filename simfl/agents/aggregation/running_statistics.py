@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from simfl.agents.aggregation.aggregation_result import AggregationResult
 from simfl.agents.aggregation.components import Components
-from simfl.agents.aggregation.pipeline import AggregationResult
 from simfl.core.types import Vectors
 from simfl.training.base import Rule
 

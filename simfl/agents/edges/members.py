@@ -188,6 +188,9 @@ class MemberLearner(Learner):
     def train(self, jobs: Sequence[Job]) -> Updates:
         return self.whole.train(self.members.jobs(jobs))
 
+    def root_update(self, version: int, samples: int) -> NDArray[np.float32]:
+        return self.whole.root_update(self.members.version(version), samples)
+
     def discard(self, jobs: Iterable[Job]) -> None:
         self.whole.discard(self.members.jobs(jobs))
 

@@ -31,8 +31,13 @@ class ClientGroup:
     @property
     def ranges(self) -> list[range]:
         """The numbers in ``clients``."""
-        ends = [part.split("-") for part in self.clients.split(",") if part]
-        return [range(int(each[0]), int(each[-1]) + 1) for each in ends]
+        return ranges_of(self.clients)
+
+
+def ranges_of(numbers: str) -> list[range]:
+    """The numbers that a text such as "0-9, 12" names."""
+    ends = [part.split("-") for part in numbers.split(",") if part]
+    return [range(int(each[0]), int(each[-1]) + 1) for each in ends]
 
 
 @CLIENT_AGENTS("mixed")
@@ -52,6 +57,11 @@ class Mixed(ClientAgent):
     def reads_data(self) -> bool:  # type: ignore[override]
         """Whether one of them does."""
         return any(group.agent.reads_data for group in self.groups)
+
+    @property
+    def per_client(self) -> bool:
+        """Whether all of them send what is of their own updates."""
+        return all(group.agent.per_client for group in self.groups)
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         """Every number is one of a client, and no group is empty."""

@@ -35,7 +35,8 @@ class Beside(NamedTuple):
     def of(cls, setting: ScenarioView) -> "Beside":
         """That of a scenario."""
         compression = setting.compression
-        changes = setting.training.keeps_changes and setting.learning.per_client
+        each = setting.learning.per_client and setting.agents.per_client
+        changes = setting.training.keeps_changes and each
         return cls(compression.codes, compression.per_client, changes)
 
 
