@@ -10,7 +10,8 @@ from simfl.training.sgd_rule import SgdRule
 from simfl.training.staleness import ARRIVALS, STALENESS, Arrivals, Staleness
 
 __all__ = [
-    "AGGREGATES", "ARRIVALS", "AggregationRule", "Arrivals", "BesideUpdates", "BufferedRule", "Factor", "FedAvg", "FedBuff",
+    "AGGREGATES", "ARRIVALS", "AggregationRule", "Arrivals", "BesideUpdates", "BufferedRule", "Factor", "FedAvg",
+    "FedBuff",
     "Progress", "RULES", "Rule", "SCHEDULES", "SERVER_OPTIMISERS", "STALENESS", "Schedule", "ServerOptimiser",
     "SgdRule", "Staleness", "State", "SynchronousRule",
 ]  # fmt: skip
