@@ -9,6 +9,7 @@ import numpy as np
 from simfl.core import coverage
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import plain
+from simfl.core.rng import Streams
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.support.kills import Killed, counted
@@ -120,6 +121,18 @@ def _digits(numbers: np.ndarray) -> np.ndarray:
     return np.float32([f"{number:.3e}" for number in numbers])
 
 
+def beside(scenario: Scenario, found: Sum) -> int:
+    """The bytes that go up with the updates of a sum, beside four for each number: by the papers' steps."""
+    protocol, n, members = scenario.secagg, len(found.jobs), min(60, scenario.clients)
+    if protocol.name == "opa":  # numbers of six bytes, and for each member a share of a seed of 2048 times 16 bytes
+        code = protocol.code(members, 1)
+        return n * (2 * len(found.wire[0][1]) + members * (20 + 16 * -(-2048 // (code.survivors - code.private))))
+    if protocol.name == "flamingo":  # shares of 36 bytes, sealed, and ciphertexts of seeds for each neighbour
+        neighbours = protocol.graph(n, found.jobs[0].selection, Streams(scenario.seed)).sum()
+        return n * members * (36 + 16) + int(neighbours) * (33 + 32)
+    return 0
+
+
 def unequal_bytes(scenario: Scenario, folder: Path, tape: Tape, rows: list[dict[str, str]]) -> list[str]:
     """The bytes of the updates beside those on the tape; of synchronous rounds in which nobody failed."""
     if scenario.training.server != "synchronous" or any(int(row["failed"]) for row in rows):
@@ -130,6 +143,7 @@ def unequal_bytes(scenario: Scenario, folder: Path, tape: Tape, rows: list[dict[
     charged -= 8 * len(tape.alone) * n + sum(size(tape, upload) for upload in tape.alone) if tape.alone else 0
     counted_here = 0
     for found in tape.sums:
+        counted_here += beside(scenario, found) if found.wire else 0
         for i, job in enumerate(found.jobs):
             if found.wire:
                 counted_here += 4 * len(found.wire[i][1])
