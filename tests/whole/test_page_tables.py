@@ -213,30 +213,44 @@ def test_five_policies_with_four_protocols():
 
 def test_coverage_of_the_forecasts():
     rows = {(row.policy, row.unit, row.quantity): row for row in coverage_table()}
-    quantities = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")
+    quantities, shares = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap"), []
     policies = {(policy, unit) for policy, unit, _ in rows} - {("every", 1)}
-    for name, worlds, *cells in shown("how-to/forecast", "| policy | deployments", len(policies)):
+    for name, worlds, *cells in shown("experiments/forecast", "| policy | deployments", len(policies)):
         policy, _, unit = name.replace("`", "").partition(", T up to ")
         held = [rows[policy, int(unit or 1), quantity] for quantity in quantities]
         assert_same([worlds, *cells], held[0].cases, *(100 * row.share for row in held))
+        shares += [100 * row.share for row in held]
+    text, said = (
+        " ".join((HERE / f"docs/{page}/forecast.md").read_text().split()) for page in ("experiments", "how-to")
+    )
+    assert f"{min(shares):.0f} to {max(shares):.0f} % held what then happened" in said
+    every = [row for row in rows.values() if row.quantity != "certain"]
+    outside = [f"({100 * row.share:.1f})" for row in every if not row.low <= 0.95 <= row.high]
+    together = sum(row.share * row.cases for row in every) / sum(row.cases for row in every)
+    assert f"Together {100 * together:.1f} % held. Of the {len(every)} shares of that file three" in text
+    assert len(outside) == 3 and all(share in text for share in outside)
 
 
 def test_forecasts_of_devices_that_the_model_does_not_have():
     quantities = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")
     kinds = [(wrong, policy) for wrong in ("drift", "leaving", "rest")
              for policy in ("random", "weighted", "batch_partition-T=4", "half_partition")]  # fmt: skip
-    named, counts, hopeful = [], [], []
-    for (wrong, policy), (_, _, *cells) in zip(kinds, shown("how-to/forecast", "| devices | policy", 12), strict=True):
+    named, counts, hopeful, fewest = [], [], [], 1.0
+    for (wrong, policy), (_, _, *cells) in zip(
+        kinds, shown("experiments/forecast", "| devices | policy", 12), strict=True
+    ):
         lines = (HERE / f"results/forecast/{policy}-{wrong}.jsonl").read_text().splitlines()
         rows = [row for row in map(json.loads, lines) if "places" in row]
         held = [np.mean([abs(row["places"][name] - 0.5) <= 0.475 for row in rows]) for name in quantities]
         assert_same(cells, 100 * np.mean([row["drift"] < 0.01 for row in rows]), *(100 * each for each in held))
         named.append(100 * np.mean([row["drift"] < 0.01 for row in rows]))
+        fewest = min(fewest, *held)
         counts.append(len(rows))
         if wrong == "leaving" and "partition" in policy:  # clients a round, and rounds without a sum
             hopeful += held[:2]
             assert all(row["places"]["cardinality"] <= 0.975 and row["places"]["skipped"] >= 0.025 for row in rows)
-    text = " ".join((HERE / "docs/how-to/forecast.md").read_text().split())
+    text = " ".join((HERE / "docs/experiments/forecast.md").read_text().split())
+    assert f"as few as {100 * fewest:.0f} % did" in (HERE / "docs/how-to/forecast.md").read_text()
     assert f"{min(named):.0f} to {max(named):.0f} % of {min(counts)} to {max(counts)} deployments" in text
     assert f"±{100 * 1.96 * 0.5 / min(counts) ** 0.5:.0f} points" in text
     assert f"right in {100 * min(hopeful):.0f} to {100 * max(hopeful):.0f} %" in text
