@@ -145,6 +145,6 @@ def code_of(section: str) -> Iterator[str]:
 
 
 def pages() -> list[Path]:
-    """README, tutorials and how-tos."""
-    folders = (ROOT / "docs" / "tutorials", ROOT / "docs" / "how-to")
+    """README, tutorials, how-tos and experiments."""
+    folders = [ROOT / "docs" / name for name in ("tutorials", "how-to", "experiments")]
     return [ROOT / "README.md", *(path for folder in folders for path in sorted(folder.rglob("*.md")))]

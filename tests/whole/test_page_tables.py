@@ -213,32 +213,44 @@ def test_five_policies_with_four_protocols():
 
 def test_coverage_of_the_forecasts():
     rows = {(row.policy, row.unit, row.quantity): row for row in coverage_table()}
-    quantities = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")
+    quantities, shares = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap"), []
     policies = {(policy, unit) for policy, unit, _ in rows} - {("every", 1)}
-    for name, worlds, *cells in shown("how-to/forecast-coverage", "| policy | deployments", len(policies)):
+    for name, worlds, *cells in shown("experiments/forecast", "| policy | deployments", len(policies)):
         policy, _, unit = name.replace("`", "").partition(", T up to ")
         held = [rows[policy, int(unit or 1), quantity] for quantity in quantities]
         assert_same([worlds, *cells], held[0].cases, *(100 * row.share for row in held))
+        shares += [100 * row.share for row in held]
+    text, said = (
+        " ".join((HERE / f"docs/{page}/forecast.md").read_text().split()) for page in ("experiments", "how-to")
+    )
+    assert f"{min(shares):.0f} to {max(shares):.0f} % held what then happened" in said
+    every = [row for row in rows.values() if row.quantity != "certain"]
+    outside = [f"({100 * row.share:.1f})" for row in every if not row.low <= 0.95 <= row.high]
+    together = sum(row.share * row.cases for row in every) / sum(row.cases for row in every)
+    assert f"Together {100 * together:.1f} % held. Of the {len(every)} shares of that file three" in text
+    assert len(outside) == 3 and all(share in text for share in outside)
 
 
 def test_forecasts_of_devices_that_the_model_does_not_have():
     quantities = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")
     kinds = [(wrong, policy) for wrong in ("drift", "leaving", "rest")
              for policy in ("random", "weighted", "batch_partition-T=4", "half_partition")]  # fmt: skip
-    named, counts, hopeful = [], [], []
+    named, counts, hopeful, fewest = [], [], [], 1.0
     for (wrong, policy), (_, _, *cells) in zip(
-        kinds, shown("how-to/forecast-coverage", "| devices | policy", 12), strict=True
+        kinds, shown("experiments/forecast", "| devices | policy", 12), strict=True
     ):
         lines = (HERE / f"results/forecast/{policy}-{wrong}.jsonl").read_text().splitlines()
         rows = [row for row in map(json.loads, lines) if "places" in row]
         held = [np.mean([abs(row["places"][name] - 0.5) <= 0.475 for row in rows]) for name in quantities]
         assert_same(cells, 100 * np.mean([row["drift"] < 0.01 for row in rows]), *(100 * each for each in held))
         named.append(100 * np.mean([row["drift"] < 0.01 for row in rows]))
+        fewest = min(fewest, *held)
         counts.append(len(rows))
         if wrong == "leaving" and "partition" in policy:  # clients a round, and rounds without a sum
             hopeful += held[:2]
             assert all(row["places"]["cardinality"] <= 0.975 and row["places"]["skipped"] >= 0.025 for row in rows)
-    text = " ".join((HERE / "docs/how-to/forecast-coverage.md").read_text().split())
+    text = " ".join((HERE / "docs/experiments/forecast.md").read_text().split())
+    assert f"as few as {100 * fewest:.0f} % did" in (HERE / "docs/how-to/forecast.md").read_text()
     assert f"{min(named):.0f} to {max(named):.0f} % of {min(counts)} to {max(counts)} deployments" in text
     assert f"±{100 * 1.96 * 0.5 / min(counts) ** 0.5:.0f} points" in text
     assert f"right in {100 * min(hopeful):.0f} to {100 * max(hopeful):.0f} %" in text
@@ -399,30 +411,3 @@ def test_memory_of_a_client_on_the_page_of_scale():
     assert f"by {learning} bytes a client where they learn" in text
     assert f"learning clients counts {learning} bytes each" in text
     assert f"that learn take {peak['million_learning', 10**6] * 1e-9:.1f} GB in all" in text
-
-
-def test_attackers_and_what_they_lose(monkeypatch):
-    """The tables and the settings of the page on attackers; the means are those of the runs."""
-    page, study = "how-to/attackers", imported(RESULTS / "attackers/attackers.py", monkeypatch)
-    means = csv("attackers/attackers", "part", "attack", "aggregate", "where")
-    runs = csv("attackers/seeds").groupby(["part", "attack", "aggregate", "where"], sort=False)
-    for name in ("test_accuracy", "attacker_share", "selected_share", "fairness_gap"):
-        assert np.allclose(runs[name].mean(), means[name], atol=6e-5) and (runs[name].count() == study.SEEDS).all()
-        assert np.allclose(runs[name].std(), means[f"{name}_std"], atol=6e-5)
-
-    def cell(*key):
-        row = means.loc[key]
-        return row.test_accuracy, row.test_accuracy_std, row.attacker_share
-
-    for cells in shown(page, "| attack |", 4):
-        attack = cells[0]
-        assert_same(cells, None, *(cell("aggregates", attack, rule, "apart") for rule in study.AGGREGATES))
-    for cells, where in zip(shown(page, "| attackers |", 2), ("together", "apart"), strict=True):
-        assert_same(cells, None, *(cell("units", "sign flip", rule, where) for rule in study.UNITS))
-    for cells, times in zip(shown(page, "| losses reported |", 2), (1, 10), strict=True):
-        row = means.loc["oort", f"losses times {times}", "mean", "apart"]
-        assert_same(cells, None, (row.selected_share, row.selected_share_std), (row.fairness_gap, row.fairness_gap_std))
-    scenario = Scenario.parse(study.SCENARIO, "attackers")
-    assert (scenario.clients, scenario.training.rounds, scenario.selection.k, scenario.selection.T) == (40, 20, 20, 4)
-    assert scenario.learning.data.samples == 2000 and scenario.learning.partition.beta == 1
-    assert len(study.APART.split(",")) == 8 and study.TOGETHER == "0-7"
