@@ -74,8 +74,8 @@ class Protocol(Plugin, Interface):
         columns: what it adds to rounds.csv.
         field: the modulus in which it adds up; None = it adds real numbers.
         clip: magnitude at which it clips each coordinate of what clients send, their noise included.
-        opens_confirmed: against a server that deviates it opens only sums that all clients in them have confirmed, where
-            confirmations are not forged and no client is the server's.
+        opens_confirmed: a server that lies, alone, can open only sums that all clients in them have confirmed, where
+            keys and confirmations are not forged.
         opens_seeds: it lets clients share further secrets, and opens those that are no longer needed: its totals hold
             them.
     """

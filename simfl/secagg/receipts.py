@@ -1,8 +1,8 @@
 """Sessions in which clients confirm a round to one another, before they send anything and before a sum is opened.
 
-What they check is said in :mod:`simfl.selection.verifiable`; here is what it takes. Before the model goes out each client
-is told of the round and signs what it was told (``confirm``); the model comes with the receipts of the others in its
-unit. When the updates are there each client whose unit is whole is told which clients are summed and signs that
+What they check is said in :mod:`simfl.selection.verifiable`; here is what it takes. Before the model goes out each
+client is told of the round and signs what it was told (``confirm``); the model comes with the receipts of the others in
+its unit. When the updates are there each client whose unit is whole is told which clients are summed and signs that
 (``agree``), and is shown all these signatures (``show``) before it answers the protocol's last phase.
 """
 

@@ -177,8 +177,8 @@ class Policy(Plugin, Protocol):
         return None
 
     def receipts(self, clients: int) -> Receipts | None:
-        """What it costs clients to check the server's selection (:mod:`simfl.selection.verifiable`): they sign what they
-        were told before they send anything, and what is summed before it is opened; None = they believe the server.
+        """What it costs clients to check the server's selection (:mod:`simfl.selection.verifiable`): they sign what
+        they were told before they send anything, and what is summed before it is opened; None = they believe it.
         """
         return None
 

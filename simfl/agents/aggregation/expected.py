@@ -268,11 +268,9 @@ def _requests(
     before.append(PhaseRequest(WORK, first.units.ravel(), down, size, seconds))
     secrets = [prepared.secret] * (len(cohort.units) if one_by_one else 1)
     after, result = _all_respond(protocol.recover(cohort, uploaded, secrets, streams))
-    return (
-        result.reason
-        if isinstance(result, SessionFailure)
-        else _Requests(once, before, [*agreement, *after], result.compute_s)
-    )
+    if isinstance(result, SessionFailure):
+        return result.reason
+    return _Requests(once, before, [*agreement, *after], result.compute_s)
 
 
 def _all_respond(session: Session[Any]) -> tuple[list[PhaseRequest], Any]:
