@@ -233,10 +233,11 @@ def _guarantee(
     known = None if edge_groups(scenario) or finals["privacy_strong"] is None else guarantee(scenario, samples)
     if known is None:
         return dict.fromkeys(column.name for column in GUARANTEES)
-    kept_to_family = all(keeps_to_family(scenario, P) for P in run_history.participation.values())
-    malicious = guarantee_malicious(scenario, samples)
-    if run_history.open_to(0).any() or not kept_to_family:
-        known, malicious = dict.fromkeys(known, 1), 1
+    sums, is_open = run_history.participation.values(), run_history.open_to(0).any()
+    if is_open or not all(keeps_to_family(scenario, P) for P in sums):
+        known = dict.fromkeys(known, 1)
+    is_open = is_open or not all(keeps_to_family(scenario, P, loses_units=True) for P in sums)
+    malicious = 1 if is_open else guarantee_malicious(scenario, samples)
     for notion, column in (("strong", "strong"), ("semi_strong", "weak_upper"), ("weak", "weak_upper")):
         least, promised = finals[f"privacy_{column}"], known[notion]
         if promised is not None and least is not None and promised > least:

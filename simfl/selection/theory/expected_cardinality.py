@@ -158,20 +158,21 @@ def guarantee_malicious(setting: ScenarioView, samples: NDArray[np.int64] | None
     return min(policy.unit_size, family.guarantee(None)[1])
 
 
-def keeps_to_family(setting: ScenarioView, P: Any) -> bool:
+def keeps_to_family(setting: ScenarioView, P: Any, loses_units: bool = False) -> bool:
     """Whether every sum of a run is one that the policy's family knows of; where the policy itself sees to its
     guarantee, its family is not asked.
 
     Args:
         setting: the scenario.
         P: the weights of the clients in each sum, scipy CSR (rounds, clients); members of a unit have one weight.
+        loses_units: any units may be missing, as a server that lies may say of those that it does not want.
     """
     policy, n = resolved_policy(setting), setting.clients
     family = policy.family(n) if policy.guarantee(n) is None else None
     if family is None:
         return True
     order = order_of_clients(policy, n, Streams(setting.seed))
-    place, losses = np.argsort(order), not _never_loses_anybody(setting)
+    place, losses = np.argsort(order), loses_units or not _never_loses_anybody(setting)
     for first, end in pairwise(P.indptr.tolist()):
         members, weights = place[P.indices[first:end]], P.data[first:end]
         for weight in set(weights.tolist()) - {0.0}:
