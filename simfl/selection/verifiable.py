@@ -95,11 +95,11 @@ class VerifiableSelection(Around):
 
 
 class Receipt(NamedTuple):
-    """What a client signs before it sends anything, once a round: its unit, ascending, and its model's digest."""
+    """What a client signs before it sends anything, once a round: the row as it was told, and its model's digest."""
 
     client: int
     round: int
-    unit: tuple[int, ...]
+    row: bytes
     model: bytes
 
 
@@ -152,7 +152,7 @@ class Verifier:
 
     def receipt(self, claim: Claim) -> Receipt:
         """What it signs if it has no objection."""
-        return Receipt(self.client, claim.round, claim.unit_of(self.client), claim.model)
+        return Receipt(self.client, claim.round, claim.units.tobytes(), claim.model)
 
     def objections(self, claim: Claim) -> list[str]:
         """The checks that a claim fails; it answers only if there are none."""
@@ -165,9 +165,9 @@ def _row_is_drawn(me: Verifier, claim: Claim) -> bool:
 
 
 def _unit_confirms(me: Verifier, claim: Claim) -> bool:
-    """All others in its unit have signed the same round, unit and model."""
+    """All others in its unit have signed the same round, row and model."""
     mine, shown = me.receipt(claim), set(claim.receipts)
-    return all(mine._replace(client=other) in shown for other in mine.unit if other != me.client)
+    return all(mine._replace(client=other) in shown for other in claim.unit_of(me.client) if other != me.client)
 
 
 def _units_are_whole(me: Verifier, claim: Claim) -> bool:

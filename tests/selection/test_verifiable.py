@@ -192,6 +192,21 @@ def test_any_rows_and_sums_told_to_units_leave_the_guarantee(inner, clients):
     assert value == 2 and count > 500
 
 
+def test_any_rows_and_sums_told_to_two_clients_of_a_unit_leave_the_guarantee():
+    """Of three units: to each of the two, and to each of the other units, any row with it and any sum of that."""
+    policy = verifiable()
+    told = {}
+    for there, units in drawable(policy, 6):
+        for unit in units.tolist():
+            told.setdefault(tuple(sorted(unit)), []).extend((there, units, REAL, summed) for summed in unions(units))
+    assert {unit: len(claims) for unit, claims in told.items()} == {(0, 1): 8, (2, 3): 8, (4, 5): 8}
+    lies = (
+        {0: first, 1: second} | dict.fromkeys((2, 3), b) | dict.fromkeys((4, 5), c)
+        for first, second, b, c in product(told[0, 1], told[0, 1], told[2, 3], told[4, 5])
+    )
+    assert keeps(policy, 6, lies) == (2, 8**4)
+
+
 @pytest.mark.parametrize("clients", [6, 8])
 def test_any_lies_drawn_at_random_leave_the_guarantee(clients):
     rng = np.random.default_rng(1)
@@ -232,6 +247,23 @@ def a_model_that_makes_others_send_nothing(policy):
     return [{i: (there, units, REAL if i == members[0] else ZEROING, frozenset(members)) for i in members}]
 
 
+def different_rows_within_a_unit(policy):
+    """u and v are one unit; u's masks are with b, v's with c. They agree on their own unit as the sum: b, who is to sum
+    b only, opens u's key; c opens v's own mask, and the keys of c."""
+    rows = [(there, units) for there, units in drawable(policy, 8)]
+    for (there, one), (else_there, other) in product(rows, rows):
+        ones, others = set(map(frozenset, one.tolist())), set(map(frozenset, other.tolist()))
+        if len(ones & others) != 1 or one.ravel().tolist() == other.ravel().tolist():
+            continue
+        (unit,), (rest,), (more,) = ones & others, ones - others, others - ones
+        if rest & more:
+            continue
+        u, v = sorted(unit)
+        told = {u: (there, one, REAL, unit), v: (else_there, other, REAL, unit)}
+        told |= dict.fromkeys(rest, (there, one, REAL, rest)) | dict.fromkeys(more, (else_there, other, REAL, unit))
+        return [told]
+
+
 def a_member_that_is_said_to_have_failed(policy):
     there, units, members = honest(policy)
     return [{i: (there, units, REAL, frozenset(members[: n or None])) for i in members} for n in (0, -1)]
@@ -246,6 +278,7 @@ def different_sums_for_different_clients(policy):
 
 
 LIES = {
+    "unit ": different_rows_within_a_unit,
     "row": a_row_of_the_servers_choice,
     "unit": a_model_that_makes_others_send_nothing,
     "whole": a_member_that_is_said_to_have_failed,
@@ -261,7 +294,7 @@ def test_without_one_check_a_lie_breaks_the_guarantee(check, inner):
     there, units, members = honest(policy)
     truth = {i: (there, units, REAL, frozenset(members)) for i in members}
     assert keeps(policy, 8, [truth, *lies])[0] >= 2
-    assert keeps(policy, 8, [truth, *lies], frozenset(CHECKS) - {check})[0] == 1
+    assert keeps(policy, 8, [truth, *lies], frozenset(CHECKS) - {check.strip()})[0] == 1
 
 
 def test_a_round_that_is_answered_twice_shows_single_updates():
