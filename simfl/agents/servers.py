@@ -19,15 +19,17 @@ from simfl.agents.gathering import Gathering
 from simfl.agents.live_session import LiveSession
 from simfl.agents.trips import Trips
 from simfl.agents.world import Process, World
+from simfl.core.columns import REFUSED
 from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
 from simfl.core.registration.protocol import Plugin, is_foreign
 from simfl.core.registration.registry import Registry
 from simfl.core.rng import Address
-from simfl.core.types import Arrays, Job, Units, View, job_ids, prefix_arrays, under
+from simfl.core.types import Arrays, Job, Receipts, Units, View, job_ids, prefix_arrays, under
 from simfl.core.validation import checked_type
 from simfl.devices.base import checked_available, is_told
 from simfl.metrics.participation import Tally
+from simfl.secagg.receipts import confirm_sum, confirm_units
 from simfl.secagg.sessions import PhaseRequest, PreparedUnits, R, Session, SessionFailure, SessionResult
 from simfl.secagg.transcript import Transcript
 from simfl.selection.asking import ask as ask_policy
@@ -204,13 +206,30 @@ class Server(Plugin, ABC, Generic[R_co]):
     def prepare(self, t: int, units: Units) -> Process[PreparedUnits | SessionFailure]:
         """Has the protocol prepare the sum of a round's units, before models go to those that it keeps."""
         session = self.parts.protocol.prepare(self.parts.cohort(t, units, t), self.parts.streams)
-        return (yield from self.run_session(session, t, "prepare", len(units))).result
+        prepared = (yield from self.run_session(session, t, "prepare", len(units))).result
+        receipts, deadline_s = self._receipts()
+        if receipts is None or isinstance(prepared, SessionFailure):
+            return prepared
+        confirmation = confirm_units(units, prepared, receipts, deadline_s)
+        prepared = (yield from self.run_session(confirmation, t, "confirm", len(units))).result
+        return prepared if prepared.kept_units.any() else SessionFailure("confirm: no unit has signed as a whole")
+
+    def _receipts(self) -> tuple[Receipts | None, float | None]:
+        """What confirmations cost the clients, and how long the server waits for one, seconds."""
+        losses = self.parts.rule.losses
+        return self.parts.policy.receipts(self.parts.clients), None if losses is None else losses.deadline_s
 
     def recover(
         self, t: int, units: Units, arrived: NDArray[np.bool_], prepared: PreparedUnits
     ) -> Process[SessionResult | SessionFailure]:
         """Has the protocol recover the sum of a round's units, of the updates that have ``arrived``, bool (n, size)."""
         cohort = self.parts.cohort(t, units, t)
+        receipts, deadline_s = self._receipts()
+        if receipts is not None and arrived.all(axis=1).any():
+            confirmation = confirm_sum(units, arrived, receipts, deadline_s)
+            if not (yield from self.run_session(confirmation, t, "agree")).result:
+                self.accounts.add_unopened(self.parts, t, cohort, self.world.now, on_its_way=True)
+                return SessionFailure("agree: not all clients have signed the sum", {REFUSED.name: 1})
         session = self.parts.protocol.recover(cohort, arrived, [prepared.secret], self.parts.streams)
         recovery = yield from self.run_session(session, t, "recover", len(units))
         if self.accounts.transcripts:

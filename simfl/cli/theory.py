@@ -65,7 +65,7 @@ def command(
     lines = [("guarantee withdrawn", words) for words in known.withdrawn]
     lines += [(f"{name} holds", basis(column)) for name, column in known.certificates.items()]
     for name, text in [*lines, *_sent(known.scenario), *_lines(known.sums), *_beside_real(known.sums, known.real)]:
-        click.echo(f"{name:<22}{text}")
+        click.echo(f"{name:<21} {text}")
     if colluders is not None:
         click.echo(f"{'colluders':<22}{_tolerance(known, colluders)}")
     _least_squares(known.least_squares, known.scenario.compression.codes)

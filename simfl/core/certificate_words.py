@@ -42,6 +42,11 @@ MULTI_ROUND: dict[str, Any] = {
     "assumes": WORST_CASE,
 }
 POLICY: dict[str, Any] = MULTI_ROUND | {"assumes": AND.join([WORST_CASE, "the server follows the policy"])}
+MALICIOUS: dict[str, Any] = MULTI_ROUND | {
+    "observer": "a server that lies to its clients",
+    "assumes": AND.join([WORST_CASE, "no client is the server's", "clients check what they are told",
+                         "keys and signatures are not forged"]),
+}  # fmt: skip
 SERVER_TOO = "the server, and all who see the models"
 NOT_SERVER = "all who see the models, not the server, which adds the noise"
 MEASURED: dict[str, Any] = {

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-from simfl.core.certificate_words import MEASURED, MULTI_ROUND, POLICY, basis_lines
+from simfl.core.certificate_words import MALICIOUS, MEASURED, MULTI_ROUND, POLICY, basis_lines
 
 Unit = Literal["number", "count", "seconds", "bytes", "share"]
 Final = Literal["last", "end", "sum", "whole_sum", "max", "min", "count"]
@@ -225,6 +225,14 @@ GUARANTEES: tuple[Column, ...] = tuple(
 )  # fmt: skip
 """What theory knows of a run's policy, beside the guarantees that the run came to."""
 
+GUARANTEE_MALICIOUS = Column(
+    "guarantee_malicious", "Semi-strong, if the server lies", "count",
+    "The semi-strong guarantee that theory gives the policy for any number of rounds where the server selects, sends "
+    "and claims what it likes; 1 unless clients check it and the protocol opens only sums that they confirm.", 1, None,
+    shown=False, words="semi-strong guarantee if the server lies", **MALICIOUS,
+)  # fmt: skip
+"""What theory knows of policies whose clients check the server."""
+
 SUMMARY_COLUMNS: tuple[Column, ...] = (
     Column("rounds", "Rounds", "count", "Server rounds, skipped ones included.", final="count", source="round",
            shown=False),
@@ -238,6 +246,7 @@ SUMMARY_COLUMNS: tuple[Column, ...] = (
            "Test accuracy without training: of the untrained model, or of always naming the commonest class, "
            "whichever is higher.", final=None, shown=False),
     *GUARANTEES,
+    GUARANTEE_MALICIOUS,
     Column("tolerated_colluders", "Tolerated colluders", "count",
            "Clients who with the server learn no single update from the protocol of secure aggregation, whoever they "
            "are: the fewest of any sum.", 1, None, shown=False, observer="the server and so many clients",

@@ -36,6 +36,21 @@ Units = NDArray[np.int32]
 """Selected clients, shape (units, unit_size): a row is aggregated together or not at all; no row = nobody."""
 
 
+class Receipts(NamedTuple):
+    """What it costs clients to confirm a round to one another, see :mod:`simfl.secagg.receipts`.
+
+    Attributes:
+        told_bytes: what the server tells each of the round besides the model, before it signs.
+        receipt_bytes: what a client signs, with its signature.
+        sign_s, verify_s: seconds for a signature, and to check one.
+    """
+
+    told_bytes: int
+    receipt_bytes: int
+    sign_s: float
+    verify_s: float
+
+
 CLEAR_FIELDS = ("loss", "loss_rms", "accuracy")
 """Fields of :class:`View` that clients send as numbers of their own, beside every update."""
 

@@ -4,8 +4,10 @@ from simfl.selection.asking import Around, ask, observe, order_of_clients, shuff
 from simfl.selection.base import POLICIES, Policy, nobody
 from simfl.selection.random import RandomSelection
 from simfl.selection.theory.families import AllAvailable, Coins, DisjointUnits, Family, NeighbourPairs
+from simfl.selection.verifiable import CHECKS, Claim, Receipt, Verifier
 
 __all__ = [
-    "AllAvailable", "Around", "Coins", "DisjointUnits", "Family", "NeighbourPairs", "POLICIES", "Policy",
-    "RandomSelection", "ask", "nobody", "observe", "order_of_clients", "shuffle_clients",
+    "AllAvailable", "Around", "CHECKS", "Claim", "Coins", "DisjointUnits", "Family", "NeighbourPairs", "POLICIES",
+    "Policy", "RandomSelection", "Receipt", "Verifier", "ask", "nobody", "observe", "order_of_clients",
+    "shuffle_clients",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from simfl.agents.aggregation.exchange import Delays, computation, exchange, mes
 from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.agents.aggregation.pipeline import AggregationPipeline
 from simfl.agents.own_models import OwnModelsServer
-from simfl.agents.servers import SERVERS, RoundServer, Server
+from simfl.agents.servers import SERVERS, RoundServer, Server, jobs_in_sum
 from simfl.agents.synchronous import SynchronousServer
 from simfl.agents.world import World
 from simfl.metrics.participation import Tally
@@ -31,6 +31,7 @@ __all__ = [
     "Tally",
     "World",
     "computation",
+    "jobs_in_sum",
     "exchange",
     "sample_delays",
     "message",

@@ -18,7 +18,7 @@ from simfl.agents.aggregation.metric_runner import checked_values
 from simfl.attacks.base import Finding
 from simfl.core.certificate_words import AGGREGATES_ONLY, premises_of
 from simfl.core.column_files import FILE, document
-from simfl.core.columns import GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column
+from simfl.core.columns import GUARANTEE_MALICIOUS, GUARANTEES, ROUND_COLUMNS, SUMMARY_COLUMNS, Column
 from simfl.core.coverage import beside_sums, clear, sent
 from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
@@ -39,7 +39,7 @@ from simfl.scenario import Scenario
 from simfl.scenario.column_owners import with_bases
 from simfl.scenario.digest import foreign_plugins
 from simfl.scenario.edge_scenarios import edge_groups
-from simfl.selection.theory.expected_cardinality import guarantee, keeps_to_family
+from simfl.selection.theory.expected_cardinality import guarantee, guarantee_malicious, keeps_to_family
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -233,15 +233,18 @@ def _guarantee(
     known = None if edge_groups(scenario) or finals["privacy_strong"] is None else guarantee(scenario, samples)
     if known is None:
         return dict.fromkeys(column.name for column in GUARANTEES)
-    kept_to_family = all(keeps_to_family(scenario, P) for P in run_history.participation.values())
-    if run_history.open_to(0).any() or not kept_to_family:
+    sums, is_open = run_history.participation.values(), run_history.open_to(0).any()
+    if is_open or not all(keeps_to_family(scenario, P) for P in sums):
         known = dict.fromkeys(known, 1)
+    is_open = is_open or not all(keeps_to_family(scenario, P, loses_units=True) for P in sums)
+    malicious = 1 if is_open else guarantee_malicious(scenario, samples)
     for notion, column in (("strong", "strong"), ("semi_strong", "weak_upper"), ("weak", "weak_upper")):
         least, promised = finals[f"privacy_{column}"], known[notion]
         if promised is not None and least is not None and promised > least:
             why = f"the {notion} guarantee of its family is {promised}, but the sums of this run keep {least:g}"
             raise PluginError(f"selection '{scenario.selection.name}'", why)
-    return {column.name: known[column.name.removeprefix("guarantee_")] for column in GUARANTEES}
+    checked = {} if scenario.selection.receipts(scenario.clients) is None else {GUARANTEE_MALICIOUS.name: malicious}
+    return {column.name: known[column.name.removeprefix("guarantee_")] for column in GUARANTEES} | checked
 
 
 def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:

@@ -271,7 +271,8 @@ def _tables(parts: Components[Rule], row: tuple[str, ...], events: bool) -> dict
         tables["jobs.csv"] = JOBS
     protocol = parts.protocol
     hides = not (protocol.shows_updates or protocol.assumes)
-    if hides or not protocol.sums_whoever_comes or protocol.phases or protocol.joint or parts.policy.asks:
+    asks = parts.policy.asks or parts.policy.receipts(parts.clients) is not None
+    if hides or not protocol.sums_whoever_comes or protocol.phases or protocol.joint or asks:
         tables["phases.csv"] = (*PHASES, *of_edge)
     if parts.stages:
         tables["facts.csv"] = (*FACTS, *of_edge)

@@ -74,6 +74,8 @@ class Protocol(Plugin, Interface):
         columns: what it adds to rounds.csv.
         field: the modulus in which it adds up; None = it adds real numbers.
         clip: magnitude at which it clips each coordinate of what clients send, their noise included.
+        opens_confirmed: a server that lies, alone, can open only sums that all clients in them have confirmed, where
+            keys and confirmations are not forged.
         opens_seeds: it lets clients share further secrets, and opens those that are no longer needed: its totals hold
             them.
     """
@@ -85,6 +87,7 @@ class Protocol(Plugin, Interface):
     phases: tuple[str, ...] = ()
     shows_updates: bool = True
     opens_last: bool = False
+    opens_confirmed: bool = False
     deadline_s: float | None = None
     assumes: ClassVar[str] = ""
     covers: ClassVar[frozenset[str]] = frozenset()
@@ -209,6 +212,7 @@ PROTOCOLS = Registry[Protocol](
         "tolerance",
         "view",
         "opens_last",
+        "opens_confirmed",
         "closes_failures",
         "moves_sums",
         "largest_row",

@@ -240,6 +240,11 @@ class SecAgg(PairwiseMasks):
         float, Field(ge=0, lt=1, description="share of the other clients who, with the server, learn nothing")
     ] = 0.5
 
+    @property
+    def opens_confirmed(self) -> bool:
+        """Two sets of shares of one client have a holder in common, docs/explanation/proofs/verifiable.md."""
+        return self.threshold >= 0.5
+
     def sizes(self, n: int) -> tuple[int, int] | None:
         return (n - 1, int(self.threshold * (n - 1)) + 1) if n > 1 else None
 

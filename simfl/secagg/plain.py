@@ -49,7 +49,7 @@ class Ideal(Plain):
     """
 
     shows_updates = False
-    opens_last = True
+    opens_last = opens_confirmed = True
     assumes = ONLY_SUMS
     covers = SUMMABLE
     closes_failures = True

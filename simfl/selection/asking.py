@@ -11,7 +11,7 @@ from simfl.core.columns import Column
 from simfl.core.errors import PluginError, ScenarioError, suggestion
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import CLEAR_FIELDS, VIEW_FIELDS, Arrays, Units, View
+from simfl.core.types import CLEAR_FIELDS, VIEW_FIELDS, Arrays, Receipts, Units, View
 from simfl.core.validation import describe_type, read_only
 from simfl.selection.base import Guarantee, Policy, Scalars
 from simfl.selection.units.sizes import order_problems
@@ -179,6 +179,9 @@ class _Shuffled(Around):
     @property
     def columns(self) -> tuple[Column, ...]:
         return self.inner.columns
+
+    def receipts(self, clients: int) -> Receipts | None:
+        return self.inner.receipts(clients)
 
     def family(self, clients: int) -> "Family | None":
         return self.inner.family(clients)

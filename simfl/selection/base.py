@@ -12,7 +12,7 @@ from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays, Units, View
+from simfl.core.types import Arrays, Receipts, Units, View
 
 if TYPE_CHECKING:
     from simfl.selection.theory.families import Family
@@ -176,6 +176,12 @@ class Policy(Plugin, Protocol):
         """What the policy itself sees to by :meth:`admits`, whoever fails; None = only what follows from its family."""
         return None
 
+    def receipts(self, clients: int) -> Receipts | None:
+        """What it costs clients to check the server's selection (:mod:`simfl.selection.verifiable`): they sign what
+        they were told before they send anything, and what is summed before it is opened; None = they believe it.
+        """
+        return None
+
     def disjoint_units(self, clients: int) -> int:
         """Units without a common client that can be found one by one, however badly they are chosen."""
         return clients // self.unit_size
@@ -183,7 +189,7 @@ class Policy(Plugin, Protocol):
 
 POLICIES = Registry[Policy](
     "selection",
-    promises=("uniform", "sampling", "inclusion", "family", "guarantee", "client_guarantees"),
+    promises=("uniform", "sampling", "inclusion", "family", "guarantee", "client_guarantees", "receipts"),
     protocol=Policy,
     modules=modules_of(
         "simfl.selection",
@@ -195,6 +201,7 @@ POLICIES = Registry[Policy](
         "power_of_choice",
         "random",
         "tifl",
+        "verifiable",
         all="random",
         given="participant_list",
         batch_partition="partition",

@@ -15,12 +15,13 @@ from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import has_buffer
-from simfl.core.types import SERVER, Job
+from simfl.core.types import SERVER, Job, Receipts
 from simfl.devices.failure import Reliable
 from simfl.devices.random_availability import AlwaysOn
 from simfl.learning.base import Learner, Sizes
 from simfl.network.link_network import LinkNetwork
 from simfl.secagg.base import Protocol
+from simfl.secagg.receipts import confirm_sum, confirm_units
 from simfl.secagg.sessions import Cohort, PhaseRequest, Session, SessionFailure, SessionResult
 from simfl.training.base import Rule
 
@@ -58,7 +59,8 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
     beside = _first_round(parts, cohort.units.ravel(), down)
     sizes = ((1 - beside.holders) * down, parts.staged_bytes(up))
     told_bytes, others = parts.score_bytes, (beside.question, beside.announcement)
-    session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams, told_bytes, *others)
+    receipts = policy.receipts(parts.clients)
+    session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams, told_bytes, *others, receipts)
     about = {
         "clients": n,
         "sure": one_by_one or (policy.fixed_size and not (rule.losses and rule.losses.quorum)),
@@ -188,7 +190,7 @@ class _Requests(NamedTuple):
 
 def costs(
     protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams, told_bytes: int = 0,
-    question: PhaseRequest | None = None, announcement: PhaseRequest | None = None,
+    question: PhaseRequest | None = None, announcement: PhaseRequest | None = None, receipts: Receipts | None = None,
 ) -> Any:  # fmt: skip
     """Bytes, computation and phases of an aggregation.
 
@@ -201,6 +203,7 @@ def costs(
         told_bytes: what each client tells for the selection with its update.
         question: what is asked before the selection; None = nothing.
         announcement: what is sent after the sum, without an answer; None = nothing.
+        receipts: what the clients confirm to one another costs; None = they confirm nothing.
 
     Returns:
         ``phases``: for each its name, how many ``times`` it comes in an aggregation (0 = once in a run), clients
@@ -211,7 +214,7 @@ def costs(
         the last phase; ``work``: operations of a client and of the server by kind, where the protocol counts them;
         ``ways`` of messages before a sum (of a job and of its sum); or ``refused``, the reason why there is no sum.
     """
-    requests = _requests(protocol, cohort, one_by_one, sizes, streams, told_bytes)
+    requests = _requests(protocol, cohort, one_by_one, sizes, streams, told_bytes, receipts)
     if isinstance(requests, str):
         return {"refused": requests}
     once, before, after, server_s = requests
@@ -243,8 +246,9 @@ def costs(
 
 
 def _requests(
-    protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams, told_bytes: int = 0
-) -> _Requests | str:
+    protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams, told_bytes: int = 0,
+    receipts: Receipts | None = None,
+) -> _Requests | str:  # fmt: skip
     """What the protocol requests of an aggregation; or why there is no sum."""
     everybody = np.arange(max(cohort.clients, cohort.units.size), dtype=np.int32).reshape(-1, 1)
     once, _ = _all_respond(protocol.setup(cohort._replace(units=everybody), streams))
@@ -252,15 +256,22 @@ def _requests(
     before, prepared = _all_respond(protocol.prepare(first, streams))
     if isinstance(prepared, SessionFailure):
         return prepared.reason
+    uploaded = np.ones(cohort.units.shape, dtype=bool)
+    agreement: list[PhaseRequest] = []
+    if receipts is not None:
+        confirmation, prepared = _all_respond(confirm_units(first.units, prepared, receipts, None))
+        before += confirmation
+        agreement, _ = _all_respond(confirm_sum(cohort.units, uploaded, receipts, None))
     size = protocol.upload_bytes(sizes[1], cohort.dimension) + told_bytes
     down, up, seconds = (np.broadcast_to(each, first.units.shape).ravel() for each in (
         sizes[0] + np.asarray(prepared.down_bytes), size + np.asarray(prepared.up_bytes), prepared.compute_s
     ))  # fmt: skip
     before.append(PhaseRequest(WORK, first.units.ravel(), down, up, seconds))
     secrets = [prepared.secret] * (len(cohort.units) if one_by_one else 1)
-    uploaded = np.ones(cohort.units.shape, dtype=bool)
     after, result = _all_respond(protocol.recover(cohort, uploaded, secrets, streams))
-    return result.reason if isinstance(result, SessionFailure) else _Requests(once, before, after, result.compute_s)
+    if isinstance(result, SessionFailure):
+        return result.reason
+    return _Requests(once, before, [*agreement, *after], result.compute_s)
 
 
 def _all_respond(session: Session[Any]) -> tuple[list[PhaseRequest], Any]:

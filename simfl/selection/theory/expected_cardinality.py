@@ -31,7 +31,8 @@ def theory(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> J
         rates are not known or clients do not drop out independently of each other); ``expected_cardinality``: those
         of them that are aggregated after failures (None where rates of failure are not known, or differ and a policy
         looks at the past; asynchronous rules: None); ``left_out``: what that number knows nothing of; ``guarantee``:
-        the strong, semi-strong and weak multi-round privacy that holds for any number of rounds; ``without_samples``,
+        the strong, semi-strong and weak multi-round privacy that holds for any number of rounds;
+        ``guarantee_malicious``, the semi-strong one if the server lies; ``without_samples``,
         clients that hold none, if there are any; ``full_rank_probability`` after as many rounds as clients (bernoulli
         with equal dropout only). None for all that is not known: everything about a policy that declares no family.
     """
@@ -39,10 +40,11 @@ def theory(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> J
     n = setting.clients
     about = {"policy": policy.name, "clients": n, "k": policy.k, "T": policy.unit_size, "mode": policy.mode}
     known = ("family_size", "family_size_log10", "expected_selected", "expected_cardinality", "left_out", "guarantee",
-             "full_rank_probability")  # fmt: skip
+             "guarantee_malicious", "full_rank_probability")  # fmt: skip
     result: JsonObject = about | dict.fromkeys(known)
     family = policy.family(n)
     result["guarantee"] = guarantee(setting, samples)
+    result["guarantee_malicious"] = guarantee_malicious(setting, samples)
     if samples is not None and not samples.all():
         result["without_samples"] = int((samples == 0).sum())
     if family is None:
@@ -136,20 +138,41 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
     return {"strong": strong, "semi_strong": weak, "weak": weak}
 
 
-def keeps_to_family(setting: ScenarioView, P: Any) -> bool:
+def guarantee_malicious(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> int:
+    """The semi-strong privacy that holds for any number of rounds if the server lies; 1 where nothing is known.
+
+    Proved in docs/explanation/proofs/verifiable.md where clients check what they are told (``Policy.receipts``), the
+    protocol opens only what they confirm, and its failures are closed: the server can then choose which whole units are
+    in a sum, and nothing else. The other conditions, and ``samples``, are those of :func:`guarantee`.
+    """
+    policy, n, protocol = resolved_policy(setting), setting.clients, setting.secagg
+    family = policy.family(n)
+    if policy.receipts(n) is None or not (protocol.opens_confirmed and protocol.closes_failures):
+        return 1
+    if not isinstance(family, CanBeAsked) or not sent(setting) or beside_sums(setting):
+        return 1
+    if unstated_weights(setting, samples) or not _everybody_counts(setting, samples):
+        return 1
+    if not setting.training.keeps_units or (setting.privacy.rows == "weights" and setting.training.by_samples):
+        return 1
+    return min(policy.unit_size, family.guarantee(None)[1])
+
+
+def keeps_to_family(setting: ScenarioView, P: Any, loses_units: bool = False) -> bool:
     """Whether every sum of a run is one that the policy's family knows of; where the policy itself sees to its
     guarantee, its family is not asked.
 
     Args:
         setting: the scenario.
         P: the weights of the clients in each sum, scipy CSR (rounds, clients); members of a unit have one weight.
+        loses_units: any units may be missing, as a server that lies may say of those that it does not want.
     """
     policy, n = resolved_policy(setting), setting.clients
     family = policy.family(n) if policy.guarantee(n) is None else None
     if family is None:
         return True
     order = order_of_clients(policy, n, Streams(setting.seed))
-    place, losses = np.argsort(order), not _never_loses_anybody(setting)
+    place, losses = np.argsort(order), loses_units or not _never_loses_anybody(setting)
     for first, end in pairwise(P.indptr.tolist()):
         members, weights = place[P.indices[first:end]], P.data[first:end]
         for weight in set(weights.tolist()) - {0.0}:

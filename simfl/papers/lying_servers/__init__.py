@@ -1,0 +1,1 @@
+"""Servers that lie to their clients, and what it gains them."""

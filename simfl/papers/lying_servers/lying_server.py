@@ -1,0 +1,189 @@
+"""A server that lies to its clients to see the update of one of them, and what each client sees of it.
+
+Its lies: a selection for the victim (Jiang et al., "Lotto", USENIX Security 2024, section 2.2, of colluders), a model
+with which others send nothing (Pasquini, Francati and Ateniese, "Eluding Secure Aggregation in Federated Learning via
+Model Inconsistency", CCS 2022, section 4: gradient suppression), failures that did not happen, a round that is played
+again with the same masks, and clients of its own. What it learns of a round stands in ``participation.csv``: the
+clients whose updates are still unknown in the sum, so that the columns of privacy speak of what it has really seen.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.plugins import Column, ScenarioView, View
+from simfl.plugins.secagg import SessionResult
+from simfl.plugins.selection import Claim, Verifier
+from simfl.plugins.servers import SERVERS, SynchronousServer, jobs_in_sum
+from simfl.plugins.training import RULES, FedAvg
+
+Units = NDArray[np.int32]
+MODEL, ZEROING = b"the model", b"a model with which an update is 0"
+
+
+class Told(NamedTuple):
+    """What the server tells in a round, and what it learns of it.
+
+    Attributes:
+        round: the number that it says.
+        units: whom it says to have selected, int32 (units, size).
+        summed: whom it says to be in the sum.
+        learned: the clients whose unknown updates are added up in what it learns.
+        zeroing: who is sent a model with which its update is 0.
+    """
+
+    round: int
+    units: Units
+    summed: frozenset[int]
+    learned: frozenset[int]
+    zeroing: frozenset[int] = frozenset()
+
+
+@SERVERS("lying_server")
+@dataclass(eq=False)
+class LyingServer(SynchronousServer):
+    """A synchronous server that lies as its rule says; a client that checks what it is told may refuse the round."""
+
+    asks_agents = counts_unsummed = True
+    follows_policy = False
+    stores_state = False
+    reads = frozenset({"deadline_s", "on_failure"})
+
+    def start(self) -> None:
+        super().start()
+        self.answered: dict[int, int] = {}
+        self.before: tuple[View, Told] | None = None
+
+    def round(self, t: int) -> Any:
+        """Selects, lies, and sums what the clients let it."""
+        rule, view = self.parts.rule, self.view(t)
+        told = LIES[rule.lie](self, t, self.select_among(view))
+        if told.round < t and self.before is not None:
+            view = self.before[0]
+        refusing = list(self._refusing(view, told))
+        row = {REFUSING.name: len(refusing)}
+        if refusing or not told.units.size:
+            yield self.world.wait(rule.skipped_round_s)
+            return self.aggregate([], None, row=row)
+        outcome, jobs = yield from self._work_with(t, told.units)
+        self.answered |= dict.fromkeys(told.units.ravel().tolist(), told.round)
+        self.before = view, told
+        session = outcome if isinstance(outcome, SessionResult) and outcome.kept_units.any() else None
+        arrived = [] if session is None else jobs_in_sum(jobs, session, told.units)
+        learned = [job for job in arrived if job.client in told.learned]
+        return self.aggregate(learned, session if learned else None, row=row | ({} if outcome is None else outcome.row))
+
+    def _refusing(self, view: View, told: Told) -> Iterator[int]:
+        """The clients that object, if the policy has them check; what each of them has seen is written down."""
+        parts, members = self.parts, told.units.ravel().tolist()
+        agreed = dict.fromkeys(members, told.summed)
+        models = {i: ZEROING if i in told.zeroing else MODEL for i in members}
+        claim = Claim(told.round, view.available, told.units, MODEL, (), told.summed, agreed)
+        clients = {i: Verifier(i, parts.policy, parts.streams, self.answered.get(i, -1)) for i in members}
+        receipts = tuple(each.receipt(claim._replace(model=models[i])) for i, each in clients.items())
+        for i, each in clients.items():
+            objections = each.objections(claim._replace(model=models[i], receipts=receipts))
+            checks = parts.policy.receipts(parts.clients) is not None and i not in parts.rule.sybils
+            self.note("told", round=view.round, client=i, objections=objections if checks else None)
+            if checks and objections:
+                yield i
+
+
+def _selects(server: LyingServer, t: int, units: Units) -> Told:
+    """Single clients, and every other time the same without the victim."""
+    k, victim, n = units.size or server.parts.policy.k, server.parts.rule.victim, server.parts.clients
+    others = [i for i in range(n) if i != victim][: k - 1]
+    chosen = np.array(sorted([victim, *others] if t % 2 == 0 else others), dtype=np.int32)
+    everybody = frozenset(chosen.tolist())
+    return Told(t, chosen[:, None], everybody, everybody)
+
+
+def _models(server: LyingServer, t: int, units: Units) -> Told:
+    """Where the victim is selected, all others are sent a model with which their updates are 0."""
+    members, victim = _members(units), server.parts.rule.victim
+    zeroing = members - {victim} if victim in members else frozenset()
+    return Told(t, units, members, members - zeroing, zeroing)
+
+
+def _dropouts(server: LyingServer, t: int, units: Units) -> Told:
+    """Where the victim is selected, all units but its own are said to have failed; every other time it, too."""
+    members, victim = _members(units), server.parts.rule.victim
+    unit = next((frozenset(each) for each in units.tolist() if victim in each), members)
+    summed = unit - {victim} if t % 2 else unit
+    return Told(t, units, summed, summed)
+
+
+def _replays(server: LyingServer, t: int, units: Units) -> Told:
+    """A round with the victim is played again with models that make updates 0: its masks show what they have hidden."""
+    victim = server.parts.rule.victim
+    if server.before is not None and victim in server.before[1].summed and server.before[1].round == t - 1:
+        again = server.before[1]
+        return again._replace(learned=frozenset({victim}), zeroing=again.summed)
+    members = _members(units)
+    return Told(t, units, members, members)
+
+
+def _sybils(server: LyingServer, t: int, units: Units) -> Told:
+    """Clients of its own are among those selected; it takes their updates off the sum."""
+    members = _members(units)
+    return Told(t, units, members, members - frozenset(server.parts.rule.sybils))
+
+
+def _members(units: NDArray[np.int32]) -> frozenset[int]:
+    return frozenset(units.ravel().tolist())
+
+
+LIES: dict[str, Callable[[LyingServer, int, Units], Told]] = {
+    "selects": _selects,
+    "models": _models,
+    "dropouts": _dropouts,
+    "replays": _replays,
+    "sybils": _sybils,
+}
+
+REFUSING = Column(
+    "refusing_clients", "Refusing clients", "count", "Clients that objected to what the server told them.", 0, "sum",
+)  # fmt: skip
+
+
+@RULES("lying_server")
+@dataclass(frozen=True, kw_only=True)
+class LyingServerRule(FedAvg):
+    """Federated averaging by a server that lies to see the update of one client.
+
+    Clients check what they are told with ``selection: verifiable``; a round to which one of them objects is skipped.
+    """
+
+    lie: Annotated[
+        Literal["selects", "models", "dropouts", "replays", "sybils"],
+        Field(description="whom it selects, models that it sends, failures that it claims, a round twice, own clients"),
+    ] = "selects"
+    victim: Annotated[int, Field(ge=0, description="the client whose update it wants to see")] = 0
+    sybils: Annotated[
+        tuple[Annotated[int, Field(ge=0)], ...], Field(description="clients that are the server's, for lie: sybils")
+    ] = field(default=())
+
+    server: ClassVar[str] = "lying_server"
+    example: ClassVar[dict[str, object]] = {"rounds": 2, "lie": "models"}
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (*super().columns, REFUSING)
+
+    def check(self, scenario: ScenarioView) -> list[tuple[str, str]]:
+        problems, n = super().check(scenario), scenario.clients
+        for key, clients in (("victim", [self.victim]), ("sybils", self.sybils)):
+            if wrong := [i for i in clients if i >= n]:
+                problems.append((key, f"is client {wrong[0]}, and clients are 0 to {n - 1}"))
+        if self.sybils and (self.lie != "sybils" or self.victim in self.sybils):
+            problems.append(("sybils", "are for lie: sybils, and the victim is none of them"))
+        if scenario.secagg.phases or scenario.secagg.shows_updates:
+            why = "lies as far as sums can be chosen, and what else a protocol shows is not simulated"
+            problems.append(("name", f"{why}; use secagg: ideal"))
+        if scenario.privacy.stages:
+            problems.append(("name", "lies about sums without noise; leave privacy.stages out"))
+        return problems

@@ -1,0 +1,196 @@
+"""Selection that clients check: the server may lie, and learns no more for it than a server that follows the policy.
+
+Everybody knows the policy, the order of clients in its units, the clients' registered keys, and a seed that was fixed
+after these. The row of round t is what the policy selects with the stream ``hash(seed, t)`` among those whom the server
+says to be available; nobody chooses it. Before a client sends or opens anything it makes the checks of :data:`CHECKS`
+by itself. What they prove, and of what each alone sees to: docs/explanation/proofs/verifiable.md.
+
+Lotto (Jiang et al., USENIX Security 2024) checks random selections of single clients in this way, so that few of those
+selected are the server's; here selections have a structure, and it is what is checked.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from simfl.core.columns import REFUSED
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Receipts, Units, View
+from simfl.selection.asking import Around, ask
+from simfl.selection.base import POLICIES, Policy, Shuffle
+from simfl.selection.units.sizes import Problem, order_problems
+
+DIGEST_BYTES = 32
+NUMBER_BYTES = 4
+
+
+@POLICIES("verifiable")
+@dataclass(frozen=True)
+class VerifiableSelection(Around):
+    """A policy of units whose clients check each selection, and confirm it to one another, as the server may lie.
+
+    Its rows depend on the seed, on the round, and on who is said to be available: on nothing else that a client cannot
+    check. Signatures are of Ed25519 (RFC 8032); the seconds are those of one core of a small server.
+    """
+
+    inner: Annotated[Any, POLICIES, Field(description="a policy of units that selects uniformly; has k")]
+    signature_bytes: Annotated[int, Field(ge=1, description="of a client's signature")] = 64
+    sign_s: Annotated[float, Field(ge=0, le=1e6, description="seconds that a client takes for a signature")] = 0.0002
+    verify_s: Annotated[float, Field(ge=0, le=1e6, description="seconds that a client takes to check one")] = 0.0005
+    shuffle: Annotated[Shuffle, Field(description="assign clients to units by the seed, or in this order")] = False
+
+    example = {"inner": {"name": "batch_partition", "k": 4, "T": 2, "mode": "uniform"}}
+    columns = (REFUSED,)
+
+    @property
+    def unit_size(self) -> int:
+        return int(self.inner.unit_size)
+
+    @property
+    def unit_sizes(self) -> frozenset[int]:
+        return frozenset(self.inner.unit_sizes)
+
+    @property
+    def mode(self) -> Any:
+        return self.inner.mode
+
+    @property
+    def uniform(self) -> bool:
+        return bool(self.inner.uniform)
+
+    def check(self, setting: ScenarioView) -> list[Problem]:
+        problems, inner, rule = order_problems(self.shuffle, setting.clients), self.inner, setting.training
+        if inner.shuffle:
+            problems.append(("inner.shuffle", "is true, but the order of clients is public; use shuffle beside inner"))
+        if inner.mode not in (None, "uniform"):
+            why = f"is {inner.mode}, and clients cannot check how often others have taken part"
+            problems.append(("inner.mode", f"{why}; use mode: uniform"))
+        if inner.reads or inner.asks or inner.reads_history:
+            why = f"is {inner.name}, which selects by more than who is available, and clients cannot check that"
+            problems.append(("inner", f"{why}; use a policy of units, as batch_partition"))
+        if rule.asynchronous or rule.many_aggregators or rule.losses is None:
+            why = f"is verifiable, but under training: {rule.name} clients are not selected by round"
+            problems.append(("name", f"{why}; use training: fedavg"))
+        elif not rule.keeps_units:
+            problems.append(("name", "is verifiable, but units may be taken apart; use training.on_failure: drop_unit"))
+        return problems
+
+    def family(self, clients: int) -> Any:
+        return self.inner.family(clients)
+
+    def disjoint_units(self, clients: int) -> int:
+        return int(self.inner.disjoint_units(clients))
+
+    def receipts(self, clients: int) -> Receipts:
+        told_bytes = NUMBER_BYTES + -(-clients // 8) + DIGEST_BYTES  # round, who is available, digest of the model
+        return Receipts(told_bytes, NUMBER_BYTES + self.signature_bytes, self.sign_s, self.verify_s)
+
+    def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
+        return ask(self.inner, replace(view, participation=np.zeros_like(view.participation)), k, rng)
+
+
+class Receipt(NamedTuple):
+    """What a client signs before it sends anything, once a round: the row as it was told, and its model's digest."""
+
+    client: int
+    round: int
+    row: bytes
+    model: bytes
+
+
+class Claim(NamedTuple):
+    """All that a server tells one client of a round.
+
+    Attributes:
+        round: its number.
+        available: who is said to be available, bool (clients,).
+        units: who is said to be selected, int32 (units, size).
+        model: digest of the model that this client was sent.
+        receipts: those of other clients that it was shown; signatures cannot be forged.
+        summed: the clients whose sum it is to open.
+        agreed: the sums that clients have signed for this round, as it was shown them; each signs one.
+    """
+
+    round: int
+    available: NDArray[np.bool_]
+    units: Units
+    model: bytes
+    receipts: tuple[Receipt, ...]
+    summed: frozenset[int]
+    agreed: Mapping[int, frozenset[int]]
+
+    def unit_of(self, client: int) -> tuple[int, ...]:
+        """The claimed unit of a client, ascending; empty = it has none."""
+        return next((tuple(sorted(unit)) for unit in self.units.tolist() if client in unit), ())
+
+
+@dataclass(frozen=True)
+class Verifier:
+    """A client that checks what it is told.
+
+    Args:
+        client: who it is.
+        policy: the public policy, over clients in their public order.
+        streams: of the public seed.
+        last_round: the last round that it has answered; -1 = none.
+    """
+
+    client: int
+    policy: Policy
+    streams: Streams
+    last_round: int = -1
+
+    def row(self, t: int, available: NDArray[np.bool_]) -> Units:
+        """What the beacon of round t selects among those who are said to be available."""
+        view = View(t, available, np.zeros(len(available), dtype=np.int64))
+        return self.policy.select(view, self.policy.k, self.streams("selection", t))
+
+    def receipt(self, claim: Claim) -> Receipt:
+        """What it signs if it has no objection."""
+        return Receipt(self.client, claim.round, claim.units.tobytes(), claim.model)
+
+    def objections(self, claim: Claim) -> list[str]:
+        """The checks that a claim fails; it answers only if there are none."""
+        return [name for name, holds in CHECKS.items() if not holds(self, claim)]
+
+
+def _row_is_drawn(me: Verifier, claim: Claim) -> bool:
+    """The row is the one that the beacon determines, and the client is in it."""
+    return np.array_equal(me.row(claim.round, claim.available), claim.units) and me.client in claim.units
+
+
+def _unit_confirms(me: Verifier, claim: Claim) -> bool:
+    """All others in its unit have signed the same round, row and model."""
+    mine, shown = me.receipt(claim), set(claim.receipts)
+    return all(mine._replace(client=other) in shown for other in claim.unit_of(me.client) if other != me.client)
+
+
+def _units_are_whole(me: Verifier, claim: Claim) -> bool:
+    """Each unit of the row is in the sum as a whole, or not at all, and nobody else is."""
+    inside = np.isin(claim.units, list(claim.summed))
+    return int(inside.sum()) == len(claim.summed) and bool((inside.all(axis=1) | ~inside.any(axis=1)).all())
+
+
+def _all_agree(me: Verifier, claim: Claim) -> bool:
+    """All clients in the sum have signed that it is of these."""
+    return all(claim.agreed.get(client) == claim.summed for client in claim.summed)
+
+
+def _answered_once(me: Verifier, claim: Claim) -> bool:
+    """It has answered no such round before, and none that came later."""
+    return claim.round > me.last_round
+
+
+CHECKS: dict[str, Callable[[Verifier, Claim], bool]] = {
+    "row": _row_is_drawn,
+    "unit": _unit_confirms,
+    "whole": _units_are_whole,
+    "agree": _all_agree,
+    "once": _answered_once,
+}
+"""What a client checks by itself, by name."""
