@@ -178,15 +178,11 @@ class AggregationPipeline:
         parts, rule = self.parts, self.parts.rule
         contributions = promises.required_changes(parts, jobs, updates.deltas, model)
         client_updates = self._client_updates(jobs, updates, staleness, contributions)
-        beside = self._beside(number, client_updates.clients)
-        if rule.aggregate.reads_server:
-            client_updates = client_updates._replace(combine=partial(client_updates.combine, beside=beside))
+        client_updates, shares_of = self._bind(number, client_updates)
         in_sum = client_updates.weights > 0
         if not in_sum.any():
             return None
-        asks = any(metric.reads_shares for metric in parts.metrics)
-        shown = client_updates.vectors, client_updates.weights
-        believed = rule.aggregate.shares(*shown, beside) if asks else None
+        believed = shares_of()
         total = self._add(done, client_updates)
         each, read = (self._to_model(values, number) for values in (client_updates.vectors, total.vector))
         if not parts.changes_coordinates and each is not None and read is not None:
@@ -214,6 +210,14 @@ class AggregationPipeline:
         believed = None if believed is None else believed[in_sum]
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
                                  members.divisor, mask, legible, summed, believed)  # fmt: skip
+
+    def _bind(self, number: int, updates: ClientUpdates) -> tuple[ClientUpdates, Any]:
+        """The updates with the aggregate beside what the server has, and what gives their shares where asked for."""
+        aggregate, beside = self.parts.rule.aggregate, self._beside(number, updates.clients)
+        asks = any(metric.reads_shares for metric in self.parts.metrics)
+        if aggregate.reads_server:
+            updates = updates._replace(combine=partial(updates.combine, beside=beside))
+        return updates, lambda: aggregate.shares(updates.vectors, updates.weights, beside) if asks else None
 
     def _beside(self, number: int, clients: NDArray[np.int32]) -> BesideUpdates:
         """What the server has besides the clients' updates of aggregation ``number``."""
