@@ -178,15 +178,10 @@ class AggregationPipeline:
         parts, rule = self.parts, self.parts.rule
         contributions = promises.required_changes(parts, jobs, updates.deltas, model)
         client_updates = self._client_updates(jobs, updates, staleness, contributions)
-        beside = self._beside(number, client_updates.clients)
-        if rule.aggregate.reads_server:
-            client_updates = client_updates._replace(combine=partial(client_updates.combine, beside=beside))
+        client_updates, shares_of = self._bind(number, client_updates)
         in_sum = client_updates.weights > 0
         if not in_sum.any():
             return None
-        asks = any(metric.reads_shares for metric in parts.metrics)
-        shown = client_updates.vectors, client_updates.weights
-        believed = rule.aggregate.shares(*shown, beside) if asks else None
         total = self._add(done, client_updates)
         each, read = (self._to_model(values, number) for values in (client_updates.vectors, total.vector))
         if not parts.changes_coordinates and each is not None and read is not None:
@@ -210,10 +205,21 @@ class AggregationPipeline:
         server_update, facts, cells = self.release(members, vector, broken)
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
         legible = each, read if parts.changes_coordinates else total.vector
-        self.previous = server_update if self.remembers else self.previous
-        believed = None if believed is None else believed[in_sum]
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
-                                 members.divisor, mask, legible, summed, believed)  # fmt: skip
+                                 members.divisor, mask, legible, summed, shares_of(in_sum))  # fmt: skip
+
+    def _bind(self, number: int, updates: ClientUpdates) -> tuple[ClientUpdates, Any]:
+        """The updates with the aggregate beside what the server has, and what gives their shares where asked for."""
+        aggregate, beside = self.parts.rule.aggregate, self._beside(number, updates.clients)
+        asks = any(metric.reads_shares for metric in self.parts.metrics)
+        if aggregate.reads_server:
+            updates = updates._replace(combine=partial(updates.combine, beside=beside))
+
+        def shares_of(members: NDArray[np.bool_]) -> NDArray[np.float64] | None:
+            shares = aggregate.shares(updates.vectors, updates.weights, beside) if asks else None
+            return None if shares is None else shares[members]
+
+        return updates, shares_of
 
     def _beside(self, number: int, clients: NDArray[np.int32]) -> BesideUpdates:
         """What the server has besides the clients' updates of aggregation ``number``."""
@@ -276,6 +282,7 @@ class AggregationPipeline:
         stages = self.parts.stages
         facts = tuple(it.facts(members, state) for it, state in zip(stages, promises.states_for(stages, self.states)))
         server_update = self._whole(self._release(server_update, members))
+        self.previous = server_update if self.remembers else self.previous
         shown = [{column.name for column in stage.columns} for stage in stages]
         row = {name: known[name] for known, names in zip(facts, shown, strict=True) for name in names & known.keys()}
         if any(NOT_FINITE.name in names for names in shown):
