@@ -411,3 +411,30 @@ def test_memory_of_a_client_on_the_page_of_scale():
     assert f"by {learning} bytes a client where they learn" in text
     assert f"learning clients counts {learning} bytes each" in text
     assert f"that learn take {peak['million_learning', 10**6] * 1e-9:.1f} GB in all" in text
+
+
+def test_attackers_and_what_they_lose(monkeypatch):
+    """The tables and the settings of the page on attackers; the means are those of the runs."""
+    page, study = "how-to/attackers", imported(RESULTS / "attackers/attackers.py", monkeypatch)
+    means = csv("attackers/attackers", "part", "attack", "aggregate", "where")
+    runs = csv("attackers/seeds").groupby(["part", "attack", "aggregate", "where"], sort=False)
+    for name in ("test_accuracy", "attacker_share", "selected_share", "fairness_gap"):
+        assert np.allclose(runs[name].mean(), means[name], atol=6e-5) and (runs[name].count() == study.SEEDS).all()
+        assert np.allclose(runs[name].std(), means[f"{name}_std"], atol=6e-5)
+
+    def cell(*key):
+        row = means.loc[key]
+        return row.test_accuracy, row.test_accuracy_std, row.attacker_share
+
+    for cells in shown(page, "| attack |", 4):
+        attack = cells[0]
+        assert_same(cells, None, *(cell("aggregates", attack, rule, "apart") for rule in study.AGGREGATES))
+    for cells, where in zip(shown(page, "| attackers |", 2), ("together", "apart"), strict=True):
+        assert_same(cells, None, *(cell("units", "sign flip", rule, where) for rule in study.UNITS))
+    for cells, times in zip(shown(page, "| losses reported |", 2), (1, 10), strict=True):
+        row = means.loc["oort", f"losses times {times}", "mean", "apart"]
+        assert_same(cells, None, (row.selected_share, row.selected_share_std), (row.fairness_gap, row.fairness_gap_std))
+    scenario = Scenario.parse(study.SCENARIO, "attackers")
+    assert (scenario.clients, scenario.training.rounds, scenario.selection.k, scenario.selection.T) == (40, 20, 20, 4)
+    assert scenario.learning.data.samples == 2000 and scenario.learning.partition.beta == 1
+    assert len(study.APART.split(",")) == 8 and study.TOGETHER == "0-7"
