@@ -18,9 +18,9 @@ def confirm_units(
 ) -> Session[PreparedUnits]:
     """The units, of those that were prepared, whose members have all confirmed; others receive no model."""
     size, kept_units = units.shape[1], prepared.kept_units.copy()
-    asked = units[kept_units].ravel()
+    recipients = units[kept_units].ravel()
     responded = yield PhaseRequest(
-        "confirm", asked, receipts.told_bytes, receipts.receipt_bytes, receipts.sign_s, deadline_s=deadline_s
+        "confirm", recipients, receipts.told_bytes, receipts.receipt_bytes, receipts.sign_s, deadline_s=deadline_s
     )
     kept_units[kept_units] = responded.reshape(-1, size).all(axis=1)
     down_bytes = np.asarray(prepared.down_bytes) + (size - 1) * receipts.receipt_bytes

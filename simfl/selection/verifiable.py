@@ -156,7 +156,7 @@ class Verifier:
 
     def objections(self, claim: Claim) -> list[str]:
         """The checks that a claim fails; it answers only if there are none."""
-        return [name for name, holds in CHECKS.items() if not holds(self, claim)]
+        return [name for name, passes in CHECKS.items() if not passes(self, claim)]
 
 
 def _row_is_drawn(me: Verifier, claim: Claim) -> bool:

@@ -25,7 +25,7 @@ Units = NDArray[np.int32]
 MODEL, ZEROING = b"the model", b"a model with which an update is 0"
 
 
-class Told(NamedTuple):
+class Deception(NamedTuple):
     """What the server tells in a round, and what it learns of it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Told(NamedTuple):
 @SERVERS("lying_server")
 @dataclass(eq=False)
 class LyingServer(SynchronousServer):
-    """A synchronous server that lies as its rule says; a client that checks what it is told may refuse the round."""
+    """A synchronous server that lies as its rule says; a client that checks what it is deception may refuse the round."""
 
     asks_agents = counts_unsummed = True
     follows_policy = False
@@ -56,33 +56,33 @@ class LyingServer(SynchronousServer):
     def start(self) -> None:
         super().start()
         self.answered: dict[int, int] = {}
-        self.before: tuple[View, Told] | None = None
+        self.before: tuple[View, Deception] | None = None
 
     def round(self, t: int) -> Any:
         """Selects, lies, and sums what the clients let it."""
         rule, view = self.parts.rule, self.view(t)
-        told = LIES[rule.lie](self, t, self.select_among(view))
-        if told.round < t and self.before is not None:
+        deception = LIES[rule.lie](self, t, self.select_among(view))
+        if deception.round < t and self.before is not None:
             view = self.before[0]
-        refusing = list(self._refusing(view, told))
+        refusing = list(self._refusing(view, deception))
         row = {REFUSING.name: len(refusing)}
-        if refusing or not told.units.size:
+        if refusing or not deception.units.size:
             yield self.world.wait(rule.skipped_round_s)
             return self.aggregate([], None, row=row)
-        outcome, jobs = yield from self._work_with(t, told.units)
-        self.answered |= dict.fromkeys(told.units.ravel().tolist(), told.round)
-        self.before = view, told
+        outcome, jobs = yield from self._work_with(t, deception.units)
+        self.answered |= dict.fromkeys(deception.units.ravel().tolist(), deception.round)
+        self.before = view, deception
         session = outcome if isinstance(outcome, SessionResult) and outcome.kept_units.any() else None
-        arrived = [] if session is None else jobs_in_sum(jobs, session, told.units)
-        learned = [job for job in arrived if job.client in told.learned]
+        arrived = [] if session is None else jobs_in_sum(jobs, session, deception.units)
+        learned = [job for job in arrived if job.client in deception.learned]
         return self.aggregate(learned, session if learned else None, row=row | ({} if outcome is None else outcome.row))
 
-    def _refusing(self, view: View, told: Told) -> Iterator[int]:
+    def _refusing(self, view: View, deception: Deception) -> Iterator[int]:
         """The clients that object, if the policy has them check; what each of them has seen is written down."""
-        parts, members = self.parts, told.units.ravel().tolist()
-        agreed = dict.fromkeys(members, told.summed)
-        models = {i: ZEROING if i in told.zeroing else MODEL for i in members}
-        claim = Claim(told.round, view.available, told.units, MODEL, (), told.summed, agreed)
+        parts, members = self.parts, deception.units.ravel().tolist()
+        agreed = dict.fromkeys(members, deception.summed)
+        models = {i: ZEROING if i in deception.zeroing else MODEL for i in members}
+        claim = Claim(deception.round, view.available, deception.units, MODEL, (), deception.summed, agreed)
         clients = {i: Verifier(i, parts.policy, parts.streams, self.answered.get(i, -1)) for i in members}
         receipts = tuple(each.receipt(claim._replace(model=models[i])) for i, each in clients.items())
         for i, each in clients.items():
@@ -93,51 +93,51 @@ class LyingServer(SynchronousServer):
                 yield i
 
 
-def _selects(server: LyingServer, t: int, units: Units) -> Told:
+def _selects(server: LyingServer, t: int, units: Units) -> Deception:
     """Single clients, and every other time the same without the victim."""
     k, victim, n = units.size or server.parts.policy.k, server.parts.rule.victim, server.parts.clients
     others = [i for i in range(n) if i != victim][: k - 1]
     chosen = np.array(sorted([victim, *others] if t % 2 == 0 else others), dtype=np.int32)
     everybody = frozenset(chosen.tolist())
-    return Told(t, chosen[:, None], everybody, everybody)
+    return Deception(t, chosen[:, None], everybody, everybody)
 
 
-def _models(server: LyingServer, t: int, units: Units) -> Told:
+def _models(server: LyingServer, t: int, units: Units) -> Deception:
     """Where the victim is selected, all others are sent a model with which their updates are 0."""
     members, victim = _members(units), server.parts.rule.victim
     zeroing = members - {victim} if victim in members else frozenset()
-    return Told(t, units, members, members - zeroing, zeroing)
+    return Deception(t, units, members, members - zeroing, zeroing)
 
 
-def _dropouts(server: LyingServer, t: int, units: Units) -> Told:
+def _dropouts(server: LyingServer, t: int, units: Units) -> Deception:
     """Where the victim is selected, all units but its own are said to have failed; every other time it, too."""
     members, victim = _members(units), server.parts.rule.victim
     unit = next((frozenset(each) for each in units.tolist() if victim in each), members)
     summed = unit - {victim} if t % 2 else unit
-    return Told(t, units, summed, summed)
+    return Deception(t, units, summed, summed)
 
 
-def _replays(server: LyingServer, t: int, units: Units) -> Told:
+def _replays(server: LyingServer, t: int, units: Units) -> Deception:
     """A round with the victim is played again with models that make updates 0: its masks show what they have hidden."""
     victim = server.parts.rule.victim
     if server.before is not None and victim in server.before[1].summed and server.before[1].round == t - 1:
         again = server.before[1]
         return again._replace(learned=frozenset({victim}), zeroing=again.summed)
     members = _members(units)
-    return Told(t, units, members, members)
+    return Deception(t, units, members, members)
 
 
-def _sybils(server: LyingServer, t: int, units: Units) -> Told:
+def _sybils(server: LyingServer, t: int, units: Units) -> Deception:
     """Clients of its own are among those selected; it takes their updates off the sum."""
     members = _members(units)
-    return Told(t, units, members, members - frozenset(server.parts.rule.sybils))
+    return Deception(t, units, members, members - frozenset(server.parts.rule.sybils))
 
 
 def _members(units: NDArray[np.int32]) -> frozenset[int]:
     return frozenset(units.ravel().tolist())
 
 
-LIES: dict[str, Callable[[LyingServer, int, Units], Told]] = {
+LIES: dict[str, Callable[[LyingServer, int, Units], Deception]] = {
     "selects": _selects,
     "models": _models,
     "dropouts": _dropouts,
