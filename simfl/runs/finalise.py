@@ -233,7 +233,7 @@ def _guarantee(
     known = None if edge_groups(scenario) or finals["privacy_strong"] is None else guarantee(scenario, samples)
     if known is None:
         return dict.fromkeys(column.name for column in GUARANTEES)
-    sums, is_open = run_history.participation.values(), run_history.open_to(0).any()
+    sums, is_open = run_history.participation.values(), bool(run_history.open_to(0).any())
     if is_open or not all(keeps_to_family(scenario, P) for P in sums):
         known = dict.fromkeys(known, 1)
     is_open = is_open or not all(keeps_to_family(scenario, P, loses_units=True) for P in sums)

@@ -74,8 +74,6 @@ class Protocol(Plugin, Interface):
         columns: what it adds to rounds.csv.
         field: the modulus in which it adds up; None = it adds real numbers.
         clip: magnitude at which it clips each coordinate of what clients send, their noise included.
-        opens_confirmed: a server that lies, alone, can open only sums that all clients in them have confirmed, where
-            keys and confirmations are not forged.
         opens_seeds: it lets clients share further secrets, and opens those that are no longer needed: its totals hold
             them.
     """
@@ -87,7 +85,6 @@ class Protocol(Plugin, Interface):
     phases: tuple[str, ...] = ()
     shows_updates: bool = True
     opens_last: bool = False
-    opens_confirmed: bool = False
     deadline_s: float | None = None
     assumes: ClassVar[str] = ""
     covers: ClassVar[frozenset[str]] = frozenset()
@@ -120,6 +117,13 @@ class Protocol(Plugin, Interface):
     @property
     def closes_failures(self) -> bool:
         """Whether the server alone learns nothing of a session without a sum, whatever is missing."""
+        return False
+
+    @property
+    def opens_confirmed(self) -> bool:
+        """Whether a server that lies, alone, can open only sums that all clients in them have confirmed, where keys and
+        confirmations are not forged.
+        """
         return False
 
     @property

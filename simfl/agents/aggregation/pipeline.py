@@ -175,10 +175,9 @@ class AggregationPipeline:
             model: the current model, (d,).
             done: the protocol's good end.
         """
-        parts, rule = self.parts, self.parts.rule
+        parts = self.parts
         contributions = promises.required_changes(parts, jobs, updates.deltas, model)
-        client_updates = self._client_updates(jobs, updates, staleness, contributions)
-        client_updates, shares_of = self._bind(number, client_updates)
+        client_updates, shares_of = self._bind(number, self._client_updates(jobs, updates, staleness, contributions))
         in_sum = client_updates.weights > 0
         if not in_sum.any():
             return None
@@ -192,7 +191,7 @@ class AggregationPipeline:
         members = self._members(number, updates, client_updates, total)
         shares = members.weights / members.divisor if total.shares is None else total.shares
         promises.require_sum(parts, client_updates, total, members, shares)
-        row = used_row(rule, total.weights, shares, members.divisor, updates.examples)
+        row = used_row(parts.rule, total.weights, shares, members.divisor, updates.examples)
         total = total._replace(
             clients=total.clients[in_sum], weights=row[in_sum], shares=shares[in_sum],
             opened=tuple(compress(total.opened, in_sum)),

@@ -196,9 +196,9 @@ class _Chain:
     def sweep(self, rng: np.random.Generator) -> None:
         """Draws everything once, given the rest."""
         if self.seen.single:
-            lost = np.count_nonzero(self.seen.log_chance(self.there)[~self.seen.rows.any(axis=1)])
+            failures = np.count_nonzero(self.seen.log_chance(self.there)[~self.seen.rows.any(axis=1)])
             summed = np.count_nonzero(self.seen.rows.any(axis=1))
-            self.seen = replace(self.seen, failing=float(rng.beta(0.5 + lost, 0.5 + summed)))
+            self.seen = replace(self.seen, failing=float(rng.beta(0.5 + failures, 0.5 + summed)))
         if self.seen.mode != "all":
             for parity in (0, 1):
                 self._draw_unseen(slice(parity, None, 2), rng)

@@ -105,12 +105,12 @@ class Selections:
         t, first = np.nonzero(cover & (used == used.min(axis=1, keepdims=True)))
         others = ~np.eye(there.shape[1], dtype=bool)[first]
 
-        def ways(among: Bools, pairs: Integers) -> list[Floats]:
+        def counts(among: Bools, pairs: Integers) -> list[Floats]:
             """Choices of pairs, (J,), and those without each of the units that may be first."""
             both, many = np.concatenate([among, among[t] & others]), np.append(pairs, pairs[t])
             return np.split(pairings(both, int(many.max(initial=0)))[many, np.arange(len(many))], [len(pairs)])
 
-        (every, without), (seen, seen_without) = ways(there, m), ways(there & ~self.rows, np.where(r > 0, m - r, 0))
+        (every, without), (seen, seen_without) = counts(there, m), counts(there & ~self.rows, np.where(r > 0, m - r, 0))
         with np.errstate(divide="ignore", invalid="ignore"):
             share = seen / every
             if self.mode == "fair":

@@ -1,8 +1,8 @@
 """A server that lies to its clients to see the update of one of them, and what each client sees of it.
 
-Its lies: a selection for the victim (Jiang et al., "Lotto", USENIX Security 2024, section 2.2, of colluders), a model
+Its lies: a selection for the victim (Jiang et al., "Lotto", USENIX Security 2024), a model
 with which others send nothing (Pasquini, Francati and Ateniese, "Eluding Secure Aggregation in Federated Learning via
-Model Inconsistency", CCS 2022, section 4: gradient suppression), failures that did not happen, a round that is played
+Model Inconsistency", CCS 2022), failures that did not happen, a round that is played
 again with the same masks, and clients of its own. What it learns of a round stands in ``participation.csv``: the
 clients whose updates are still unknown in the sum, so that the columns of privacy speak of what it has really seen.
 """
@@ -46,7 +46,8 @@ class Deception(NamedTuple):
 @SERVERS("lying_server")
 @dataclass(eq=False)
 class LyingServer(SynchronousServer):
-    """A synchronous server that lies as its rule says; a client that checks what it is deception may refuse the round."""
+    """A synchronous server that lies as its rule says; a client that checks what it is told may refuse the
+    round."""
 
     asks_agents = counts_unsummed = True
     follows_policy = False
@@ -58,16 +59,22 @@ class LyingServer(SynchronousServer):
         self.answered: dict[int, int] = {}
         self.before: tuple[View, Deception] | None = None
 
+    @property
+    def intent(self) -> "LyingServerRule":
+        """The rule that names it."""
+        assert isinstance(self.parts.rule, LyingServerRule)
+        return self.parts.rule
+
     def round(self, t: int) -> Any:
         """Selects, lies, and sums what the clients let it."""
-        rule, view = self.parts.rule, self.view(t)
-        deception = LIES[rule.lie](self, t, self.select_among(view))
+        view = self.view(t)
+        deception = LIES[self.intent.lie](self, t, self.select_among(view))
         if deception.round < t and self.before is not None:
             view = self.before[0]
         refusing = list(self._refusing(view, deception))
         row = {REFUSING.name: len(refusing)}
         if refusing or not deception.units.size:
-            yield self.world.wait(rule.skipped_round_s)
+            yield self.world.wait(self.parts.rule.skipped_round_s)
             return self.aggregate([], None, row=row)
         outcome, jobs = yield from self._work_with(t, deception.units)
         self.answered |= dict.fromkeys(deception.units.ravel().tolist(), deception.round)
@@ -87,7 +94,7 @@ class LyingServer(SynchronousServer):
         receipts = tuple(each.receipt(claim._replace(model=models[i])) for i, each in clients.items())
         for i, each in clients.items():
             objections = each.objections(claim._replace(model=models[i], receipts=receipts))
-            checks = parts.policy.receipts(parts.clients) is not None and i not in parts.rule.sybils
+            checks = parts.policy.receipts(parts.clients) is not None and i not in self.intent.sybils
             self.note("told", round=view.round, client=i, objections=objections if checks else None)
             if checks and objections:
                 yield i
@@ -95,7 +102,7 @@ class LyingServer(SynchronousServer):
 
 def _selects(server: LyingServer, t: int, units: Units) -> Deception:
     """Single clients, and every other time the same without the victim."""
-    k, victim, n = units.size or server.parts.policy.k, server.parts.rule.victim, server.parts.clients
+    k, victim, n = units.size or server.parts.policy.k, server.intent.victim, server.parts.clients
     others = [i for i in range(n) if i != victim][: k - 1]
     chosen = np.array(sorted([victim, *others] if t % 2 == 0 else others), dtype=np.int32)
     everybody = frozenset(chosen.tolist())
@@ -104,14 +111,14 @@ def _selects(server: LyingServer, t: int, units: Units) -> Deception:
 
 def _models(server: LyingServer, t: int, units: Units) -> Deception:
     """Where the victim is selected, all others are sent a model with which their updates are 0."""
-    members, victim = _members(units), server.parts.rule.victim
+    members, victim = _members(units), server.intent.victim
     zeroing = members - {victim} if victim in members else frozenset()
     return Deception(t, units, members, members - zeroing, zeroing)
 
 
 def _dropouts(server: LyingServer, t: int, units: Units) -> Deception:
     """Where the victim is selected, all units but its own are said to have failed; every other time it, too."""
-    members, victim = _members(units), server.parts.rule.victim
+    members, victim = _members(units), server.intent.victim
     unit = next((frozenset(each) for each in units.tolist() if victim in each), members)
     summed = unit - {victim} if t % 2 else unit
     return Deception(t, units, summed, summed)
@@ -119,7 +126,7 @@ def _dropouts(server: LyingServer, t: int, units: Units) -> Deception:
 
 def _replays(server: LyingServer, t: int, units: Units) -> Deception:
     """A round with the victim is played again with models that make updates 0: its masks show what they have hidden."""
-    victim = server.parts.rule.victim
+    victim = server.intent.victim
     if server.before is not None and victim in server.before[1].summed and server.before[1].round == t - 1:
         again = server.before[1]
         return again._replace(learned=frozenset({victim}), zeroing=again.summed)
@@ -130,7 +137,7 @@ def _replays(server: LyingServer, t: int, units: Units) -> Deception:
 def _sybils(server: LyingServer, t: int, units: Units) -> Deception:
     """Clients of its own are among those selected; it takes their updates off the sum."""
     members = _members(units)
-    return Deception(t, units, members, members - frozenset(server.parts.rule.sybils))
+    return Deception(t, units, members, members - frozenset(server.intent.sybils))
 
 
 def _members(units: NDArray[np.int32]) -> frozenset[int]:
