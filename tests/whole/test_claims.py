@@ -1,4 +1,4 @@
-"""README, tutorials, how-tos and experiments claim what their evidence carries (docs/claims.yaml), and the rest is refused."""
+"""README, tutorials, how-tos and experiments claim what their evidence carries, and the rest is refused."""
 
 import sys
 from pathlib import Path
