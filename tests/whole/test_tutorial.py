@@ -44,7 +44,7 @@ def follow(folder, *changes):
     assert (folder / "choices.html").stat().st_size > 10_000
     (weak,) = {
         int(found)
-        for found in re.findall(r"^privacy_weak_lower +([1-9]\d*)$", said.partition("fashion: valid")[2], re.M)
+        for found in re.findall(r"^privacy_weak_lower +([1-9]\d*)\b", said.partition("fashion: valid")[2], re.M)
     }
     assert weak % 4 == 0 and "fair_teams:T=4" in said, "in few rounds, teams cannot be distinguished from one another"
     return said

@@ -22,7 +22,7 @@ MISTAKES = [
     typed("run fl.yaml --clients=20", "--clients", "clients=VALUE"),
     typed("run fl.yaml --config-name other", "--config-name", "--help|no such option"),
     typed("run fl.yaml --output-dir here", "--output-dir", "--out"),
-    typed("run fl.yaml --verbose", "--verbose", "--help|no such option"),
+    typed("validate fl.yaml --verbose", "--verbose", "--help|no such option"),
     typed("run fl.yaml --forse", "--forse", "--force"),
     typed("run fl.yaml -m seed=0,1", "-m", "sweep"),
     typed("sweep fl.yaml seed=0,1 --job 2", "--job", "--jobs"),
