@@ -180,7 +180,7 @@ def test_the_commands_take_plugin_files(tmp_path, monkeypatch):
     assert "plugins: [mine.py]" in simfl("show", path, "--plugin", "mine.py").stdout
     assert "plugins=[../mine.py]" not in simfl("show", path, "plugins=[../mine.py]").stderr
     said = simfl("theory", path, "--plugin", "mine.py").stdout
-    assert "theory                not known: lowest declares no family of rows" in said and "guarantee" not in said
+    assert "theory                not known: lowest declares no family of rows" in said and "\nguarantee  " not in said
     assert simfl("run", path, "--plugin", "mine.py", "-q").exit_code == 0
     wrong = simfl("run", path, "--plugin", "nowhere.py")
     assert wrong.exit_code == 2 and "'../nowhere.py' cannot be read" in wrong.stderr

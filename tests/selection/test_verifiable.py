@@ -189,7 +189,7 @@ def test_any_rows_and_sums_told_to_units_leave_the_guarantee(inner, clients):
         for a, b in pairs for one in by_unit[a] for other in by_unit[b]
     )  # fmt: skip
     value, count = keeps(policy, clients, islice(lies, 0, None, 1 if clients == 6 else 7))  # of 8 clients, each seventh
-    assert value == 2 and count > 500
+    assert value == 2 and count > 450
 
 
 def test_any_rows_and_sums_told_to_two_clients_of_a_unit_leave_the_guarantee():

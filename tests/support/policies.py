@@ -3,6 +3,7 @@
 import numpy as np
 
 from simfl.core.types import VIEW_FIELDS, View
+from simfl.selection.base import Policy
 
 
 class Blind:
@@ -13,6 +14,7 @@ class Blind:
     asks, asked_batch = "", 0
     reads_history = False
     columns = ()
+    receipts = Policy.receipts
 
     @property
     def unit_sizes(self):
