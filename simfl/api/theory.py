@@ -96,7 +96,7 @@ def theory(
         known["guarantee"], known["guarantee_malicious"] = dict.fromkeys(known["guarantee"], 1), 1
     if colluders is not None:
         known |= _against_any(known["guarantee"], colluders, chosen.clients, tolerated)
-    bases = _bases(chosen, known["guarantee"], known["guarantee_malicious"], None if epsilon is None else delta)
+    bases = _bases(chosen, known["guarantee"], None if epsilon is None else delta)
     return Theory(chosen, known, sums, bases, seen, _real_costs(chosen), doubts, tolerated)
 
 
@@ -112,14 +112,13 @@ def _doubts(scenario: "Scenario") -> list[str]:
     return [it.what for it in refuted_rows(scenario)]
 
 
-def _bases(scenario: "Scenario", guarantee: object, malicious: int, delta: float | None) -> "dict[str, Column]":
+def _bases(scenario: "Scenario", guarantee: object, delta: float | None) -> "dict[str, Column]":
     """What stands beside the certificates that are printed, by what is printed."""
     from simfl.core.columns import GUARANTEE_MALICIOUS, GUARANTEES
     from simfl.privacy.dp.accountants.zero_out import ZeroOut
 
     columns = {"guarantee": GUARANTEES[0]} if guarantee else {}
-    if malicious > 1:
-        columns[GUARANTEE_MALICIOUS.name] = GUARANTEE_MALICIOUS
+    columns[GUARANTEE_MALICIOUS.name] = GUARANTEE_MALICIOUS
     if delta is not None:
         column = against(ZeroOut.columns[0], ["outside"])
         columns["epsilon"] = column._replace(assumes=AND.join([f"{AT_DELTA}{delta:g}", column.assumes]))

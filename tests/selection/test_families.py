@@ -383,7 +383,7 @@ def test_a_unit_of_whom_one_holds_no_samples_promises_nothing(tmp_path, policy, 
 def test_the_command_counts_clients_without_samples_and_names_what_least_squares_assumes(tmp_path):
     (tmp_path / "poor.yaml").write_text(POOR)
     poor = CliRunner().invoke(simfl, ["theory", str(tmp_path / "poor.yaml")])
-    assert "\nwithout_samples       " in poor.stdout and "\nguarantee" not in poor.stdout
+    assert "\nwithout_samples       " in poor.stdout and "\nguarantee  " not in poor.stdout
     assert "\nrows are drawn with everybody available, holding samples and of equal weight, and nobody" in poor.stdout
     rich = CliRunner().invoke(simfl, ["theory", str(tmp_path / "poor.yaml"), "learning.partition.beta=10", "--json"])
     known = json.loads(rich.stdout)
@@ -414,7 +414,7 @@ def test_theory_says_what_it_does_not_know():
     assert said["expected_cardinality"] is None
     assert theory(fake(POLICIES["all"](k=12), 12, 0.25, independent=False))["expected_cardinality"] == 9.0
     own = SimpleNamespace(name="my_policy", k=4, unit_size=2, mode=None, family=lambda clients: None,
-                          guarantee=lambda clients: None)  # fmt: skip
+                          guarantee=lambda clients: None, receipts=lambda clients: None)  # fmt: skip
     said = theory(fake(own, 12, 0.1))
     assert (said["policy"], said["k"], said["T"]) == ("my_policy", 4, 2)
     assert said["family_size"] is said["guarantee"] is said["expected_cardinality"] is None
