@@ -121,7 +121,8 @@ class ClientAgent(Plugin, Protocol):
 
     Attributes:
         reads_data: what it sends, and when, may follow from its samples: guarantees are 1 then, and epsilons refused.
-        attacks: whether it is out to do harm: metrics count it among the attackers.
+        attacks: whether it is out to do harm: metrics count it among the attackers. None = it does not say, and counts
+            as one if it sends, reports or trains on anything else than a standard client.
         alone: what it sends in place of its update follows from that update alone, and is no longer. An agent that
             sends something else (:meth:`sends`) has to say so: else guarantees are 1, and epsilons infinite.
         omniscient: it sees what all others send before it sends anything.
@@ -129,7 +130,7 @@ class ClientAgent(Plugin, Protocol):
     """
 
     reads_data: bool = False
-    attacks: bool = False
+    attacks: bool | None = None
     alone: bool = False
     omniscient: bool = False
     reads_previous: bool = False
@@ -250,6 +251,12 @@ class Agents:
         return type(self.client).stays_s is ClientAgent.stays_s
 
 
+def _attacks(agent: ClientAgent) -> bool:
+    """Whether it says that it is out to do harm, or what it does otherwise than others may be."""
+    changes = (getattr(type(agent), name) is not getattr(ClientAgent, name) for name in ("sends", "reports", "poisons"))
+    return any(changes) if agent.attacks is None else agent.attacks
+
+
 class AttackRun:
     """What the clients' agents make of updates, samples and reports, in a scenario or what is built from one."""
 
@@ -261,7 +268,7 @@ class AttackRun:
         """Who of the clients is out to do harm, bool (n,)."""
         if (agent_of := self.agent_of) is None:
             return np.zeros(len(clients), dtype=bool)
-        return np.array([bool(agent_of(each).attacks) for each in clients], dtype=bool)
+        return np.array([_attacks(agent_of(each)) for each in clients], dtype=bool)
 
     def groups(self, clients: Sequence[int], method: str) -> list[tuple[ClientAgent, NDArray[np.int64]]]:
         """The agents among the clients that have such a method, and where in the list their clients stand."""

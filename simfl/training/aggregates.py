@@ -55,6 +55,7 @@ class AggregationRule(Plugin, Protocol):
             has to say so.
         reads_previous: it goes on from what the server made of the sum before.
         reads_server: :meth:`combine` takes what the server has besides, as keyword ``beside``.
+        least: updates that a sum must have for what is proven of it.
         columns: what its factor adds to rounds.csv.
     """
 
@@ -62,6 +63,7 @@ class AggregationRule(Plugin, Protocol):
     sum_only: bool = False
     reads_previous: bool = False
     reads_server: bool = False
+    least: int = 1
     columns: tuple[Column, ...] = ()
 
     def shares(self, deltas: Vectors, weights: Floats, beside: BesideUpdates | None = None) -> Floats | None:

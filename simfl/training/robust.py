@@ -49,7 +49,7 @@ class Krum(_ByShares):
     """The one update whose n - f - 2 nearest others are nearest, by the sum of their squared distances.
 
     Reference: Blanchard, El Mhamdi, Guerraoui and Stainer, "Machine learning with adversaries: Byzantine tolerant
-    gradient descent", NeurIPS 2017; it needs n >= 2 f + 3 (proposition 4.2).
+    gradient descent", NeurIPS 2017; it needs n >= 2 f + 3.
     """
 
     f: Annotated[int, Field(ge=0, description="attackers that it withstands among the updates of a sum")]
@@ -58,12 +58,17 @@ class Krum(_ByShares):
     times = 2
     """It needs so many times f updates, and three."""
 
+    @property
+    def least(self) -> int:  # type: ignore[override]
+        """Of fewer it makes something of which nothing is proven."""
+        return self.times * self.f + 3 if self.f else 1
+
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        """Sums are large enough, if nobody fails; of fewer it makes something of which nothing is proven."""
-        count, least = summands(setting), self.times * self.f + 3
-        if not self.f or count is None or count >= least:
+        """Sums are large enough, if nobody fails."""
+        count = summands(setting)
+        if count is None or count >= self.least:
             return []
-        why = f"is {self.f}, which takes sums of {least} updates or more, and they have {count}"
+        why = f"is {self.f}, which takes sums of {self.least} updates or more, and they have {count}"
         return [("f", f"{why}; the nearest valid value is {max(count - 3, 0) // self.times}")]
 
     def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
@@ -137,7 +142,7 @@ class GeometricMedian(_ByShares):
     no distance counts as less than the smoothing; it withstands attackers of less than half of the weight.
 
     Reference: Pillutla, Kakade and Harchaoui, "Robust aggregation for federated learning", IEEE Transactions on Signal
-    Processing 70, 2022, Algorithm 2 (smoothed Weiszfeld).
+    Processing 70, 2022 (smoothed Weiszfeld).
     """
 
     smoothing: Annotated[float, Field(gt=0, description="the paper's nu")] = 1e-6
@@ -210,7 +215,7 @@ class FLTrust(_ByShares):
     The samples are drawn once from the training part, as in the paper's case I; clients may hold them too.
 
     Reference: Cao, Fang, Liu and Gong, "FLTrust: Byzantine-robust federated learning via trust bootstrapping", NDSS
-    2021, Algorithm 2.
+    2021.
     """
 
     samples: Annotated[int, Field(ge=1, description="that the server holds")] = 100
@@ -236,7 +241,7 @@ class Bucketed(AggregationRule):
 
     Buckets of ``clients`` have neighbouring numbers: they are the units of ``batch_partition`` with T = size, so that
     the rule sees what a secure sum of each unit would show. Drawn ones: Karimireddy, He and Jaggi, "Byzantine-robust
-    learning on heterogeneous datasets via bucketing", ICLR 2022, Algorithm 1.
+    learning on heterogeneous datasets via bucketing", ICLR 2022.
     """
 
     rule: Annotated[Annotated[Any, AGGREGATES], Field(description="of the buckets, each counting once")]
@@ -254,8 +259,7 @@ class Bucketed(AggregationRule):
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         """Enough buckets are in a sum."""
-        count = summands(setting)
-        least = self.rule.times * self.rule.f + 3 if isinstance(self.rule, Krum) and self.rule.f else 1
+        count, least = summands(setting), self.rule.least
         if count is None or -(-count // self.size) >= least:
             return []
         most = max(count // least, 1)

@@ -9,7 +9,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from simfl.clients.client_agents import CLIENT_AGENTS, AttackRun, AttackView
+from simfl.clients.client_agents import CLIENT_AGENTS, AttackRun, AttackView, ClientAgent
 from simfl.core.rng import Streams
 from simfl.core.types import Job, Updates
 from simfl.runs.run import build, run
@@ -317,3 +317,20 @@ def test_a_cutter_fails_beside_its_victims(tmp_path):
 def test_what_cannot_be_is_said_in_a_line(agent, more, words):
     with pytest.raises(InvalidScenario, match=words):
         parse(agent, *more)
+
+
+@pytest.mark.parametrize(
+    ("said", "changes", "counts"), [(None, True, True), (False, True, False), (None, False, False)]
+)
+def test_an_agent_that_does_not_say_whether_it_attacks_counts_if_it_sends_something_else(said, changes, counts):
+    class Quiet(ClientAgent):
+        attacks = said
+
+        def run(self, node):
+            yield node.receive("model")
+
+    if changes:
+        Quiet.sends = lambda self, view: 2 * view.deltas
+    attack_run = AttackRun(Scenario.parse(SCENARIO, "attackers"), Streams(0))
+    attack_run.agent_of = lambda client: Quiet()
+    assert attack_run.attackers([0, 1]).tolist() == [counts, counts]
