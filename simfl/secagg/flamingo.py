@@ -17,7 +17,8 @@ they hand the key over.
 3. Reconstruction: decryptors open their shares of the own masks of those clients, and the seeds between one of them and
    one that is missing.
 
-Too few of the decryptors, and the round is skipped. Fewer than t decryptors learn no mask; t of them with the server
+Written from excerpts of the paper and its authors' code, without its tables. With too few decryptors the round is
+skipped. Fewer than t decryptors learn no mask; t of them with the server
 learn every update. A handover by fewer than t old decryptors fails its round, too; they repeat it before the next,
 which costs nothing here, as little as a new decryptor's fetching of pieces that it has missed.
 """

@@ -3,7 +3,8 @@
 A client masks its update by a pseudorandom generator that is nearly linear in its seed, and leaves shares of the seed,
 sealed, with a committee of clients that is drawn anew each round; all of it goes up in one message. Each member of the
 committee adds up the shares of the clients in the sum and answers once. The server decodes the sum of the seeds,
-expands it, and takes it off the sum of the messages.
+expands it, and takes it off the sum of the messages. Written from the paper's abstract and excerpts of its code; q, p
+and l below are chosen here.
 
 **The generator** (learning with rounding, LWR). q is the product of the four largest primes below 2^32, A a public
 random matrix, s in Z_q^l a seed, p = Q D with D = 2^16. With Y(s) = p (A s mod q) / q, a real vector,

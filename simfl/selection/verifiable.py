@@ -1,4 +1,4 @@
-"""Selection that clients check: the server may lie, and learns no more for it than a server that follows the policy.
+"""Selection that clients check: what a guarantee is worth if the server lies.
 
 Everybody knows the policy, the order of clients in its units, the clients' registered keys, and a seed that was fixed
 after these. The row of round t is what the policy selects with the stream ``hash(seed, t)`` among those whom the server

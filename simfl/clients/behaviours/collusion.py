@@ -22,7 +22,7 @@ class ALittleIsEnough(Attacker):
     ones that they need; one attacker alone sees no deviation and sends its update.
 
     Reference: Baruch, Baruch and Goldberg, "A little is enough: circumventing defenses for distributed learning",
-    NeurIPS 2019, Algorithm 3.
+    NeurIPS 2019.
     """
 
     z: Annotated[float | None, Field(ge=0, description="standard deviations; null = the paper's z_max")] = None
