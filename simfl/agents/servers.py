@@ -29,7 +29,7 @@ from simfl.core.types import Arrays, Job, Receipts, Units, View, job_ids, prefix
 from simfl.core.validation import checked_type
 from simfl.devices.base import checked_available, is_told
 from simfl.metrics.participation import Tally
-from simfl.secagg.receipts import confirm_sum, confirm_units
+from simfl.secagg.receipts import answered_by, confirm_sum, confirm_units
 from simfl.secagg.sessions import PhaseRequest, PreparedUnits, R, Session, SessionFailure, SessionResult
 from simfl.secagg.transcript import Transcript
 from simfl.selection.asking import ask as ask_policy
@@ -224,13 +224,15 @@ class Server(Plugin, ABC, Generic[R_co]):
     ) -> Process[SessionResult | SessionFailure]:
         """Has the protocol recover the sum of a round's units, of the updates that have ``arrived``, bool (n, size)."""
         cohort = self.parts.cohort(t, units, t)
-        receipts, deadline_s = self._receipts()
+        (receipts, deadline_s), shown = self._receipts(), None
         if receipts is not None and arrived.all(axis=1).any():
             confirmation = confirm_sum(units, arrived, receipts, deadline_s)
-            if not (yield from self.run_session(confirmation, t, "agree")).result:
+            shown = (yield from self.run_session(confirmation, t, "agree")).result
+            if not shown.size:
                 self.accounts.add_unopened(self.parts, t, cohort, self.world.now, on_its_way=True)
                 return SessionFailure("agree: not all clients have signed the sum", {REFUSED.name: 1})
         session = self.parts.protocol.recover(cohort, arrived, [prepared.secret], self.parts.streams)
+        session = session if shown is None else answered_by(session, shown)
         recovery = yield from self.run_session(session, t, "recover", len(units))
         if self.accounts.transcripts:
             self.accounts.end_transcript(recovery, units.shape[1])

@@ -343,8 +343,8 @@ def silent_server(setting: ScenarioView) -> str:
 
 def follows_policy(setting: ScenarioView) -> bool:
     """Whether whoever works has been selected by the policy."""
-    server = plugin_server(setting)
-    return server is None or bool(server.follows_policy)
+    server: Any = FAMILIES["server"][setting.training.server]
+    return bool(server.follows_policy)
 
 
 def plugin_server(setting: ScenarioView) -> Any:

@@ -41,14 +41,19 @@ class Receipts(NamedTuple):
 
     Attributes:
         told_bytes: what the server tells each of the round besides the model, before it signs.
-        receipt_bytes: what a client signs, with its signature.
+        signature_bytes: of a signature: of a receipt, or of the keys that a client sends for its masks.
         sign_s, verify_s: seconds for a signature, and to check one.
     """
 
     told_bytes: int
-    receipt_bytes: int
+    signature_bytes: int
     sign_s: float
     verify_s: float
+
+    @property
+    def receipt_bytes(self) -> int:
+        """The number of the client and its signature."""
+        return 4 + self.signature_bytes
 
 
 CLEAR_FIELDS = ("loss", "loss_rms", "accuracy")

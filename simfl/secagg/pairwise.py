@@ -14,7 +14,7 @@ from pydantic import Field
 from simfl.core.columns import MASKED_COLUMNS, failing
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Aggregate
+from simfl.core.types import Aggregate, Receipts
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.field import Elements
 from simfl.secagg.crypto.keys import ID, KEY, SEED, TAG, secret
@@ -101,16 +101,18 @@ class PairwiseMasks(MaskedProtocol):
             return SessionFailure(no_room or f"of {n} clients, no number of neighbours is safe")
         around = self._around(n, cohort.number, streams)
         plan = PairwisePlan(cohort.number, around, sizes[1], np.repeat(np.arange(n // size), size), self.min_sum or 2)
-        responded = yield PhaseRequest("advertise", clients, 0, KEYS, deadline_s=self.deadline_s)
+        signed = cohort.receipts or Receipts(0, 0, 0.0, 0.0)
+        keys = KEYS + signed.signature_bytes
+        responded = yield PhaseRequest("advertise", clients, 0, keys, signed.sign_s, deadline_s=self.deadline_s)
         advertised = whole_units(responded, size)
         if few := self.few(cohort, advertised):
             return SessionFailure(f"advertise: {few}")
         near, rates = around.counts(advertised)[advertised], self.rates
         shares = SHARES + SHARE * cohort.seeds
-        compute_s = near * (rates.agreement_s + (2 + cohort.seeds) * rates.share_s)
+        compute_s = near * (signed.verify_s + rates.agreement_s + (2 + cohort.seeds) * rates.share_s)
         masked = np.zeros(n, dtype=bool)
         masked[advertised] = yield PhaseRequest(
-            "share", clients[advertised], (ID + KEYS) * near, shares * near, compute_s, deadline_s=self.deadline_s
+            "share", clients[advertised], (ID + keys) * near, shares * near, compute_s, deadline_s=self.deadline_s
         )
         masked = whole_units(masked, size)
         if few := self.few(cohort, masked):

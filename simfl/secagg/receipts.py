@@ -1,16 +1,19 @@
 """Sessions in which clients confirm a round to one another, before they send anything and before a sum is opened.
 
-What they check is said in :mod:`simfl.selection.verifiable`; here is what it takes. Before the model goes out each
-client is told of the round and signs what it was told (``confirm``); the model comes with the receipts of the others in
-its unit. When the updates are there each client whose unit is whole is told which clients are summed and signs that
-(``agree``), and is shown all these signatures (``show``) before it answers the protocol's last phase.
+What they check is said in :mod:`simfl.selection.verifiable`; here is what it takes, but for the signatures of keys,
+which protocols send with their keys. Before the model goes out each client is told of the round and signs what it was
+told (``confirm``); the model comes with the receipts of the others in its unit. When the updates are there each client
+whose unit is whole is told which clients are summed and signs that (``agree``), and everybody who has sent an update is
+shown all these signatures (``show``) before it answers the protocol's last phase.
 """
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.types import Receipts, Units
-from simfl.secagg.sessions import PhaseRequest, PreparedUnits, Session
+from simfl.secagg.sessions import PhaseRequest, PreparedUnits, R, Session
 
 
 def confirm_units(
@@ -30,17 +33,39 @@ def confirm_units(
 
 def confirm_sum(
     units: Units, arrived: NDArray[np.bool_], receipts: Receipts, deadline_s: float | None
-) -> Session[bool]:
-    """Whether all clients of a sum have signed it, of the units, (n, size), that have arrived, bool (n, size)."""
-    summed = units[arrived.all(axis=1)].ravel()
+) -> Session[NDArray[np.int32]]:
+    """Who has sent an update and has seen that all who are summed have signed the sum; nobody if they have not.
+
+    Args:
+        units: int32 (n, size).
+        arrived: whose updates are there, bool (n, size).
+        receipts: what it costs.
+        deadline_s: as of a phase.
+    """
+    summed, senders = units[arrived.all(axis=1)].ravel(), units[arrived]
     told_bytes = -(-units.size // 8)
     signed = yield PhaseRequest(
         "agree", summed, told_bytes, receipts.receipt_bytes, receipts.sign_s, deadline_s=deadline_s
     )
     if not signed.all():
-        return False
-    n = len(summed)
+        return senders[:0]
+    n, told = len(summed), np.where(np.isin(senders, summed), 0, told_bytes)
     shown = yield PhaseRequest(
-        "show", summed, n * receipts.receipt_bytes, 0, n * receipts.verify_s, deadline_s=deadline_s
+        "show", senders, told + n * receipts.receipt_bytes, 0, n * receipts.verify_s, deadline_s=deadline_s
     )
-    return bool(shown.any())
+    return senders[shown]
+
+
+def answered_by(session: Session[R], clients: NDArray[np.int32]) -> Session[R]:
+    """A session whose phases are of these clients only; others are not asked, and do not answer."""
+    answers: Any = None
+    while True:
+        try:
+            request = session.send(answers)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        asked = np.isin(request.to, clients)
+        down, up, seconds = (np.broadcast_to(each, asked.shape)[asked] for each in request[2:5])
+        answers = np.zeros(asked.shape, dtype=bool)
+        answers[asked] = yield request._replace(to=request.to[asked], down_bytes=down, up_bytes=up, compute_s=seconds)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.json_data import JsonObject
-from simfl.core.types import Job, Units
+from simfl.core.types import Job, Receipts, Units
 
 
 class PhaseRequest(NamedTuple):
@@ -49,6 +49,7 @@ class Cohort(NamedTuple):
         row: float64 (units, size): what the participation matrix holds for each update, before a protocol rounds it;
             None = 1.
         attempt: how many sums of this aggregation have failed because of what the server had drawn.
+        receipts: what clients sign, also of a protocol's keys, where the server may lie; None = nothing.
     """
 
     number: int
@@ -60,6 +61,7 @@ class Cohort(NamedTuple):
     seeds: int = 0
     row: NDArray[np.float64] | None = None
     attempt: int = 0
+    receipts: Receipts | None = None
 
     def hiding(self, members: NDArray[np.bool_]) -> int:
         """How many of the members, (n,), hide the others in a sum."""

@@ -1,9 +1,10 @@
 """Selection that clients check: what a guarantee is worth if the server lies.
 
-Everybody knows the policy, the order of clients in its units, the clients' registered keys, and a seed that was fixed
-after these. The row of round t is what the policy selects with the stream ``hash(seed, t)`` among those whom the server
-says to be available; nobody chooses it. Before a client sends or opens anything it makes the checks of :data:`CHECKS`
-by itself. What they prove, and of what each alone sees to: docs/explanation/proofs/verifiable.md.
+Everybody knows the policy, the number of clients and their order in its units, their registered keys, and a seed that
+was fixed after these. The row of round t is what the policy selects with the stream ``hash(seed, t)`` among those whom
+the server says to be available. Clients cannot check who is, nor that no number of a round is left out: a server that
+lies gets any row of the family that it wants, and no other. Before a client sends, signs or opens anything it makes the
+checks of :data:`CHECKS` by itself. What they prove, and of what each sees to: docs/explanation/proofs/verifiable.md.
 
 Lotto (Jiang et al., USENIX Security 2024) checks random selections of single clients in this way, so that few of those
 selected are the server's; here selections have a structure, and it is what is checked.
@@ -34,8 +35,8 @@ NUMBER_BYTES = 4
 class VerifiableSelection(Around):
     """A policy of units whose clients check each selection, and confirm it to one another, as the server may lie.
 
-    Its rows depend on the seed, on the round, and on who is said to be available: on nothing else that a client cannot
-    check. Signatures are of Ed25519 (RFC 8032); the seconds are those of one core of a small server.
+    Its rows depend on the seed, on the round, and on who is said to be available, which no client can check.
+    Signatures are of Ed25519 (RFC 8032); the seconds are those of one core of a small server.
     """
 
     inner: Annotated[Any, POLICIES, Field(description="a policy of units that selects uniformly; has k")]
@@ -88,19 +89,22 @@ class VerifiableSelection(Around):
 
     def receipts(self, clients: int) -> Receipts:
         told_bytes = NUMBER_BYTES + -(-clients // 8) + DIGEST_BYTES  # round, who is available, digest of the model
-        return Receipts(told_bytes, NUMBER_BYTES + self.signature_bytes, self.sign_s, self.verify_s)
+        return Receipts(told_bytes, self.signature_bytes, self.sign_s, self.verify_s)
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         return ask(self.inner, replace(view, participation=np.zeros_like(view.participation)), k, rng)
 
 
 class Receipt(NamedTuple):
-    """What a client signs before it sends anything, once a round: the row as it was told, and its model's digest."""
+    """What a client signs before it sends anything, once a round: the row as it was told, its model's digest, and who
+    holds shares of its secrets.
+    """
 
     client: int
     round: int
     row: bytes
     model: bytes
+    holders: frozenset[int]
 
 
 class Claim(NamedTuple):
@@ -110,7 +114,11 @@ class Claim(NamedTuple):
         round: its number.
         available: who is said to be available, bool (clients,).
         units: who is said to be selected, int32 (units, size).
-        model: digest of the model that this client was sent.
+        model: digest, as it was told and has signed, of all that its update is to depend on: the model, and whatever
+            else it is sent for its work.
+        sent: digest of what it was sent then.
+        holders: those whose keys it was given, with their signatures, and itself: they hold shares of its secrets.
+        masked: those of them whose shares it was given, and itself: it has masks with them, and opens theirs.
         receipts: those of other clients that it was shown; signatures cannot be forged.
         summed: the clients whose sum it is to open.
         agreed: the sums that clients have signed for this round, as it was shown them; each signs one.
@@ -120,6 +128,9 @@ class Claim(NamedTuple):
     available: NDArray[np.bool_]
     units: Units
     model: bytes
+    sent: bytes
+    holders: frozenset[int]
+    masked: frozenset[int]
     receipts: tuple[Receipt, ...]
     summed: frozenset[int]
     agreed: Mapping[int, frozenset[int]]
@@ -137,12 +148,14 @@ class Verifier:
         client: who it is.
         policy: the public policy, over clients in their public order.
         streams: of the public seed.
+        clients: how many are registered.
         last_round: the last round that it has answered; -1 = none.
     """
 
     client: int
     policy: Policy
     streams: Streams
+    clients: int
     last_round: int = -1
 
     def row(self, t: int, available: NDArray[np.bool_]) -> Units:
@@ -152,22 +165,32 @@ class Verifier:
 
     def receipt(self, claim: Claim) -> Receipt:
         """What it signs if it has no objection."""
-        return Receipt(self.client, claim.round, claim.units.tobytes(), claim.model)
+        return Receipt(self.client, claim.round, claim.units.tobytes(), claim.model, claim.holders)
 
     def objections(self, claim: Claim) -> list[str]:
-        """The checks that a claim fails; it answers only if there are none."""
+        """The checks that a claim fails; it sends, signs and opens only if there are none of those made by then."""
         return [name for name, passes in CHECKS.items() if not passes(self, claim)]
 
 
 def _row_is_drawn(me: Verifier, claim: Claim) -> bool:
-    """The row is the one that the beacon determines, and the client is in it."""
+    """The row is the one that the beacon determines among as many clients as there are, and the client is in it."""
+    if claim.available.shape != (me.clients,) or claim.available.dtype != bool:
+        return False
     return np.array_equal(me.row(claim.round, claim.available), claim.units) and me.client in claim.units
 
 
+def _unit_is_masked(me: Verifier, claim: Claim) -> bool:
+    """It has masks with all of its unit, and only clients of the row hold shares of its secrets."""
+    row = {*claim.units.ravel().tolist()}
+    return {me.client, *claim.unit_of(me.client)} <= claim.masked <= claim.holders <= row
+
+
 def _unit_confirms(me: Verifier, claim: Claim) -> bool:
-    """All others in its unit have signed the same round, row and model."""
+    """All others in its unit have signed the same round, row, model and holders, and it was sent that model."""
     mine, shown = me.receipt(claim), set(claim.receipts)
-    return all(mine._replace(client=other) in shown for other in claim.unit_of(me.client) if other != me.client)
+    return claim.sent == claim.model and all(
+        mine._replace(client=other) in shown for other in claim.unit_of(me.client) if other != me.client
+    )
 
 
 def _units_are_whole(me: Verifier, claim: Claim) -> bool:
@@ -188,9 +211,11 @@ def _answered_once(me: Verifier, claim: Claim) -> bool:
 
 CHECKS: dict[str, Callable[[Verifier, Claim], bool]] = {
     "row": _row_is_drawn,
+    "masks": _unit_is_masked,
     "unit": _unit_confirms,
     "whole": _units_are_whole,
     "agree": _all_agree,
     "once": _answered_once,
 }
-"""What a client checks by itself, by name."""
+"""What a client checks by itself, by name: before it sends, ``row``, ``masks``, ``unit`` and ``once``; before it signs
+the sum of a round in which it has sent, ``whole``; before it opens that one, ``agree``."""

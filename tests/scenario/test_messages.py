@@ -96,6 +96,9 @@ def test_a_mistake_is_reported_once():
     assert len(messages(changed("k: 8", "k: x"))) == 1
     assert len(messages(changed("rounds: 60", "roundz: 60"))) == 1, "not also as missing"
     assert len(messages(changed("dropout: 0.2", "dropout: [0.1, 2, 3]"))) == 2
+    assert len(messages(changed("dropout: 0.2", "dropout: {choices: [x]}"))) == 1, "nor is the list too short"
+    groups = "agents: {client: {name: mixed, groups: [{agent: alie, clients: [3]}]}}"
+    assert len(messages(changed("clients: 40", f"clients: 40\n{groups}"))) == 1
 
 
 @pytest.mark.parametrize("text", ["[]", "3", "hello", "~", "- clients: 3"])

@@ -29,10 +29,14 @@ class Quick(Verifier):
 
 @cache
 def remembered(policy, t, available):
-    return Verifier(0, policy, STREAMS).row(t, np.frombuffer(available, dtype=bool))
+    return beacon(policy, t, np.frombuffer(available, dtype=bool))
 
 
-SENT, OPENED = ("row", "unit", "once"), ("whole", "agree")
+def beacon(policy, t, there):
+    return Verifier(0, policy, STREAMS, len(there)).row(t, there)
+
+
+SENT, OPENED = ("row", "masks", "unit", "once"), ("whole", "agree")
 REAL, ZEROING = b"model", b"a model with which every update is 0"
 STREAMS = Streams(7)
 
@@ -46,10 +50,12 @@ def known(uploads, opened):
     """A basis of what the server knows: rows over (client, run), of the real models.
 
     Args:
-        uploads: (client, run, the clients with whom it shares masks, whether its update is 0) of what was sent.
-        opened: (client, the clients of its row, the clients that it has helped to sum) of those who have answered.
+        uploads: (client, run, the clients with whom it shares masks, those who hold shares of its secrets, whether its
+            update is 0) of what was sent.
+        opened: (client, the clients with whom it shares masks, the clients that it has helped to sum) of those who have
+            answered.
     """
-    rosters = {client: roster for client, _, roster, _ in uploads}
+    rosters = {client: roster for client, _, _, roster, _ in uploads}
 
     def is_open(client, summed):
         """Whether enough holders have opened its own mask, or the key of its masks between pairs."""
@@ -63,16 +69,16 @@ def known(uploads, opened):
         return shares >= SecAgg().sizes(len(roster))[1]
 
     unknown = {}
-    for client, run, roster, _ in uploads:
+    for client, run, masked, _, _ in uploads:
         if not is_open(client, True):
             unknown.setdefault(("own", client), {})[client, run] = 1
-        for other in roster - {client}:
+        for other in masked - {client}:
             if not (is_open(client, False) or is_open(other, False)):
                 pair = unknown.setdefault(("pair", *sorted((client, other))), {})
                 pair[client, run] = 1 if client < other else -1
-    messages = [(client, run) for client, run, _, _ in uploads]
+    messages = [(client, run) for client, run, *_ in uploads]
     masks = [[Fraction(of.get(message, 0)) for message in messages] for of in unknown.values()]
-    zero = {(client, run) for client, run, _, zeroed in uploads if zeroed}
+    zero = {(client, run) for client, run, _, _, zeroed in uploads if zeroed}
     return messages, zero, null_space(masks, len(messages)) if masks else np.eye(len(messages), dtype=int).tolist()
 
 
@@ -91,17 +97,21 @@ def rows_of(uploads, opened, clients):
 
 
 def play(policy, clients, told, checks, last_round=-1, t=3):
-    """What is sent and opened by honest clients, each of whom is told (available, units, model, summed).
+    """What is sent and opened by honest clients, each of whom is told (available, units, model, summed), and perhaps
+    with whom it shares masks and who holds its shares, which are else all of its row.
 
     The server shows each of them all that there is, which they can only have less reason to refuse.
     """
-    verifiers = {i: Quick(i, policy, STREAMS, last_round) for i in told}
-    claims = {i: Claim(t, there, units, model, (), summed, {}) for i, (there, units, model, summed) in told.items()}
+    verifiers = {i: Quick(i, policy, STREAMS, clients, last_round) for i in told}
+    claims = {}
+    for i, (there, units, model, summed, *masks) in told.items():
+        masked, holders = masks or 2 * (frozenset(units.ravel().tolist()),)
+        claims[i] = Claim(t, there, units, model, model, holders, masked, (), summed, {})
 
     def passes(i, names):
         return all(CHECKS[name](verifiers[i], claims[i]) for name in names if name in checks)
 
-    receipts = tuple(verifiers[i].receipt(claims[i]) for i in told if passes(i, ("row", "once")))
+    receipts = tuple(verifiers[i].receipt(claims[i]) for i in told if passes(i, ("row", "masks", "once")))
     claims = {i: claim._replace(receipts=receipts) for i, claim in claims.items()}
     senders = [i for i in told if passes(i, SENT)]
     agreed = {i: claims[i].summed for i in senders if passes(i, ("whole",))}
@@ -109,14 +119,13 @@ def play(policy, clients, told, checks, last_round=-1, t=3):
     if not senders:
         return frozenset(), frozenset()
     openers = [i for i in senders if passes(i, OPENED)]
-    rosters = {i: frozenset(claims[i].units.ravel().tolist()) for i in told}
-    uploads = frozenset((i, rosters[i], claims[i].model == ZEROING) for i in senders)
-    return uploads, frozenset((i, rosters[i], claims[i].summed) for i in openers)
+    uploads = frozenset((i, claims[i].masked, claims[i].holders, claims[i].model == ZEROING) for i in senders)
+    return uploads, frozenset((i, claims[i].masked, claims[i].summed) for i in openers)
 
 
 def seen(policy, clients, told, checks):
     uploads, opened = play(policy, clients, told, checks)
-    return rows_of(frozenset((i, 0, roster, zeroed) for i, roster, zeroed in uploads), opened, clients)
+    return rows_of(frozenset((i, 0, *rest) for i, *rest in uploads), opened, clients)
 
 
 def guarantee(rows):
@@ -128,7 +137,7 @@ def drawable(policy, clients):
     """The rows that some claim of who is available makes the beacon select, each with such a claim."""
     found = {}
     for there in product([False, True], repeat=clients):
-        units = Verifier(0, policy, STREAMS).row(3, np.array(there))
+        units = beacon(policy, 3, np.array(there))
         if units.size:
             found.setdefault(units.tobytes(), (np.array(there), units))
     return list(found.values())
@@ -152,7 +161,7 @@ def keeps(policy, clients, every_told, checks=frozenset(CHECKS)):
 def lies_about_models_and_sums(policy, clients, some_sums):
     """Of a round with the true row: to every client any model, and any of these sums."""
     there = np.ones(clients, dtype=bool)
-    units = Verifier(0, policy, STREAMS).row(3, there)
+    units = beacon(policy, 3, there)
     members = units.ravel().tolist()
     for others in product((REAL, ZEROING), repeat=len(members) - 1):
         models = (REAL, *others)
@@ -231,7 +240,7 @@ def test_any_lies_drawn_at_random_leave_the_guarantee(clients):
 
 def honest(policy, clients=8):
     there = np.ones(clients, dtype=bool)
-    units = Verifier(0, policy, STREAMS).row(3, there)
+    units = beacon(policy, 3, there)
     return there, units, units.ravel().tolist()
 
 
@@ -277,7 +286,15 @@ def different_sums_for_different_clients(policy):
     return [{i: (there, units, REAL, summed) for i, summed in zip(members, sums, strict=True)}]
 
 
+def shares_withheld_within_a_unit(policy):
+    """The two of a unit have no mask with one another; the keys of the others are opened, as if they had failed."""
+    there, units, members = honest(policy)
+    unit, row = frozenset(units[0].tolist()), frozenset(members)
+    return [{i: (there, units, REAL, unit, row - (unit - {i}) if i in unit else row, row) for i in members}]
+
+
 LIES = {
+    "masks": shares_withheld_within_a_unit,
     "unit ": different_rows_within_a_unit,
     "row": a_row_of_the_servers_choice,
     "unit": a_model_that_makes_others_send_nothing,
@@ -306,7 +323,7 @@ def test_a_round_that_is_answered_twice_shows_single_updates():
         for run, (model, last_round) in enumerate(((REAL, 2), (ZEROING, 3))):
             told = {i: (there, units, model, frozenset(members)) for i in members}
             uploads, opens = play(policy, 8, told, checks, last_round)
-            runs += [(i, run, roster, zeroed) for i, roster, zeroed in uploads]
+            runs += [(i, run, *rest) for i, *rest in uploads]
             opened |= opens
         assert guarantee([list(row) for row in rows_of(frozenset(runs), opened, 8)]) == expected
 
@@ -316,19 +333,67 @@ def test_who_follows_the_policy_is_never_refused():
         policy, there = verifiable(inner), np.random.default_rng(t).random(12) < 0.8
         units = policy.select(View(t, there, np.arange(12)), 4, STREAMS("selection", t))
         members = frozenset(units.ravel().tolist())
-        claim = Claim(t, there, units, REAL, (), members, dict.fromkeys(members, members))
-        verifiers = {i: Verifier(i, policy, STREAMS, t - 1) for i in members}
+        agreed = dict.fromkeys(members, members)
+        claim = Claim(t, there, units, REAL, REAL, members, members, (), members, agreed)
+        verifiers = {i: Verifier(i, policy, STREAMS, 12, t - 1) for i in members}
         claim = claim._replace(receipts=tuple(each.receipt(claim) for each in verifiers.values()))
         assert not any(each.objections(claim) for each in verifiers.values())
 
 
-def test_the_beacon_leaves_the_server_no_choice_of_the_victim_but_by_who_is_said_to_be_there():
-    """Any row of the family would keep the guarantee; the beacon sees to how often a client is in one."""
+@pytest.mark.parametrize("inner", ["batch_partition", "half_partition"])
+def test_any_holders_and_masks_told_to_the_clients_of_a_unit_leave_the_guarantee(inner):
+    """Who shares masks with each of the two, who holds its shares, and any sums; all others are told the truth."""
+    policy = verifiable(inner)
+    there, units, members = honest(policy)
+    (u, v), row = units[0].tolist(), frozenset(members)
+    told = [
+        (frozenset(masked) | {me}, frozenset(holders) | {me}) for me in (u, v)
+        for holders in subsets(row - {me}) for masked in subsets(holders)
+    ]  # fmt: skip
+    sums = unions(units)
+    lies = (
+        {u: (there, units, REAL, mine, *ours), v: (there, units, REAL, mine, *theirs)}
+        | {i: (there, units, REAL, other) for i in row - {u, v}}
+        for ours in told if u in ours[0] for theirs in told if v in theirs[0] for mine in sums for other in sums
+    )  # fmt: skip
+    assert keeps(policy, 8, lies)[0] == 2
+
+
+def subsets(some):
+    return [each for n in range(len(some) + 1) for each in combinations(sorted(some), n)]
+
+
+@pytest.mark.parametrize("inner", ["batch_partition", "half_partition"])
+@pytest.mark.parametrize("claimed", [5, 6, 7, 9, 10])
+def test_another_number_of_clients_is_refused(inner, claimed):
+    """Of half-batches on a circle of an odd number, an alternating sum shows a single one."""
+    policy = verifiable(inner)
+    there, units, members = honest(policy)
+    row, true = frozenset(members), np.ones(claimed, dtype=bool)
+    for available in (true, there.astype(np.int8)):
+        claim = Claim(3, available, units, REAL, REAL, row, row, (), row, {})
+        assert "row" in Verifier(members[0], policy, STREAMS, 8).objections(claim)
+
+
+def test_what_is_sent_is_what_was_signed():
     policy = verifiable()
-    there = np.ones(8, dtype=bool)
-    rows = [Verifier(0, policy, STREAMS).row(t, there) for t in range(400)]
-    assert 0.42 < np.mean([0 in row for row in rows]) < 0.58
-    wanted = np.array([[0, 1], [2, 3]], dtype=np.int32)
-    claims = [Claim(t, there, wanted, REAL, (), frozenset(range(4)), {}) for t in range(400)]
-    refused = np.mean(["row" in Verifier(0, policy, STREAMS).objections(claim) for claim in claims])
-    assert refused > 0.8
+    there, units, members = honest(policy)
+    row = frozenset(members)
+    claim = Claim(3, there, units, REAL, REAL, row, row, (), row, dict.fromkeys(members, row))
+    me, *_ = verifiers = [Verifier(i, policy, STREAMS, 8) for i in members]
+    claim = claim._replace(receipts=tuple(each.receipt(claim) for each in verifiers))
+    assert me.objections(claim) == []
+    assert me.objections(claim._replace(sent=ZEROING)) == ["unit"]
+    assert me.objections(claim._replace(model=ZEROING, sent=ZEROING)) == ["unit"]
+
+
+def test_a_server_that_lies_gets_any_row_of_the_family_and_no_other():
+    """Nobody can check who is available: whoever is not wanted is not."""
+    policy = verifiable()
+    for one in combinations([[0, 1], [2, 3], [4, 5], [6, 7]], 2):
+        wanted = np.array(one, dtype=np.int32)
+        there = np.isin(np.arange(8), wanted)
+        for t in range(20):
+            assert sorted(beacon(policy, t, there).ravel()) == sorted(wanted.ravel())
+    rows = {frozenset(map(frozenset, units.tolist())) for _, units in drawable(policy, 8)}
+    assert rows == {frozenset(map(frozenset, one)) for one in combinations([[0, 1], [2, 3], [4, 5], [6, 7]], 2)}

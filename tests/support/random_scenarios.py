@@ -77,6 +77,7 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
     named = _Draw(rng.spawn(1)[0])
     if named.chance(0.4):
         _share_edges(named, found["network"], n)
+    _newest(_Draw(named.rng.spawn(1)[0]), found)
     return json.dumps(found), tied
 
 
@@ -284,6 +285,29 @@ def _watched(draw: _Draw, found: dict[str, Any]) -> None:
         training |= draw.some(0.7, weighting="equal")
     if draw.chance(0.35):
         found["attacks"] = _attacks(draw, n)
+
+
+def _newest(draw: _Draw, found: dict[str, Any]) -> None:
+    """Committees' protocols in the place of others, clients that attack, robust aggregates, checked selection."""
+    training, n = found["training"], found["clients"]
+    if draw.chance(0.3) and found.get("secagg", {}).get("name") in ("secagg", "secagg_plus", "lightsecagg"):
+        found["secagg"]["name"] = draw.one(["opa", "flamingo"])
+    selection = found["selection"]
+    synchronous = training["name"] == "fedavg"
+    if draw.chance(0.15) and synchronous and isinstance(selection, dict) and "partition" in selection["name"]:
+        inner = selection | ({"mode": "uniform"} if "mode" in selection else {})
+        found["selection"] = {"name": "verifiable", "inner": inner}
+    if draw.chance(0.15):
+        lie = draw.one(["sign_flip", "gaussian_noise", "free_rider", "alie", "min_max", "liar", "cutter"])
+        own = {"cutter": {"victims": "0"}, "gaussian_noise": {"std": 0.1}}.get(lie, {})
+        groups = [{"agent": {"name": lie, **own}, "clients": str(draw.rng.integers(1, n))}]
+        found["agents"] = {"client": {"name": "mixed", "groups": groups}}
+    if draw.chance(0.1) and found.get("secagg", "plain") == "plain" and synchronous:
+        found["secagg"] = "plain"
+        training["aggregate"], training["weighting"] = draw.one([
+            "geometric_median", "median", {"name": "norm_bound", "bound": 0.5}, {"name": "krum", "f": 1},
+            {"name": "multi_krum", "f": 1}, {"name": "bulyan", "f": 1}, {"name": "centred_clipping", "radius": 0.5},
+        ]), "equal"  # fmt: skip
 
 
 def _attacks(draw: _Draw, n: int) -> list[dict[str, Any]]:

@@ -257,7 +257,8 @@ class Components(Generic[R_co]):
         seeds, empty = sum(stage.seeds for stage in self.stages), self.empty
         if versions is not None and self.counts_change and self.learner.dimension:
             empty = self._empty_at(units.ravel(), np.broadcast_to(versions, units.shape).ravel())
-        return Cohort(number, units, self.elements, self.clients, self.heaviest, empty, seeds)
+        receipts = self.policy.receipts(self.clients)
+        return Cohort(number, units, self.elements, self.clients, self.heaviest, empty, seeds, receipts=receipts)
 
     def cohort_of(self, number: int, units: Sequence[Sequence[Job]]) -> Cohort:
         """The same of units of jobs."""

@@ -15,7 +15,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import has_buffer
-from simfl.core.types import SERVER, Job, Receipts
+from simfl.core.types import SERVER, Job
 from simfl.devices.failure import Reliable
 from simfl.devices.random_availability import AlwaysOn
 from simfl.learning.base import Learner, Sizes
@@ -59,8 +59,7 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
     beside = _first_round(parts, cohort.units.ravel(), down)
     sizes = ((1 - beside.holders) * down, parts.staged_bytes(up))
     told_bytes, others = parts.score_bytes, (beside.question, beside.announcement)
-    receipts = policy.receipts(parts.clients)
-    session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams, told_bytes, *others, receipts)
+    session_costs = costs(protocol, cohort, one_by_one, sizes, parts.streams, told_bytes, *others)
     about = {
         "clients": n,
         "sure": one_by_one or (policy.fixed_size and not (rule.losses and rule.losses.quorum)),
@@ -190,7 +189,7 @@ class _Requests(NamedTuple):
 
 def costs(
     protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams, told_bytes: int = 0,
-    question: PhaseRequest | None = None, announcement: PhaseRequest | None = None, receipts: Receipts | None = None,
+    question: PhaseRequest | None = None, announcement: PhaseRequest | None = None,
 ) -> Any:  # fmt: skip
     """Bytes, computation and phases of an aggregation.
 
@@ -203,7 +202,6 @@ def costs(
         told_bytes: what each client tells for the selection with its update.
         question: what is asked before the selection; None = nothing.
         announcement: what is sent after the sum, without an answer; None = nothing.
-        receipts: what the clients confirm to one another costs; None = they confirm nothing.
 
     Returns:
         ``phases``: for each its name, how many ``times`` it comes in an aggregation (0 = once in a run), clients
@@ -214,7 +212,7 @@ def costs(
         the last phase; ``work``: operations of a client and of the server by kind, where the protocol counts them;
         ``ways`` of messages before a sum (of a job and of its sum); or ``refused``, the reason why there is no sum.
     """
-    requests = _requests(protocol, cohort, one_by_one, sizes, streams, told_bytes, receipts)
+    requests = _requests(protocol, cohort, one_by_one, sizes, streams, told_bytes)
     if isinstance(requests, str):
         return {"refused": requests}
     once, before, after, server_s = requests
@@ -246,9 +244,8 @@ def costs(
 
 
 def _requests(
-    protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams, told_bytes: int = 0,
-    receipts: Receipts | None = None,
-) -> _Requests | str:  # fmt: skip
+    protocol: Protocol, cohort: Cohort, one_by_one: bool, sizes: tuple[Any, Any], streams: Streams, told_bytes: int = 0
+) -> _Requests | str:
     """What the protocol requests of an aggregation; or why there is no sum."""
     everybody = np.arange(max(cohort.clients, cohort.units.size), dtype=np.int32).reshape(-1, 1)
     once, _ = _all_respond(protocol.setup(cohort._replace(units=everybody), streams))
@@ -258,10 +255,10 @@ def _requests(
         return prepared.reason
     uploaded = np.ones(cohort.units.shape, dtype=bool)
     agreement: list[PhaseRequest] = []
-    if receipts is not None:
-        confirmation, prepared = _all_respond(confirm_units(first.units, prepared, receipts, None))
+    if cohort.receipts is not None:
+        confirmation, prepared = _all_respond(confirm_units(first.units, prepared, cohort.receipts, None))
         before += confirmation
-        agreement, _ = _all_respond(confirm_sum(cohort.units, uploaded, receipts, None))
+        agreement, _ = _all_respond(confirm_sum(cohort.units, uploaded, cohort.receipts, None))
     size = protocol.upload_bytes(sizes[1], cohort.dimension) + told_bytes
     down, up, seconds = (np.broadcast_to(each, first.units.shape).ravel() for each in (
         sizes[0] + np.asarray(prepared.down_bytes), size + np.asarray(prepared.up_bytes), prepared.compute_s

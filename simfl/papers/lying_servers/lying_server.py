@@ -22,6 +22,8 @@ from simfl.plugins.servers import SERVERS, SynchronousServer, jobs_in_sum
 
 Units = NDArray[np.int32]
 MODEL, ZEROING = b"the model", b"a model with which an update is 0"
+UNSIGNED = {"whole", "agree"}
+"""Checks that a client makes after its upload: a sum that fails one is not opened."""
 
 
 class Deception(NamedTuple):
@@ -45,8 +47,7 @@ class Deception(NamedTuple):
 @SERVERS("lying_server")
 @dataclass(eq=False)
 class LyingServer(SynchronousServer):
-    """A synchronous server that lies as its rule says; a client that checks what it is told may refuse the
-    round."""
+    """A synchronous server that lies as its rule says; of a unit in which a client objects, nothing is sent."""
 
     asks_agents = counts_unsummed = True
     follows_policy = False
@@ -70,33 +71,40 @@ class LyingServer(SynchronousServer):
         deception = LIES[self.intent.lie](self, t, self.select_among(view))
         if deception.round < t and self.before is not None:
             view = self.before[0]
-        refusing = list(self._refusing(view, deception))
-        row = {REFUSING.name: len(refusing)}
-        if refusing or not deception.units.size:
+        objections = dict(self._objections(view, deception))
+        row = {REFUSING.name: len(objections)}
+        silent = [i for i, names in objections.items() if {*names} - UNSIGNED]
+        units = deception.units[~np.isin(deception.units, silent).any(axis=1)]
+        if not units.size:
             yield self.world.wait(self.parts.rule.skipped_round_s)
             return self.aggregate([], None, row=row)
-        outcome, jobs = yield from self._work_with(t, deception.units)
-        self.answered |= dict.fromkeys(deception.units.ravel().tolist(), deception.round)
+        outcome, jobs = yield from self._work_with(t, units)
+        self.answered |= dict.fromkeys(units.ravel().tolist(), deception.round)
         self.before = view, deception
-        session = outcome if isinstance(outcome, SessionResult) and outcome.kept_units.any() else None
-        arrived = [] if session is None else jobs_in_sum(jobs, session, deception.units)
+        signed = not any(UNSIGNED & {*names} for names in objections.values())
+        opened = signed and isinstance(outcome, SessionResult) and outcome.kept_units.any()
+        session = outcome if opened else None
+        arrived = [] if session is None else jobs_in_sum(jobs, session, units)
         learned = [job for job in arrived if job.client in deception.learned]
         return self.aggregate(learned, session if learned else None, row=row | ({} if outcome is None else outcome.row))
 
-    def _refusing(self, view: View, deception: Deception) -> Iterator[int]:
-        """The clients that object, if the policy has them check; what each of them has seen is written down."""
+    def _objections(self, view: View, deception: Deception) -> Iterator[tuple[int, list[str]]]:
+        """What clients object to, if the policy has them check; what each of them has seen is written down."""
         parts, members = self.parts, deception.units.ravel().tolist()
         agreed = dict.fromkeys(members, deception.summed)
         models = {i: ZEROING if i in deception.zeroing else MODEL for i in members}
-        claim = Claim(deception.round, view.available, deception.units, MODEL, (), deception.summed, agreed)
-        clients = {i: Verifier(i, parts.policy, parts.streams, self.answered.get(i, -1)) for i in members}
-        receipts = tuple(each.receipt(claim._replace(model=models[i])) for i, each in clients.items())
+        row, n = frozenset(members), parts.clients
+        there, units, summed = view.available, deception.units, deception.summed
+        claim = Claim(deception.round, there, units, MODEL, MODEL, row, row, (), summed, agreed)
+        clients = {i: Verifier(i, parts.policy, parts.streams, n, self.answered.get(i, -1)) for i in members}
+        told = {i: claim._replace(model=models[i], sent=models[i]) for i in members}
+        receipts = tuple(each.receipt(told[i]) for i, each in clients.items())
         for i, each in clients.items():
-            objections = each.objections(claim._replace(model=models[i], receipts=receipts))
+            objections = each.objections(told[i]._replace(receipts=receipts))
             checks = parts.policy.receipts(parts.clients) is not None and i not in self.intent.sybils
             self.note("told", round=view.round, client=i, objections=objections if checks else None)
             if checks and objections:
-                yield i
+                yield i, objections
 
 
 def _selects(server: LyingServer, t: int, units: Units) -> Deception:

@@ -40,7 +40,6 @@ MEANT = "; did you mean "
 SEVERAL = "; simfl sweep and simfl compare take several values"
 EXPLAINED = 1000
 """A file with more mistakes than this is not a scenario; further ones are not looked at."""
-
 UNKNOWN_KEY = "unexpected_keyword_argument"
 
 TYPES = {
@@ -87,7 +86,7 @@ def problems(errors: list[Any], document: Document, top: object) -> list[Problem
     mistyped = {(*path[:-1], nearest(str(path[-1]), keys_of(*explained.around(path[:-1])))) for path in unknown}
     for group in alternatives(translated):
         path = group[0].path
-        repeats = group[0].error["type"] == "missing" and path in mistyped
+        repeats = group[0].error["type"] == "missing" and path in mistyped or explained.long_enough(group[0])
         if not repeats and not any(path[: len(bad)] == bad for bad in document.spoiled):
             explained.add(group)
     return explained.problems
@@ -124,6 +123,10 @@ class _Explained:
             text = " or ".join([words[0], *(other.removeprefix("Input should be ") for other in words[1:])])
             got = "" if kind == "plugin_name" else f" (got {shown(value)})"
             self.note(one.path, text + got + self.nearest(group, value))
+
+    def long_enough(self, one: TranslatedError) -> bool:
+        """Whether a list is only called short because items of it are wrong, which are not counted."""
+        return one.error["type"] == "too_short" and len(self.at(one.path, ())) >= one.error["ctx"]["min_length"]
 
     def note(self, path: KeyPath, message: str, key: bool = False) -> None:
         self.problems.append(Problem(self.document.places.of(path, key), dotted_key(path), message))
