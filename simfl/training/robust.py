@@ -198,7 +198,9 @@ class CentredClipping(_ByShares):
         return _one_model(setting)
 
     def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
-        counts, point = np.zeros(len(deltas)), np.float32(0) if beside is None else beside.previous
+        counts, point = np.zeros(len(deltas)), np.float32(0)
+        if beside is not None and self.reads_previous:
+            point = beside.previous
         for _ in range(self.iterations):
             part = np.minimum(1, self.radius / np.maximum(_norms(deltas - point), 1e-12)) / len(deltas)
             counts = counts * (1 - part.sum()) + part

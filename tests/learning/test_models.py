@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from torch import nn
 
 from simfl.cli.data import command
+from simfl.clients.client_agents import Agents
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.family_index import undone
 from simfl.core.rng import Streams
@@ -281,7 +282,7 @@ def test_augmenting_features_is_refused():
     choice = LEARNING.of({"data": "synthetic", "model": "mlp", "augment": {"flip": True}})
     rule = SimpleNamespace(client=None)
     with pytest.raises(ScenarioError, match="no images"):
-        choice.build(SimpleNamespace(clients=3, training=rule), Streams(0))
+        choice.build(SimpleNamespace(clients=3, training=rule, agents=Agents()), Streams(0))
 
 
 def test_the_pages_on_learning_and_backends_hold():
@@ -296,9 +297,9 @@ def test_the_pages_on_learning_and_backends_hold():
     from simfl.training.optimisers import SERVER_OPTIMISERS
 
     folder = Path(__file__).resolve().parents[2] / "docs" / "how-to"
-    page, backends = ((folder / f"{name}.md").read_text() for name in ("learning", "backends"))
+    page, backends, robust = ((folder / f"{name}.md").read_text() for name in ("learning", "backends", "attackers"))
     scenario = Scenario.parse(page.split("```yaml\n")[1].split("```")[0])
     assert scenario.learning.augment.crop == 2 and scenario.training.client.mu == 0.01
     for family in (DATA, PARTITIONS, MODELS, BACKENDS, AGGREGATES, SERVER_OPTIMISERS):
-        there = backends if family is BACKENDS else page
+        there = backends if family is BACKENDS else page + robust
         assert [name for name, cls in family.items() if name not in there and cls.__module__.startswith("simfl.")] == []

@@ -15,6 +15,7 @@ import pytest
 import torch
 from pydantic import TypeAdapter, ValidationError
 
+from simfl.clients.client_agents import Agents
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import RuntimeOptions
 from simfl.core.types import Job
@@ -29,7 +30,8 @@ def choice(registry, **fields):
 def build(clients=4, seed=0, training=None, **learning):
     rule = choice(RULES, **{"name": "fedavg", "rounds": 1, **(training or {})})
     learning = choice(LEARNING, **{"data": "digits", "model": "logistic", **learning})
-    scenario = SimpleNamespace(clients=clients, seed=seed, training=rule, means=RuntimeOptions(), attacks=())
+    means, standard = RuntimeOptions(), Agents()
+    scenario = SimpleNamespace(clients=clients, seed=seed, training=rule, means=means, attacks=(), agents=standard)
     learner = learning.build(scenario, Streams(seed))
     learner.put(0, learner.initial())
     return learner, rule

@@ -186,5 +186,5 @@ def test_a_rule_that_says_less_has_no_better_certificate(case, tmp_path):
 
 
 def test_the_rules_that_are_tried_are_all_that_are_there():
-    presets, without_stages = {"fedasync", "fedbuff_paper", "flsim"}, {"gossip"}
+    presets, without_stages = {"fedasync", "fedbuff_paper", "flsim"}, {"gossip", "lying_server"}
     assert {rule for rule, _, _ in RULES_OF.values()} == set(OWN_RULES) - presets - without_stages
