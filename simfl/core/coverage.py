@@ -343,12 +343,17 @@ def silent_server(setting: ScenarioView) -> str:
 
 def follows_policy(setting: ScenarioView) -> bool:
     """Whether whoever works has been selected by the policy."""
-    server: Any = FAMILIES["server"][setting.training.server]
-    return bool(server.follows_policy)
+    server = _server(setting)
+    return server is None or bool(server.follows_policy)
 
 
 def plugin_server(setting: ScenarioView) -> Any:
     """The class of a plugin's server; None = it is simfl's own."""
-    name: Any = setting.training.server
-    server: Any = FAMILIES.imported.get("server", {name: None}).get(name)
+    server = _server(setting)
     return None if server is None or server.__module__.startswith("simfl.") else server
+
+
+def _server(setting: ScenarioView) -> Any:
+    """The class of the server; None = no server has been imported, so that it is simfl's own."""
+    name: Any = setting.training.server
+    return FAMILIES.imported.get("server", {name: None}).get(name)

@@ -82,8 +82,7 @@ class LyingServer(SynchronousServer):
         self.answered |= dict.fromkeys(units.ravel().tolist(), deception.round)
         self.before = view, deception
         signed = not any(UNSIGNED & {*names} for names in objections.values())
-        opened = signed and isinstance(outcome, SessionResult) and outcome.kept_units.any()
-        session = outcome if opened else None
+        session = outcome if signed and isinstance(outcome, SessionResult) and outcome.kept_units.any() else None
         arrived = [] if session is None else jobs_in_sum(jobs, session, units)
         learned = [job for job in arrived if job.client in deception.learned]
         return self.aggregate(learned, session if learned else None, row=row | ({} if outcome is None else outcome.row))
