@@ -96,10 +96,10 @@ class LyingServer(SynchronousServer):
         there, units, summed = view.available, deception.units, deception.summed
         claim = Claim(deception.round, there, units, MODEL, MODEL, row, row, (), summed, agreed)
         clients = {i: Verifier(i, parts.policy, parts.streams, n, self.answered.get(i, -1)) for i in members}
-        told = {i: claim._replace(model=models[i], sent=models[i]) for i in members}
-        receipts = tuple(each.receipt(told[i]) for i, each in clients.items())
+        claims = {i: claim._replace(model=models[i], sent=models[i]) for i in members}
+        receipts = tuple(each.receipt(claims[i]) for i, each in clients.items())
         for i, each in clients.items():
-            objections = each.objections(told[i]._replace(receipts=receipts))
+            objections = each.objections(claims[i]._replace(receipts=receipts))
             checks = parts.policy.receipts(parts.clients) is not None and i not in self.intent.sybils
             self.note("told", round=view.round, client=i, objections=objections if checks else None)
             if checks and objections:

@@ -155,6 +155,8 @@ def guarantee_malicious(setting: ScenarioView, samples: NDArray[np.int64] | None
         return 1
     if not setting.training.keeps_units or (setting.privacy.rows == "weights" and setting.training.by_samples):
         return 1
+    if setting.training.sybils:
+        return 1
     return min(policy.unit_size, family.guarantee(None)[1])
 
 
