@@ -15,7 +15,7 @@ import pytest
 from scipy.optimize import linprog
 
 NOBODY = frozenset()
-ALL_CHECKS = frozenset({"masks", "unit", "whole", "agree"})
+ALL_CHECKS = frozenset({"masks", "holders", "unit", "whole", "agree"})
 
 
 class Told(NamedTuple):
@@ -70,13 +70,13 @@ def sums(told, t_of=lambda n: ceil(n / 2), sybils=NOBODY, checks=ALL_CHECKS, sil
     signed = {i: it.summed for i, it in sent.items() if whole(it.summed, it.row) or "whole" not in checks}
     agree = {i: all(j in sybils or signed.get(j) == summed for j in summed) for i, summed in signed.items()}
     opens = {i: s for i, s in signed.items() if whole(s, sent[i].row) and (agree[i] or "agree" not in checks)}
-    return frozenset(_readable(sent, opens, t_of, sybils))
+    return frozenset(_readable(sent, opens, t_of, sybils, "holders" in checks))
 
 
-def _readable(sent, opens, t_of, sybils):
+def _readable(sent, opens, t_of, sybils, in_row):
     keys, own = set(sybils), set(sybils)
     for j, it in sent.items():
-        holders = [i for i in opens if i != j and j in sent[i].masked and i in members(it.row)]
+        holders = [i for i in opens if i != j and j in sent[i].masked and (i in members(it.row) or not in_row)]
         in_sum = sum(j in opens[i] for i in holders)
         for_free, t = len(sybils & members(it.row)), t_of(len(members(it.row)))
         own |= {j} if in_sum + for_free >= t else set()
@@ -177,7 +177,7 @@ def test_lies_drawn_at_random_leave_the_guarantee(name):
     assert guarantee(found, n) == len(family[0][0]) and len(found) > 1
 
 
-@pytest.mark.parametrize("check", ["masks", "unit", "agree"])
+@pytest.mark.parametrize("check", ["masks", "holders", "unit", "agree"])
 @pytest.mark.parametrize("name", ["batches of 6", "circle of 6"])
 def test_each_check_is_needed(check, name):
     n, family = FAMILIES[name]
