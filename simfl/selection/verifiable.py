@@ -36,7 +36,7 @@ class VerifiableSelection(Around):
     """A policy of units whose clients check each selection, and confirm it to one another, as the server may lie.
 
     Its rows depend on the seed, on the round, and on who is said to be available, which no client can check.
-    Signatures are of Ed25519 (RFC 8032); the seconds are those of one core of a small server.
+    Signatures are of Ed25519 (RFC 8032); the seconds are a guess for a slow device: one core of a server takes a fifth.
     """
 
     inner: Annotated[Any, POLICIES, Field(description="a policy of units that selects uniformly; has k")]

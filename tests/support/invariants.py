@@ -296,8 +296,9 @@ def _rounds(run: _Run) -> Iterator[tuple[int, _Round]]:
 
 def _work_ends(run: _Run, t: int, found: _Round) -> float:
     """When the server stopped waiting for updates: the round's end or, with phases, the last answer it waited for."""
-    after = [phase for phase in run.phases if phase["round"] == t and phase["phase"] == "unmask"]
-    return after[0]["started_s"] if after else found.heard_s
+    asks = ("agree", "crosscheck", "unmask")
+    after = [phase["started_s"] for phase in run.phases if phase["round"] == t and phase["phase"] in asks]
+    return min(after, default=found.heard_s)
 
 
 def _quorum(run: _Run, found: _Round) -> float:
