@@ -61,6 +61,7 @@ class Server(Plugin, ABC, Generic[R_co]):
         counts_unsummed: it notes of every update that is sent what becomes of it, gives every session a number of its
             own, asks clients for nothing else, and who is summed, and when it ends, follows from no update. A server
             has to say so: else guarantees are 1, and epsilons infinite.
+        confirms: where clients check each selection, they do by its :meth:`prepare` and :meth:`recover`. Likewise.
         reads: keys of ``training`` that only a server can obey, and this one does, of
             :data:`simfl.agents.server_choice.OBEYED`; others are refused. A class of a plugin says so itself, also
             where it derives from one that does.
@@ -71,6 +72,7 @@ class Server(Plugin, ABC, Generic[R_co]):
 
     follows_policy: ClassVar[bool] = False
     counts_unsummed: ClassVar[bool] = False
+    confirms: ClassVar[bool] = False
     asks_agents: ClassVar[bool] = False
     reads: ClassVar[frozenset[str]] = frozenset()
     stores_state: ClassVar[bool] = True
@@ -394,5 +396,5 @@ def jobs_in_sum(jobs: list[Job], session: SessionResult, units: Units) -> list[J
 
 
 SERVERS = Registry[Server[Rule]](
-    "server", promises=("asks_agents", "counts_unsummed", "follows_policy"), protocol=Server
+    "server", promises=("asks_agents", "counts_unsummed", "follows_policy", "confirms"), protocol=Server
 )

@@ -30,7 +30,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
     Args: as for :class:`simfl.agents.servers.RoundServer`.
     """
 
-    asks_agents = counts_unsummed = follows_policy = True
+    asks_agents = counts_unsummed = follows_policy = confirms = True
     reads = frozenset({"deadline_s", "quorum", "on_failure"})
 
     def start(self) -> None:

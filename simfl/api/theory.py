@@ -96,6 +96,7 @@ def theory(
         known["guarantee"], known["guarantee_malicious"] = dict.fromkeys(known["guarantee"], 1), 1
     if colluders is not None:
         known |= _against_any(known["guarantee"], colluders, chosen.clients, tolerated)
+        known["guarantee_malicious"] = 1 if colluders else known["guarantee_malicious"]
     bases = _bases(chosen, known["guarantee"], None if epsilon is None else delta)
     return Theory(chosen, known, sums, bases, seen, _real_costs(chosen), doubts, tolerated)
 

@@ -180,7 +180,7 @@ def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, 
     if (diverged := finished.summary.get("diverged_round")) is not None:
         click.echo(f"diverged at round {diverged}: a loss is no finite number; try a lower rate", err=True)
     if finished.summary["skipped"] == finished.summary["rounds"]:
-        click.echo(_why_nothing(ResultsFolder.open(finished.path)), err=True)
+        click.echo(_why_nothing(ResultsFolder.open(finished.path), finished.summary), err=True)
     for text in finished.summary.get("left_out", ()):
         click.echo(f"left out, as there are so many clients: {text}", err=True)
     if missed := _missed_target(scenario, finished.summary):
@@ -220,12 +220,13 @@ def _print_summary(summary: JsonObject, columns: "Mapping[str, Column]") -> None
         click.echo(f"optimistic, as the samples that measure it chose it: {', '.join(optimistic)}", err=True)
 
 
-def _why_nothing(folder: "ResultsFolder") -> str:
+def _why_nothing(folder: "ResultsFolder", summary: JsonObject) -> str:
     """Why every round was skipped, in words: the commonest failure of the protocol, if it names any."""
     rows = csv.DictReader(folder.read("phases.csv").decode().splitlines() if "phases.csv" in folder else [])
     if reasons := Counter(row["failure"] for row in rows if row["failure"]):
         return "every round was skipped; in {1} the protocol failed: {0}".format(*reasons.most_common(1)[0])
-    return "every round was skipped: in none were enough clients available and in time"
+    refused = ", or clients refused" if {"refusing_clients", "refused_sum"} & summary.keys() else ""
+    return f"every round was skipped: in none were enough clients available and in time{refused}"
 
 
 def _missed_target(scenario: "Scenario", summary: JsonObject) -> str | None:

@@ -347,6 +347,12 @@ def follows_policy(setting: ScenarioView) -> bool:
     return server is None or bool(server.follows_policy)
 
 
+def confirms(setting: ScenarioView) -> bool:
+    """Whether the server has clients check each round, where they do."""
+    server = _server(setting)
+    return server is None or bool(server.confirms)
+
+
 def plugin_server(setting: ScenarioView) -> Any:
     """The class of a plugin's server; None = it is simfl's own."""
     server = _server(setting)

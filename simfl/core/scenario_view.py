@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from simfl.core.errors import amount
 from simfl.core.rng import Streams
-from simfl.core.types import RemoteClients
+from simfl.core.types import Receipts, RemoteClients
 
 if TYPE_CHECKING:
     from simfl.attacks.base import Observer
@@ -84,7 +84,7 @@ class ChosenPolicy(Protocol):
         unit_size: clients that always take part together; fixed_size: as many are selected as were asked for.
         sampling: ``poisson``, ``fixed_size`` or empty, see :class:`simfl.selection.base.Policy`.
         inclusion: an available client's probability of being selected, where that is known.
-        reads, asks, scalars, premise: what it looks at, and assumes, see :class:`simfl.selection.base.Policy`.
+        reads, asks, scalars, premise, receipts: what it looks at, assumes, has signed, see the same class.
         columns: of rounds.csv that are there for the policy.
     """
 
@@ -123,6 +123,8 @@ class ChosenPolicy(Protocol):
 
     def disjoint_units(self, clients: int) -> int:
         """Units without a common client that can be found one by one, however badly they are chosen."""
+
+    def receipts(self, clients: int) -> Receipts | None: ...
 
 
 class ChosenAvailability(Protocol):
@@ -338,13 +340,11 @@ def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int
     """Clients who with the server learn no single update from the protocol, whoever they are, where nobody fails.
 
     With more of them the server knows masks, and single updates are open to it, whatever the sums are: no certificate
-    against so many clients holds.
-    0 where the protocol promises nothing, or nothing of so small a sum; -1 where it shows updates.
+    against so many holds. 0 where the protocol promises nothing, or not of so small a sum; -1 where it shows updates.
 
     Args:
         setting: the scenario.
-        summed: clients in the sum; those whom the protocol was prepared for are at least as many. Only looked at
-            where the scenario does not say how many these are.
+        summed: clients in the sum, of those prepared for; only looked at where the scenario does not say how many.
     """
     fixed = has_buffer(setting.training) or setting.selection.fixed_size
     members = (summands(setting) if fixed else None) or summed
@@ -356,8 +356,8 @@ def tolerated_colluders(setting: ScenarioView, summed: int | None = None) -> int
 def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:
     """The same before the run, whatever happens: 0 where clients can be lost after they have shared masks.
 
-    Their silence cuts graphs of neighbours, and may be that of a colluder who keeps the one share that opens a failed
-    sum. Of a sum two updates at least have to be left.
+    Their silence cuts graphs of neighbours, or is a colluder's with the one share that opens a failed sum. Of a sum two
+    updates at least have to be left.
     """
     tolerated = tolerated_colluders(setting, summed)
     if summed and not setting.secagg.assumes:

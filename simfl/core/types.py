@@ -36,6 +36,10 @@ Units = NDArray[np.int32]
 """Selected clients, shape (units, unit_size): a row is aggregated together or not at all; no row = nobody."""
 
 
+RECEIPT_PHASES = ("confirm", "agree", "show")
+"""Phases in which clients confirm a round to one another, beside those of a protocol."""
+
+
 class Receipts(NamedTuple):
     """What it costs clients to confirm a round to one another, see :mod:`simfl.secagg.receipts`.
 

@@ -12,6 +12,7 @@ from simfl.core.distributions import Probabilities, length_problems, probabiliti
 from simfl.core.errors import suggestion
 from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import RECEIPT_PHASES
 from simfl.devices.base import FAILURE, Failing
 
 
@@ -60,6 +61,8 @@ class BernoulliFailure:
         protocol can be compared with plain.
         """
         name, known = setting.secagg.name, setting.secagg.phases
+        if setting.selection.receipts(setting.clients) is not None:
+            known = (*known, *RECEIPT_PHASES)
         for phase in sorted(self.phases.keys() - set(known)) if known else ():
             why = f"{name} has no phase '{phase}'; it has {', '.join(known)} (uploads fail with 'probability')"
             yield f"phases.{phase}", why + suggestion(phase, known)

@@ -79,17 +79,6 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
 def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
     """Agents of clients, and losses of their messages, where no server asks or waits for them."""
     rule, loss = scenario.training, scenario.network.loss
-    asked = {
-        ("agents", "client"): "" if scenario.agents.all_standard else "use standard",
-        ("agents", "engine"): "use auto or arrays" if scenario.agents.engine == "processes" else "",
-        ("network", "loss"): "leave it out" if loss else "",
-    }
-    if any(asked.values()):
-        from simfl.agents.server_choice import server_of
-
-        server = server_of(rule, scenario.topology.server)
-        why = f"server '{server.name}' does not say asks_agents = True"
-        yield from ((key, f"{why}; {instead}") for key, instead in asked.items() if instead and not server.asks_agents)
     reads_data = scenario.agents.reads_data
     if reads_data and not scenario.learning.measures_losses:
         yield ("agents", "client"), f"reads losses, and learning '{scenario.learning.name}' has none; use another agent"
@@ -101,6 +90,12 @@ def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
             yield ("agents", "client"), f"{why} clients that send nothing for ever; use another agent"
         if loss:
             yield ("network", "loss"), f"{why} what is lost for ever; leave it out"
+        if (server := coverage.plugin_server(scenario)) is not None and not server.asks_agents:
+            why = f"server '{rule.server}' does not say asks_agents = True"
+            if not scenario.agents.all_standard:
+                yield ("agents", "client"), f"{why}; use standard"
+            if scenario.agents.engine == "processes":
+                yield ("agents", "engine"), f"{why}; use auto or arrays"
     elif loss or reads_data:
         deadline_s = rule.deadline_s if has_buffer(rule) else None if rule.losses is None else rule.losses.deadline_s
         if deadline_s is None and reads_data:

@@ -92,6 +92,7 @@ class PairwiseMasks(MaskedProtocol):
             return {}
         neighbours, threshold = sizes
         dropouts = max(0, min(neighbours - threshold, n - (self.min_sum or 2)) // size)
+        dropouts = dropouts if cohort.receipts is None else 0  # all in a sum sign it
         return {"neighbours": neighbours, "threshold": threshold, "colluding": threshold - 1, "dropouts": dropouts}
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Session[PreparedUnits | SessionFailure]:

@@ -43,29 +43,29 @@ def confirm_sum(
         deadline_s: as of a phase.
     """
     summed, senders = units[arrived.all(axis=1)].ravel(), units[arrived]
-    told_bytes = -(-units.size // 8)
+    set_bytes = -(-units.size // 8)
     signed = yield PhaseRequest(
-        "agree", summed, told_bytes, receipts.receipt_bytes, receipts.sign_s, deadline_s=deadline_s
+        "agree", summed, set_bytes, receipts.receipt_bytes, receipts.sign_s, deadline_s=deadline_s
     )
     if not signed.all():
         return senders[:0]
-    n, told = len(summed), np.where(np.isin(senders, summed), 0, told_bytes)
+    n, extra_bytes = len(summed), np.where(np.isin(senders, summed), 0, set_bytes)
     shown = yield PhaseRequest(
-        "show", senders, told + n * receipts.receipt_bytes, 0, n * receipts.verify_s, deadline_s=deadline_s
+        "show", senders, extra_bytes + n * receipts.receipt_bytes, 0, n * receipts.verify_s, deadline_s=deadline_s
     )
     return senders[shown]
 
 
 def answered_by(session: Session[R], clients: NDArray[np.int32]) -> Session[R]:
     """A session whose phases are of these clients only; others are not asked, and do not answer."""
-    answers: Any = None
+    responded: Any = None
     while True:
         try:
-            request = session.send(answers)
+            request = session.send(responded)
         except StopIteration as end:
             result: R = end.value
             return result
-        asked = np.isin(request.to, clients)
-        down, up, seconds = (np.broadcast_to(each, asked.shape)[asked] for each in request[2:5])
-        answers = np.zeros(asked.shape, dtype=bool)
-        answers[asked] = yield request._replace(to=request.to[asked], down_bytes=down, up_bytes=up, compute_s=seconds)
+        those = np.isin(request.to, clients)
+        down, up, seconds = (np.broadcast_to(each, those.shape)[those] for each in request[2:5])
+        responded = np.zeros(those.shape, dtype=bool)
+        responded[those] = yield request._replace(to=request.to[those], down_bytes=down, up_bytes=up, compute_s=seconds)

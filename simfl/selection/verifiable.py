@@ -36,7 +36,7 @@ class VerifiableSelection(Around):
     """A policy of units whose clients check each selection, and confirm it to one another, as the server may lie.
 
     Its rows depend on the seed, on the round, and on who is said to be available, which no client can check.
-    Signatures are of Ed25519 (RFC 8032); the seconds are those of one core of a small server.
+    Signatures are of Ed25519 (RFC 8032); the seconds are a guess for a slow device: one core of a server takes a fifth.
     """
 
     inner: Annotated[Any, POLICIES, Field(description="a policy of units that selects uniformly; has k")]
@@ -77,6 +77,9 @@ class VerifiableSelection(Around):
         if rule.asynchronous or rule.many_aggregators or rule.losses is None:
             why = f"is verifiable, but under training: {rule.name} clients are not selected by round"
             problems.append(("name", f"{why}; use training: fedavg"))
+        elif not setting.secagg.opens_confirmed:
+            why = f"is verifiable, but secagg: {setting.secagg.name} opens sums that clients have not confirmed"
+            problems.append(("name", f"{why}; use secagg with a threshold of 0.5 or more, or ideal"))
         elif not rule.keeps_units:
             problems.append(("name", "is verifiable, but units may be taken apart; use training.on_failure: drop_unit"))
         return problems
@@ -96,15 +99,12 @@ class VerifiableSelection(Around):
 
 
 class Receipt(NamedTuple):
-    """What a client signs before it sends anything, once a round: the row as it was told, its model's digest, and who
-    holds shares of its secrets.
-    """
+    """What a client signs before it sends anything, once a round: the row as it was told, and its model's digest."""
 
     client: int
     round: int
     row: bytes
     model: bytes
-    holders: frozenset[int]
 
 
 class Claim(NamedTuple):
@@ -165,7 +165,7 @@ class Verifier:
 
     def receipt(self, claim: Claim) -> Receipt:
         """What it signs if it has no objection."""
-        return Receipt(self.client, claim.round, claim.units.tobytes(), claim.model, claim.holders)
+        return Receipt(self.client, claim.round, claim.units.tobytes(), claim.model)
 
     def objections(self, claim: Claim) -> list[str]:
         """The checks that a claim fails; it sends, signs and opens only if there are none of those made by then."""
@@ -186,7 +186,7 @@ def _unit_is_masked(me: Verifier, claim: Claim) -> bool:
 
 
 def _unit_confirms(me: Verifier, claim: Claim) -> bool:
-    """All others in its unit have signed the same round, row, model and holders, and it was sent that model."""
+    """All others in its unit have signed the same round, row and model, and it was sent that model."""
     mine, shown = me.receipt(claim), set(claim.receipts)
     return claim.sent == claim.model and all(
         mine._replace(client=other) in shown for other in claim.unit_of(me.client) if other != me.client

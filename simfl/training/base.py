@@ -114,6 +114,7 @@ class Rule(Plugin, Protocol):
             has to say so, as codes of changes and noise at clients ask for.
         columns: of rounds.csv that its server fills for it, besides those that every run has.
         needs_accuracy: an accuracy may end the run.
+        sybils: clients of which the rule says that they are the server's own.
     """
 
     server: str
@@ -133,6 +134,7 @@ class Rule(Plugin, Protocol):
     sends_changes: bool = False
     columns: tuple[Column, ...] = ()
     needs_accuracy: bool = False
+    sybils: tuple[int, ...] = ()
 
     @property
     def keeps_changes(self) -> bool:

@@ -156,6 +156,9 @@ class FedBuff(SgdRule):
         if self.deadline_s is not None and not self.arrivals.clocked:
             why = f"has no effect, as arrivals: {self.arrivals.name} has no clock; leave it out"
             problems.append(("deadline_s", why))
+        if not self.arrivals.clocked and not (scenario.agents.all_standard and not scenario.network.loss):
+            why = f"is {self.arrivals.name}, without a clock by which clients act or messages are lost"
+            problems.append(("arrivals", f"{why}; use clock, or agents.client: standard and no network.loss"))
         if scenario.secagg.joint:
             why = (
                 f"clients come and go one by one, but secagg: {scenario.secagg.name} needs one cohort from its first "

@@ -50,8 +50,8 @@ def known(uploads, opened):
     """A basis of what the server knows: rows over (client, run), of the real models.
 
     Args:
-        uploads: (client, run, the clients with whom it shares masks, those who hold shares of its secrets, whether its
-            update is 0) of what was sent.
+        uploads: (client, run, the clients with whom it shares masks, those who hold shares of its secrets and how many
+            open one, whether its update is 0) of what was sent.
         opened: (client, the clients with whom it shares masks, the clients that it has helped to sum) of those who have
             answered.
     """
@@ -61,12 +61,12 @@ def known(uploads, opened):
         """Whether enough holders have opened its own mask, or the key of its masks between pairs."""
         if client not in rosters:
             return not summed  # it has sent nothing: nothing of it is to be hidden
-        roster = rosters[client]
+        roster, needed = rosters[client]
         shares = sum(
             1 for i, others, chosen in opened
             if i != client and i in roster and client in others and (client in chosen) == summed
         )  # fmt: skip
-        return shares >= SecAgg().sizes(len(roster))[1]
+        return shares >= needed
 
     unknown = {}
     for client, run, masked, _, _ in uploads:
@@ -119,7 +119,8 @@ def play(policy, clients, told, checks, last_round=-1, t=3):
     if not senders:
         return frozenset(), frozenset()
     openers = [i for i in senders if passes(i, OPENED)]
-    uploads = frozenset((i, claims[i].masked, claims[i].holders, claims[i].model == ZEROING) for i in senders)
+    holders = {i: (claims[i].holders, SecAgg().sizes(claims[i].units.size)[1]) for i in senders}
+    uploads = frozenset((i, claims[i].masked, holders[i], claims[i].model == ZEROING) for i in senders)
     return uploads, frozenset((i, claims[i].masked, claims[i].summed) for i in openers)
 
 

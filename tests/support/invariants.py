@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from simfl.core.types import RECEIPT_PHASES
 from tests.support.shared_link import link_problems, overfull
 from tests.support.shared_network import Link, network_problems
 
@@ -235,10 +236,6 @@ def _events_have_their_order(run: _Run) -> Iterator[str]:
         yield f"events of {t + 1} of {len(run.rounds)} rounds"
 
 
-CONFIRMED = ("confirm", "agree", "show")
-"""Phases of clients that check the server, which are no protocol's: what fails in them is in phases.csv alone."""
-
-
 def _phases_add_up(run: _Run) -> Iterator[str]:
     """What rounds.csv says of phases is in phases.csv; the rest of the bytes is the models' and updates'."""
     for t, row in enumerate(run.rounds):
@@ -253,7 +250,7 @@ def _phases_add_up(run: _Run) -> Iterator[str]:
         for phase in mine:
             if not 0 <= phase["failed"] <= phase["asked"] - phase["answered"]:
                 yield f"{phase}"
-        for name in {phase["phase"] for phase in mine} - {"setup", "prepare", "recover", "ask", *CONFIRMED}:
+        for name in {phase["phase"] for phase in mine} - {"setup", "prepare", "recover", "ask", *RECEIPT_PHASES}:
             if row[f"failed_{name}"] != sum(phase["failed"] for phase in mine if phase["phase"] == name):
                 yield f"round {t}: {row[f'failed_{name}']} failed in {name}"
         if run.jobs and row["failed_upload"] > row["failed"]:
@@ -299,8 +296,9 @@ def _rounds(run: _Run) -> Iterator[tuple[int, _Round]]:
 
 def _work_ends(run: _Run, t: int, found: _Round) -> float:
     """When the server stopped waiting for updates: the round's end or, with phases, the last answer it waited for."""
-    after = [phase for phase in run.phases if phase["round"] == t and phase["phase"] == "unmask"]
-    return after[0]["started_s"] if after else found.heard_s
+    asks = ("agree", "crosscheck", "unmask")
+    after = [phase["started_s"] for phase in run.phases if phase["round"] == t and phase["phase"] in asks]
+    return min(after, default=found.heard_s)
 
 
 def _quorum(run: _Run, found: _Round) -> float:

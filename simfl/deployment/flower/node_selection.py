@@ -253,6 +253,8 @@ def node_policy(text: str, clients: int, seed: int) -> Policy:
         SimflError: there is none, it cannot be, or needs what a real server does not have.
     """
     policy = scenario_policy(text, clients, REAL)
+    if policy.receipts(2) is not None:
+        raise SimflError(f"policy {text}: has clients check what they are told, and Flower's clients check nothing")
     if policy.asks:
         raise SimflError(f"policy {text}: asks clients before it selects, and a strategy of Flower sends once a round")
     if "upload_estimate_s" in policy.reads:

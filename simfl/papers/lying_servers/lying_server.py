@@ -49,7 +49,7 @@ class Deception(NamedTuple):
 class LyingServer(SynchronousServer):
     """A synchronous server that lies as its rule says; of a unit in which a client objects, nothing is sent."""
 
-    asks_agents = counts_unsummed = True
+    asks_agents = counts_unsummed = confirms = True
     follows_policy = False
     stores_state = False
     reads = frozenset({"deadline_s", "on_failure"})
@@ -72,7 +72,9 @@ class LyingServer(SynchronousServer):
         if deception.round < t and self.before is not None:
             view = self.before[0]
         objections = dict(self._objections(view, deception))
-        row = {REFUSING.name: len(objections)}
+        unsigned = any(UNSIGNED & {*names} for names in objections.values())
+        checks = self.parts.policy.receipts(self.parts.clients) is not None
+        row = {REFUSING.name: len(objections)} | ({"refused_sum": int(unsigned)} if checks else {})
         silent = [i for i, names in objections.items() if {*names} - UNSIGNED]
         units = deception.units[~np.isin(deception.units, silent).any(axis=1)]
         if not units.size:
@@ -81,11 +83,12 @@ class LyingServer(SynchronousServer):
         outcome, jobs = yield from self._work_with(t, units)
         self.answered |= dict.fromkeys(units.ravel().tolist(), deception.round)
         self.before = view, deception
-        signed = not any(UNSIGNED & {*names} for names in objections.values())
-        session = outcome if signed and isinstance(outcome, SessionResult) and outcome.kept_units.any() else None
+        opened = not unsigned and isinstance(outcome, SessionResult) and outcome.kept_units.any()
+        session = outcome if isinstance(outcome, SessionResult) and opened else None
         arrived = [] if session is None else jobs_in_sum(jobs, session, units)
         learned = [job for job in arrived if job.client in deception.learned]
-        return self.aggregate(learned, session if learned else None, row=row | ({} if outcome is None else outcome.row))
+        row |= {} if outcome is None else outcome.row
+        return self.aggregate(learned, session if learned else None, row=row)
 
     def _objections(self, view: View, deception: Deception) -> Iterator[tuple[int, list[str]]]:
         """What clients object to, if the policy has them check; what each of them has seen is written down."""
@@ -96,10 +99,10 @@ class LyingServer(SynchronousServer):
         there, units, summed = view.available, deception.units, deception.summed
         claim = Claim(deception.round, there, units, MODEL, MODEL, row, row, (), summed, agreed)
         clients = {i: Verifier(i, parts.policy, parts.streams, n, self.answered.get(i, -1)) for i in members}
-        told = {i: claim._replace(model=models[i], sent=models[i]) for i in members}
-        receipts = tuple(each.receipt(told[i]) for i, each in clients.items())
+        claims = {i: claim._replace(model=models[i], sent=models[i]) for i in members}
+        receipts = tuple(each.receipt(claims[i]) for i, each in clients.items())
         for i, each in clients.items():
-            objections = each.objections(told[i]._replace(receipts=receipts))
+            objections = each.objections(claims[i]._replace(receipts=receipts))
             checks = parts.policy.receipts(parts.clients) is not None and i not in self.intent.sybils
             self.note("told", round=view.round, client=i, objections=objections if checks else None)
             if checks and objections:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from simfl.core.coverage import beside_sums, follows_policy, sent, unstated_weights
+from simfl.core.coverage import beside_sums, confirms, follows_policy, sent, unstated_weights
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, can_lose_clients, dropout_rates, failure_rates, never_fails
@@ -154,6 +154,8 @@ def guarantee_malicious(setting: ScenarioView, samples: NDArray[np.int64] | None
     if unstated_weights(setting, samples) or not _everybody_counts(setting, samples):
         return 1
     if not setting.training.keeps_units or (setting.privacy.rows == "weights" and setting.training.by_samples):
+        return 1
+    if setting.training.sybils or not confirms(setting):
         return 1
     return min(policy.unit_size, family.guarantee(None)[1])
 
