@@ -56,6 +56,9 @@ class _Groups(Topology):
             problems.append(("", "is no star, and attacks observe one server; leave attacks out"))
         if setting.training.many_aggregators:
             problems.append(("", f"is no star, which training '{setting.training.name}' has none of; use fedavg"))
+        elif setting.training.server not in ("synchronous", "buffered"):
+            why = f"is no star: server '{setting.training.server}', which the rule or its arrivals name, would not run"
+            problems.append(("", f"{why}; leave topology out"))
         if not setting.training.algorithm.stateless and has_buffer(setting.training):
             why = f"with buffered edges, and {setting.training.algorithm.name} keeps states of clients; use fedavg"
             problems.append(("", why))

@@ -47,6 +47,9 @@ class LyingServerRule(FedAvg):
         if not scenario.secagg.assumes:
             why = "lies as far as sums can be chosen, and what else a protocol shows is not simulated"
             problems.append(("name", f"{why}; use secagg: ideal"))
+        if scenario.selection.asks or scenario.selection.reads:
+            why = "lies about selections that follow from who is available"
+            problems.append(("name", f"{why}; use a selection that reads nothing else"))
         if scenario.privacy.stages:
             problems.append(("name", "lies about sums without noise; leave privacy.stages out"))
         return problems

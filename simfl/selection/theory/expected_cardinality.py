@@ -142,8 +142,8 @@ def guarantee_malicious(setting: ScenarioView, samples: NDArray[np.int64] | None
     """The semi-strong privacy that holds for any number of rounds if the server lies; 1 where nothing is known.
 
     Proved in docs/explanation/proofs/verifiable.md where clients check what they are told (``Policy.receipts``), the
-    protocol opens only what they confirm, and its failures are closed: the server can then choose which whole units are
-    in a sum, and nothing else. The other conditions, and ``samples``, are those of :func:`guarantee`.
+    protocol opens only what they confirm, its failures are closed, and no stage clips: the server can then choose which
+    whole units are in a sum, and nothing else. The other conditions, and ``samples``, are those of :func:`guarantee`.
     """
     policy, n, protocol = resolved_policy(setting), setting.clients, setting.secagg
     family = policy.family(n)
@@ -156,6 +156,8 @@ def guarantee_malicious(setting: ScenarioView, samples: NDArray[np.int64] | None
     if not setting.training.keeps_units or (setting.privacy.rows == "weights" and setting.training.by_samples):
         return 1
     if setting.training.sybils or not confirms(setting):
+        return 1
+    if any(stage.links for stage in setting.privacy.stages):  # models that the server makes move the lengths
         return 1
     return min(policy.unit_size, family.guarantee(None)[1])
 
