@@ -21,7 +21,8 @@ sums nobody releases nothing, unless the rule divides by a fixed number (:meth:`
 A checkpoint needs the stages' states and the residuals: all other inputs are arguments, or others' state.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
 from typing import Any
@@ -38,7 +39,7 @@ from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, under
 from simfl.core.validation import checked_type, checked_vectors, read_only
 from simfl.privacy.stage import NOT_FINITE, Members, of_each_sample, of_one_sample
-from simfl.secagg.sessions import ClientUpdates, SessionResult
+from simfl.secagg.sessions import ClientUpdates, SessionResult, unit_of
 from simfl.training.aggregates import BesideUpdates, Factor
 from simfl.training.base import Rule, used_row
 
@@ -136,6 +137,20 @@ class CompressionStep:
         self.residuals = dict(zip(np.asarray(state["clients"]).tolist(), state["residuals"])) if state else {}
 
 
+@dataclass
+class Summands:
+    """What an aggregate combines, with its weights: updates, (n, d), or means of units; and what it knows beside."""
+
+    vectors: Vectors
+    weights: NDArray[np.float64]
+    beside: BesideUpdates
+
+    def keep(self, combine: Callable[..., Vectors], vectors: Vectors, weights: Any, *rest: Any) -> Vectors:
+        """Combines others in their place."""
+        self.vectors, self.weights = vectors, weights
+        return combine(vectors, weights, *rest)
+
+
 class AggregationPipeline:
     """The one way from jobs to an aggregate, for every server.
 
@@ -177,7 +192,8 @@ class AggregationPipeline:
         """
         parts = self.parts
         contributions = promises.required_changes(parts, jobs, updates.deltas, model)
-        client_updates, shares_of = self._bind(number, self._client_updates(jobs, updates, staleness, contributions))
+        sending = self._client_updates(jobs, updates, staleness, contributions)
+        client_updates, summands = self._bind(number, sending, done)
         in_sum = client_updates.weights > 0
         if not in_sum.any():
             return None
@@ -197,7 +213,9 @@ class AggregationPipeline:
             opened=tuple(compress(total.opened, in_sum)),
         )  # fmt: skip
         self.compression.keep(total.clients.tolist())
-        summed, (total, factor) = total.vector, self._apply_factor(client_updates, total)
+        summed, believed = total.vector, self._believed(summands, sending, done, in_sum)
+        compared = client_updates.vectors if done.opened is None else self._to_model(summands.vectors, number)
+        total, factor = self._apply_factor(compared, summands.weights, client_updates.mask, total)
         mask = factor.values if factor and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
         vector = total.vector if parts.changes_coordinates else self.compression.pack(self._sent(total.vector), number)
@@ -205,22 +223,30 @@ class AggregationPipeline:
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
         legible = each, read if parts.changes_coordinates else total.vector
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
-                                 members.divisor, mask, legible, summed, shares_of(in_sum))  # fmt: skip
+                                 members.divisor, mask, legible, summed, believed)  # fmt: skip
 
-    def _bind(self, number: int, updates: ClientUpdates) -> tuple[ClientUpdates, Any]:
-        """The updates with the aggregate beside what the server has, and what gives their shares where asked for."""
-        aggregate, beside = self.parts.rule.aggregate, self._beside(number, updates.clients)
-        asks = any(metric.reads_shares for metric in self.parts.metrics)
-        if aggregate.reads_server:
-            updates = updates._replace(combine=partial(updates.combine, beside=beside))
+    def _bind(self, number: int, updates: ClientUpdates, done: SessionResult) -> tuple[ClientUpdates, Summands]:
+        """The updates with the aggregate beside what the server has, and what that is given."""
+        clients = updates.clients.astype(np.int64) if done.opened is None else np.arange(len(done.opened))
+        summands = Summands(updates.vectors, updates.weights, self._beside(number, clients))
+        if self.parts.rule.aggregate.reads_server:
+            updates = updates._replace(combine=partial(updates.combine, beside=summands.beside))
+        if done.opened is not None:
+            updates = updates._replace(combine=partial(summands.keep, updates.combine))
+        return updates, summands
 
-        def shares_of(members: NDArray[np.bool_]) -> NDArray[np.float64] | None:
-            shares = aggregate.shares(updates.vectors, updates.weights, beside) if asks else None
-            return None if shares is None else shares[members]
+    def _believed(self, summands: Summands, updates: ClientUpdates, done: SessionResult, members: Any) -> Any:
+        """What each member's update counts in the aggregate, (n,), where anybody asks: of its unit's sum its part."""
+        if not any(metric.reads_shares for metric in self.parts.metrics):
+            return None
+        shares = self.parts.rule.aggregate.shares(summands.vectors, summands.weights, summands.beside)
+        if shares is not None and done.opened is not None:
+            unit = unit_of(done.opened, updates.clients)
+            whole = summands.weights[unit]
+            shares = shares[unit] * np.divide(updates.weights, whole, out=np.zeros(len(unit)), where=whole > 0)
+        return None if shares is None else shares[members]
 
-        return updates, shares_of
-
-    def _beside(self, number: int, clients: NDArray[np.int32]) -> BesideUpdates:
+    def _beside(self, number: int, clients: NDArray[np.int64]) -> BesideUpdates:
         """What the server has besides the clients' updates of aggregation ``number``."""
 
         def read(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -228,7 +254,7 @@ class AggregationPipeline:
 
         previous = read(self.previous) if self.remembers else self.previous
         rng, root = partial(self.parts.streams, "aggregate", number), self.parts.learner.root_update
-        return BesideUpdates(previous, lambda samples: read(root(number, samples)), clients.astype(np.int64), rng)
+        return BesideUpdates(previous, lambda samples: read(root(number, samples)), clients, rng)
 
     def _members(self, number: int, updates: Updates, client_updates: ClientUpdates, total: Aggregate) -> Members:
         """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""
@@ -249,12 +275,13 @@ class AggregationPipeline:
         checked_vectors(total.vector, (client_updates.vectors.shape[1],), protocol, "add gives as vector")
         return total
 
-    def _apply_factor(self, client_updates: ClientUpdates, total: Aggregate) -> tuple[Aggregate, Factor | None]:
+    def _apply_factor(
+        self, vectors: Any, weights: NDArray[np.float64], mask: NDArray[np.bool_] | None, total: Aggregate
+    ) -> tuple[Aggregate, Factor | None]:
         """The aggregate times the factor of the rule's aggregate, where that is not meant for the server's step."""
         learner, aggregate = self.parts.learner, self.parts.rule.aggregate
         d = learner.dimension  # stages may have added coordinates of their own
-        vectors = client_updates.vectors[:, :d]
-        factor = aggregate.factor(vectors, client_updates.weights, client_updates.mask, learner.tensors)
+        factor = aggregate.factor(vectors[:, :d], weights, mask, learner.tensors)
         if factor is not None and aggregate.sum_only:
             why = "says that it needs the updates' sum only (sum_only), but multiplies by what it makes of single ones"
             raise PluginError(f"aggregate '{aggregate.name}'", why)
