@@ -68,7 +68,8 @@ class Protocol(Plugin, Interface):
         opens_last: until a phase after the upload opens their sum, updates are closed to the server and as many clients
             as it tolerates.
         epsilon_delta: the δ of its own epsilon, 0 = it is pure; None = it does not say.
-        by_units: a session needs and tells nobody but the clients of its sum, so that each unit may have its own.
+        by_units: a session needs and tells nobody but the clients of its sum, and keeps one unit or fails, so that each
+            unit may have its own.
         sums_units: it opens the sum of each unit by itself (:attr:`simfl.secagg.sessions.SessionResult.opened`).
         sums_whoever_comes: it never fails as a whole: whichever updates arrive, however few, are summed.
         phases: the kinds of its asks, in order; without any, nothing is prepared.

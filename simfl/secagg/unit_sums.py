@@ -1,6 +1,6 @@
 """A sum of each unit of a selection policy by itself, where a protocol else opens one sum of all of them."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from types import SimpleNamespace
@@ -13,17 +13,9 @@ from pydantic import Field
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Aggregate, Bools, Floats, Vectors
+from simfl.secagg import sessions
 from simfl.secagg.base import PROTOCOLS, Protocol
-from simfl.secagg.sessions import (
-    ClientUpdates,
-    Cohort,
-    PhaseRequest,
-    PreparedUnits,
-    Session,
-    SessionFailure,
-    SessionResult,
-    unit_of,
-)
+from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, Session, SessionFailure, SessionResult
 from simfl.secagg.transcript import Rows, Transcript, rows_of
 
 Problem = tuple[str, str]
@@ -65,8 +57,8 @@ class UnitSums(Protocol):
         return {kind: replace(self, protocol=each) for kind, each in self.protocol.counting().items()}
 
     def known(self, cohort: Cohort) -> dict[str, int]:
-        """Of a unit's session; whoever drops out takes one unit along at most, so that one less than all leave one."""
-        return {**self.protocol.known(_unit(cohort, 0)), "dropouts": len(cohort.units) - 1}
+        """Of a unit's session; who drops out takes one unit along at most."""
+        return {**self.protocol.known(cohort._replace(units=cohort.units[:1])), "dropouts": len(cohort.units) - 1}
 
     def tolerance(self, members: int, clients: int) -> int | None:
         known: int | None = self.protocol.tolerance(self.size, clients) if self.size else None
@@ -80,75 +72,57 @@ class UnitSums(Protocol):
         size = setting.selection.unit_size
         return replace(self, size=size) if self.size is None and size > 1 else self
 
-    def check(self, setting: ScenarioView) -> list[Problem]:
+    def check(self, setting: Any) -> list[Problem]:
         """What forms no units, or works on one sum a round."""
-        policy, rule, inner = setting.selection, setting.training, self.protocol
-        if policy.unit_size < 2:
+        losses, inner, problems, policy = setting.training.losses, self.protocol, list[Problem](), setting.selection
+        if (size := policy.unit_size) < 2:
             why = f"opens the sum of each unit, and selection: {policy.name} forms none of two clients or more"
             return [("name", f"{why}; use batch_partition, half_partition or partition")]
-        problems = list(self._whole_rounds(setting))
-        if self.size != policy.unit_size:
-            why = f"is {self.size}, and units of selection: {policy.name} have {policy.unit_size} clients"
-            problems.append(("size", f"{why}; use {policy.unit_size} or null"))
+        if self.size != size:
+            why = f"is {self.size}, and units of selection: {policy.name} have {size} clients"
+            problems.append(("size", f"{why}; use {size} or null"))
         if not inner.by_units:
             why = f"is {inner.name}, which does not say that nobody but a sum's clients takes part in it (by_units)"
             problems.append(("protocol", f"{why}; use secagg, secagg_plus, lightsecagg or ideal"))
-        if rule.losses is not None and rule.losses.on_failure == "partial":
+        if losses is not None and losses.on_failure == "partial":
             problems.append(("name", "opens sums of whole units; use training.on_failure: drop_unit"))
-        whole = inner.check(setting)
-        of_units = [problem for problem in inner.check(_of_unit(setting)) if problem not in whole]
-        return [*problems, *((f"protocol.{key}", why) for key, why in of_units)]
-
-    def _whole_rounds(self, setting: ScenarioView) -> Iterable[Problem]:
-        policy: Any = setting.selection
-        rule = setting.training
-        who = [f"training: {rule.name}"] if rule.many_aggregators else []
-        who += [f"training.client: {rule.algorithm.name}"] if rule.algorithm.partial else []
-        who += [f"selection: {policy.name}"] if policy.reads_history or len(policy.unit_sizes) > 1 else []
-        who += [f"attacks: {attack.name}" for attack in setting.attacks]
-        for stage in setting.privacy.stages:
-            shares = stage.adds_noise is not None and stage.adds_noise.where == "share"
-            if shares or stage.certificate or stage.changes_coordinates or stage.seeds:
-                who.append(f"privacy.stages: {stage.name}")
-        return [("name", f"opens a sum for each unit, and {each} works on one a round; leave one out") for each in who]
-
-    # -- the sessions --------------------------------------------------------------------------------
+        whole = [f"selection: {policy.name}"] if policy.reads_history else []
+        whole += [f"attacks: {attack.name}" for attack in setting.attacks]
+        whole += [f"privacy.stages: {stage.name}" for stage in setting.privacy.stages if _of_one_sum(stage)]
+        for each in whole:
+            problems.append(("name", f"opens a sum for each unit, and {each} works on one a round; leave one out"))
+        of_unit = [each for each in inner.check(_of_unit(setting)) if each not in inner.check(setting)]
+        return [*problems, *((f"protocol.{key}", why) for key, why in of_unit)]
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Session[PreparedUnits | SessionFailure]:
-        units = range(len(cohort.units))
-        ended = yield from _together([self.protocol.prepare(_unit(cohort, j), streams) for j in units])
-        good = {j: each for j, each in enumerate(ended) if isinstance(each, PreparedUnits) and each.kept_units.all()}
+        cohorts = [cohort._replace(units=unit[None]) for unit in cohort.units]
+        ended = yield from _together([self.protocol.prepare(each, streams) for each in cohorts])
+        good = {j: each for j, each in enumerate(ended) if isinstance(each, PreparedUnits)}
         if not good:
-            return next((each for each in ended if isinstance(each, SessionFailure)), SessionFailure("no unit is left"))
+            return SessionFailure(ended[0].reason)
         down, up, seconds = (np.zeros(cohort.units.shape, dtype=kind) for kind in (np.int64, np.int64, np.float64))
         for j, each in good.items():
             down[j], up[j], seconds[j] = each.down_bytes, each.up_bytes, each.compute_s
-        secrets = {j: each.secret for j, each in good.items()}
-        return PreparedUnits(np.isin(units, list(good)), secrets, down, seconds, up)
+        kept, secrets = np.isin(np.arange(len(ended)), list(good)), {j: each.secret for j, each in good.items()}
+        return PreparedUnits(kept, secrets, down, seconds, up)
 
     def recover(
         self, cohort: Cohort, uploaded: Bools, prepared: Sequence[Any], streams: Streams
     ) -> Session[SessionResult | SessionFailure]:
         (secrets,), tolerated, good = prepared, list[int](), dict[int, SessionResult]()
-        ended = yield from _together(
-            [
-                self.protocol.recover(_unit(cohort, j), uploaded[j : j + 1], [secret], streams)
-                for j, secret in secrets.items()
-            ]
-        )
+        asked = [(cohort._replace(units=cohort.units[j : j + 1]), uploaded[j : j + 1], [secrets[j]]) for j in secrets]
+        ended = yield from _together([self.protocol.recover(*each, streams) for each in asked])
         for j, each in zip(secrets, ended, strict=True):
             if isinstance(each, SessionResult) and each.kept_units.all():
-                good[j] = each
-                most = each.tolerated
+                good[j], most = each, each.tolerated
                 tolerated.append(self.tolerance(0, cohort.clients) or 0 if most is None else most)
             elif uploaded[j].any():
                 tolerated.append(each.tolerated if isinstance(each, SessionFailure) else -1)
         if not good:
-            reason = next((each.reason for each in ended if isinstance(each, SessionFailure)), "no unit is left")
-            return SessionFailure(reason, tolerated=min(tolerated, default=-1))
-        kept, seconds = np.isin(np.arange(len(cohort.units)), list(good)), sum(each.compute_s for each in good.values())
-        row = _added([each.row for each in good.values()])
-        return SessionResult(kept, list(good.values()), seconds, row, min(tolerated), cohort.units[kept])
+            return SessionFailure("no unit's sum could be opened", tolerated=min(tolerated, default=-1))
+        kept, results = np.isin(np.arange(len(cohort.units)), list(good)), list(good.values())
+        seconds, row = sum(each.compute_s for each in results), _added([each.row for each in results])
+        return SessionResult(kept, results, seconds, row, min(tolerated), cohort.units[kept])
 
     def view(self, transcript: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
         """What each unit's session shows. One that failed after some have answered may show each of its updates."""
@@ -157,27 +131,27 @@ class UnitSums(Protocol):
         shown = []
         for places in np.arange(len(transcript.clients)).reshape(-1, self.size or 1):
             unit = transcript.only_at(places)
-            answers, ended = int(unit.answered.sum()), transcript.ended and bool(unit.summed.all())
-            unit = unit._replace(ended=ended, response_count=answers)
-            failed = answers and not ended
+            unit = unit._replace(ended=unit.ended and bool(unit.summed.all()), response_count=int(unit.answered.sum()))
+            failed = unit.response_count and not unit.ended
             shown.append(unit.each(coalition) if failed else self.protocol.view(unit, coalition, streams))
         return block_diag([rows_of(np.zeros(0, np.int64)), *shown], format="csr")
 
-    def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
+    def add(self, result: SessionResult, updates: sessions.ClientUpdates, streams: Streams) -> Aggregate:
         assert result.opened is not None
-        unit, parts = unit_of(result.opened, updates.clients), list[Aggregate]()
+        unit, parts = sessions.unit_of(result.opened, updates.clients), list[Aggregate]()
         means = np.zeros((len(result.opened), updates.vectors.shape[1]), dtype=np.float32)
         weights = np.bincount(unit, updates.weights, minlength=len(means))
         for j in np.flatnonzero(weights):
             some = np.flatnonzero(unit == j)
             jobs, of_unit = tuple(updates.jobs[i] for i in some), (updates.weights[some], updates.row[some])
-            given = ClientUpdates(jobs, updates.vectors[some], None, *of_unit, divisor=np.sum, combine=_mean)
+            given = sessions.ClientUpdates(jobs, updates.vectors[some], None, *of_unit, divisor=np.sum, combine=_mean)
             parts.append(self.protocol.add(result.secret[j], given, streams))
             means[j] = parts[-1].vector
         vector = updates.combine(means, weights, updates.divisor(updates.weights), None)
-        step, clipped = max(each.step for each in parts), sum(each.clipped for each in parts)
-        row = _added([each.row for each in parts])
-        return Aggregate(vector, updates.clients, updates.row, row, step=step, clipped=clipped)
+        step, row = max(each.step for each in parts), _added([each.row for each in parts])
+        return Aggregate(
+            vector, updates.clients, updates.row, row, step=step, clipped=sum(each.clipped for each in parts)
+        )
 
 
 def _together(sessions: Sequence[Session[Any]]) -> Generator[PhaseRequest, Bools, list[Any]]:
@@ -206,27 +180,22 @@ def _together(sessions: Sequence[Session[Any]]) -> Generator[PhaseRequest, Bools
     return returned
 
 
-def _unit(cohort: Cohort, j: int) -> Cohort:
-    """One unit as if it was all."""
-    at = slice(j, j + 1)
-    return cohort._replace(units=cohort.units[at], row=None if cohort.row is None else cohort.row[at])
+def _of_one_sum(stage: Any) -> bool:
+    """Whether its noise is in parts, or it codes what one sum decodes."""
+    shares = stage.adds_noise is not None and stage.adds_noise.where == "share"
+    return bool(shares or stage.certificate or stage.changes_coordinates or stage.seeds)
 
 
 def _of_unit(setting: ScenarioView) -> Any:
     """The scenario as a protocol sees it that sums up one unit."""
     size = setting.selection.unit_size
-    alone = SimpleNamespace(k=size, unit_size=size, fixed_size=True)
-    names = "clients", "training", "agents", "devices", "network", "privacy", "compression", "learning"
-    return SimpleNamespace(selection=alone, **{name: attrgetter(name)(setting) for name in names})
+    return SimpleNamespace(**vars(setting) | {"selection": SimpleNamespace(k=size, unit_size=size, fixed_size=True)})
 
 
 def _mean(vectors: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
     return np.einsum("n,nd->d", (weights / normaliser).astype(np.float32), vectors)
 
 
-def _added(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _added(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of several sessions, added up."""
-    total: dict[str, Any] = {}
-    for row in rows:
-        total |= {name: total.get(name, 0) + value for name, value in row.items()}
-    return total
+    return {name: sum(row[name] for row in rows) for name in rows[0]}

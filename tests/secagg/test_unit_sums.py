@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from simfl.agents.aggregation.pipeline import AggregationPipeline, Summands
+from simfl.agents.aggregation.pipeline import AggregationPipeline
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.runs.accounting import view_of_run
@@ -68,7 +68,7 @@ def rows(path):
 @contextmanager
 def watched():
     """What clients sent and what came of it, and what the aggregate was given, round by round."""
-    seen, summed, kept = [], AggregationPipeline.sum, Summands.keep
+    seen, summed, counted = [], AggregationPipeline.sum, AggregationPipeline._believed
 
     def add(self, number, jobs, updates, staleness, model, done):
         seen.append({"opened": done.opened, "sent": updates.deltas, "clients": [job.client for job in jobs]})
@@ -76,11 +76,11 @@ def watched():
         seen[-1] |= {"vector": result.total.vector, "believed": result.believed}
         return result
 
-    def keep(self, combine, vectors, weights, *rest):
-        seen[-1] |= {"means": vectors.copy(), "weights": weights.copy()}
-        return kept(self, combine, vectors, weights, *rest)
+    def believe(self, updates, done, compared, beside):
+        seen[-1]["means"] = compared[0].copy()
+        return counted(self, updates, done, compared, beside)
 
-    with mock.patch.object(AggregationPipeline, "sum", add), mock.patch.object(Summands, "keep", keep):
+    with mock.patch.multiple(AggregationPipeline, sum=add, _believed=believe):
         yield seen
 
 

@@ -21,8 +21,7 @@ sums nobody releases nothing, unless the rule divides by a fixed number (:meth:`
 A checkpoint needs the stages' states and the residuals: all other inputs are arguments, or others' state.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain, compress
 from typing import Any
@@ -137,20 +136,6 @@ class CompressionStep:
         self.residuals = dict(zip(np.asarray(state["clients"]).tolist(), state["residuals"])) if state else {}
 
 
-@dataclass
-class Summands:
-    """What an aggregate combines, with its weights: updates, (n, d), or means of units; and what it knows beside."""
-
-    vectors: Vectors
-    weights: NDArray[np.float64]
-    beside: BesideUpdates
-
-    def keep(self, combine: Callable[..., Vectors], vectors: Vectors, weights: Any, *rest: Any) -> Vectors:
-        """Combines others in their place."""
-        self.vectors, self.weights = vectors, weights
-        return combine(vectors, weights, *rest)
-
-
 class AggregationPipeline:
     """The one way from jobs to an aggregate, for every server.
 
@@ -193,7 +178,8 @@ class AggregationPipeline:
         parts = self.parts
         contributions = promises.required_changes(parts, jobs, updates.deltas, model)
         sending = self._client_updates(jobs, updates, staleness, contributions)
-        client_updates, summands = self._bind(number, sending, done)
+        beside = self._beside(number, sending.clients if done.opened is None else np.arange(len(done.opened)))
+        client_updates, compared = self._bind(sending, done, beside)
         in_sum = client_updates.weights > 0
         if not in_sum.any():
             return None
@@ -213,9 +199,9 @@ class AggregationPipeline:
             opened=tuple(compress(total.opened, in_sum)),
         )  # fmt: skip
         self.compression.keep(total.clients.tolist())
-        summed, believed = total.vector, self._believed(summands, sending, done, in_sum)
-        compared = client_updates.vectors if done.opened is None else self._to_model(summands.vectors, number)
-        total, factor = self._apply_factor(compared, summands.weights, client_updates.mask, total)
+        summed, believed = total.vector, self._believed(sending, done, compared, beside)
+        vectors = client_updates.vectors if done.opened is None else self._to_model(compared[0], number)
+        total, factor = self._apply_factor(vectors, compared[1], client_updates.mask, total)
         mask = factor.values if factor and factor.on_step else None
         broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
         vector = total.vector if parts.changes_coordinates else self.compression.pack(self._sent(total.vector), number)
@@ -223,30 +209,35 @@ class AggregationPipeline:
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
         legible = each, read if parts.changes_coordinates else total.vector
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
-                                 members.divisor, mask, legible, summed, believed)  # fmt: skip
+                                 members.divisor, mask, legible, summed,
+                                 None if believed is None else believed[in_sum])  # fmt: skip
 
-    def _bind(self, number: int, updates: ClientUpdates, done: SessionResult) -> tuple[ClientUpdates, Summands]:
-        """The updates with the aggregate beside what the server has, and what that is given."""
-        clients = updates.clients.astype(np.int64) if done.opened is None else np.arange(len(done.opened))
-        summands = Summands(updates.vectors, updates.weights, self._beside(number, clients))
-        if self.parts.rule.aggregate.reads_server:
-            updates = updates._replace(combine=partial(updates.combine, beside=summands.beside))
-        if done.opened is not None:
-            updates = updates._replace(combine=partial(summands.keep, updates.combine))
-        return updates, summands
+    def _bind(self, updates: ClientUpdates, done: SessionResult, beside: BesideUpdates) -> tuple[ClientUpdates, Any]:
+        """The updates with the aggregate beside what the server has; the vectors and weights that it is given: theirs,
+        or once they are added up the means of units.
+        """
+        compared = [updates.vectors, updates.weights]
+        more = {"beside": beside} if self.parts.rule.aggregate.reads_server else {}
+        given = partial(updates.combine, **more)
 
-    def _believed(self, summands: Summands, updates: ClientUpdates, done: SessionResult, members: Any) -> Any:
-        """What each member's update counts in the aggregate, (n,), where anybody asks: of its unit's sum its part."""
+        def keep(vectors: Vectors, weights: Any, *rest: Any) -> Vectors:
+            compared[:] = vectors, weights
+            return given(vectors, weights, *rest)
+
+        return updates._replace(combine=given if done.opened is None else keep), compared
+
+    def _believed(self, updates: ClientUpdates, done: SessionResult, compared: Any, beside: BesideUpdates) -> Any:
+        """What each update counts in the aggregate, (n,), of its unit its part; None = nobody asks, or not known."""
         if not any(metric.reads_shares for metric in self.parts.metrics):
             return None
-        shares = self.parts.rule.aggregate.shares(summands.vectors, summands.weights, summands.beside)
-        if shares is not None and done.opened is not None:
-            unit = unit_of(done.opened, updates.clients)
-            whole = summands.weights[unit]
-            shares = shares[unit] * np.divide(updates.weights, whole, out=np.zeros(len(unit)), where=whole > 0)
-        return None if shares is None else shares[members]
+        vectors, weights = compared
+        shares = self.parts.rule.aggregate.shares(vectors, weights, beside)
+        if shares is None or done.opened is None:
+            return shares
+        whole = weights[unit := unit_of(done.opened, updates.clients)]
+        return shares[unit] * np.divide(updates.weights, whole, out=np.zeros(len(unit)), where=whole > 0)
 
-    def _beside(self, number: int, clients: NDArray[np.int64]) -> BesideUpdates:
+    def _beside(self, number: int, clients: NDArray[np.integer]) -> BesideUpdates:
         """What the server has besides the clients' updates of aggregation ``number``."""
 
         def read(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -254,7 +245,7 @@ class AggregationPipeline:
 
         previous = read(self.previous) if self.remembers else self.previous
         rng, root = partial(self.parts.streams, "aggregate", number), self.parts.learner.root_update
-        return BesideUpdates(previous, lambda samples: read(root(number, samples)), clients, rng)
+        return BesideUpdates(previous, lambda samples: read(root(number, samples)), clients.astype(np.int64), rng)
 
     def _members(self, number: int, updates: Updates, client_updates: ClientUpdates, total: Aggregate) -> Members:
         """Whose updates count what; a protocol may have rounded the weights, and each of the coordinates."""

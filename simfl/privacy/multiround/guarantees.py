@@ -163,6 +163,7 @@ class Guarantees(Privacy):
         """The columns' values against one aggregator, by its view and what it does not know of its rows, (4, rounds);
         infinite until it has aggregated something.
         """
+        whole = np.array_equal(view.round, np.arange(view.rounds))
         if view.open:
             values = np.ones((len(COLUMNS), view.rounds))
             values[1:, ~evaluation_rounds(view.rounds, self.every)] = np.nan
@@ -171,25 +172,18 @@ class Guarantees(Privacy):
             from simfl.privacy.multiround.participation_matrix import with_samples
 
             samples = history.samples if self.rows == "weights" else None
-            whole = np.array_equal(view.round, np.arange(view.rounds))
-            every = self.every if whole else 1
-            columns = trace(P if samples is None else with_samples(P, samples), every, self.budget, doubles=True)
+            matrix = P if samples is None else with_samples(P, samples)
+            columns = trace(matrix, self.every if whole else 1, self.budget, doubles=True)
             values = np.array(
                 [columns.strong, columns.semi_strong_lower, columns.weak_lower, columns.weak_upper], dtype=np.float64
             )
-            if not whole:
-                values = self._by_round(values, view)
         if not view.same:
             values[:-1] = np.minimum(values[:-1], 1.0)
-        first = _first(P)
-        values[:, : view.round[first] if first < P.shape[0] else view.rounds] = np.inf
-        return values
-
-    def _by_round(self, values: NDArray[np.float64], view: ObserverView) -> NDArray[np.float64]:
-        """Of values after each sum, (4, sums), those after the last one of each round, (4, rounds)."""
-        last = np.searchsorted(view.round, np.arange(view.rounds), side="right") - 1
-        values = np.concatenate([values, np.full((len(values), 1), np.nan)], axis=1)[:, last]
-        values[1:, ~evaluation_rounds(view.rounds, self.every)] = np.nan
+        values[:, : _first(P)] = np.inf
+        if not (whole or view.open):  # what holds after the last sum of each round
+            last = np.searchsorted(view.round, np.arange(view.rounds), side="right") - 1
+            values = np.append(values, np.full((len(values), 1), np.inf), axis=1)[:, last]
+            values[1:, ~evaluation_rounds(view.rounds, self.every)] = np.nan
         return values
 
 
