@@ -28,6 +28,8 @@ ATTACKS = {"none": "standard", "sign flip": "sign_flip", "inner product": "{name
 COMBINED = {"mean": "mean", "geometric median": "geometric_median"}
 BACKDOOR = "{name: backdoor, target: 0, boost: 5}"
 LIES, AFTER = (1, 10), (10, 20, 30)
+SHOWN = ("honest_sums", "recovered_20", "recovered_most_20", "recovered_told_20")
+"""What the page shows of honest clients."""
 OORT = ("selection={name: oort, k: 8, scalars: clear}", "secagg=ideal", "training.rounds=30")
 
 
