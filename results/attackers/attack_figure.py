@@ -39,7 +39,7 @@ def _ends(name: str, values: pandas.Series) -> dict[str, float]:
 def damages(table: pandas.DataFrame) -> pandas.DataFrame:
     """One row a configuration with attackers."""
     table = table[table["part"] != "liars"].replace({"part": {"goal": "aggregates"}})
-    cells, rows = table.set_index([*KEYS, SEED]), []
+    cells, rows = table.set_index([*KEYS, SEED]).sort_index(), []
     for key, runs in table.groupby(KEYS, sort=False):
         part, attack, aggregate, _, T = key
         if attack == "none":
@@ -89,8 +89,9 @@ def draw(table: pandas.DataFrame) -> None:
         panels = [("inner product", "damage"), ("sign flip", "damage"), ("inner product", "believed")]
         for axis, (attack, name) in zip(axes[1], panels, strict=True):
             some = units[units["attack"] == attack]
-            for marker, ((aggregate, where), rows) in zip("os^v", some.groupby(["aggregate", "where"], sort=False)):
-                _points(axis, rows["T"], rows, name, marker=marker, label=f"{aggregate}, {where}")
+            for (aggregate, where), rows in some.groupby(["aggregate", "where"], sort=False):
+                n = ("mean", "geometric median").index(aggregate) * 2 + (where == "together")
+                _points(axis, rows["T"], rows, name, marker="os^v"[n], color=f"C{n}", label=f"{aggregate}, {where}")
             axis.set(xlabel="clients of a unit, T", ylabel=f"{labels[name]} ({attack})", xscale="log")
             axis.set_xticks(sorted(set(units["T"])), [f"{T}" for T in sorted(set(units["T"]))])
             axis.minorticks_off()

@@ -28,7 +28,7 @@ ATTACKS = {"none": "standard", "sign flip": "sign_flip", "inner product": "{name
 COMBINED = {"mean": "mean", "geometric median": "geometric_median"}
 BACKDOOR = "{name: backdoor, target: 0, boost: 5}"
 LIES, AFTER = (1, 10), (10, 20, 30)
-SHOWN = ("honest_sums", "recovered_20", "recovered_most_20", "recovered_told_20")
+SHOWN = ("honest_sums", "recovered_20", "recovered_most_20", "recovered_told_most_20")
 """What the page shows of honest clients."""
 OORT = ("selection={name: oort, k: 8, scalars: clear}", "secagg=ideal", "training.rounds=30")
 
@@ -77,9 +77,7 @@ def measures(folder: Path) -> dict[str, float]:
         "test_accuracy": float(rounds["test_accuracy"].dropna().iloc[-1]),
         "attacker_share": float(rounds["attacker_share"].mean()),
         "attack_success": float(successes.iloc[-1]) if len(successes) else float("nan"),
-        "privacy_weak": float(rounds["privacy_weak_lower"].dropna().iloc[-1])
-        if "privacy_weak_lower" in rounds
-        else 1.0,
+        "privacy_weak": float(rounds["privacy_weak_lower"].fillna(1).iloc[-1]),
     }
     return row | (_of_the_honest(result) if result.scenario.secagg.assumes else {})
 

@@ -448,13 +448,17 @@ def test_units_as_buckets_and_what_liars_change(monkeypatch):
     pandas.testing.assert_frame_equal(lies, csv("attackers/liars"), check_dtype=False, atol=2e-4)
     assert (runs.groupby(drawing.KEYS).seed.nunique() == 5).all() and (table.seeds == 5).all()
     cells = table.set_index(drawing.KEYS)
-    for row in shown(page, "| T, spoiled units |", len(study.SIZES)):
+    for row in shown(page, "| T, units spoiled if apart |", len(study.SIZES)):
         T = int(row[0].split(",")[0])
         assert row[0] == f"{T}, {4} of {40 // T}"
-        found = [cells.loc["units", attack, rule, where, T] for attack, where in
-                 (("inner product", "apart"), ("inner product", "together"), ("sign flip", "apart"))
-                 for rule in study.COMBINED]  # fmt: skip
-        assert_same(row[1:], *((each.damage, each.damage_lower, each.damage_upper) for each in found))
+        attacks = ("inner product", "apart"), ("inner product", "together"), ("sign flip", "apart")
+        found = [cells.loc[("units", attack, "geometric median", where, T)] for attack, where in attacks]
+        assert_same(row, None, *((each.damage, each.damage_lower, each.damage_upper) for each in found))
+    means = table[(table.part == "units") & (table.aggregate == "mean")].groupby(["attack", "where"]).damage
+    assert (means.max() - means.min() < 1e-3).all(), "the mean of units is the mean"
+    backdoor = shown(page, "| backdoor |", 1)[0]
+    assert_same(backdoor, None, *(tuple(cells.loc[("aggregates", "backdoor", rule, "apart", 1)][
+        ["success", "success_lower", "success_upper"]]) for rule in study.AGGREGATES))  # fmt: skip
     changed = lies.set_index("measure")
     for cells_of, name in zip(shown(page, "| of an honest client |", 4), study.SHOWN, strict=True):
         row = changed.loc[name]
