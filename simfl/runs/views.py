@@ -92,14 +92,14 @@ class Views(Mapping[int, ObserverView]):
         alone = self._alone(matrices)
         return {
             who: ObserverView(
-                "server" if who == SERVER else f"client/{who}", self.rounds, *self._opened(P),
+                "server" if who == SERVER else f"client/{who}", self.rounds, *self._sums(P),
                 scenario.secagg.shows_updates, same, clear, opaque,
                 np.minimum(recorded, self._as_said(P)), alone, by_samples=rule.by_samples,
             )
             for who, P in matrices.items()
         }  # fmt: skip
 
-    def _opened(self, P: Any) -> tuple[Any, Integers]:
+    def _sums(self, P: Any) -> tuple[Any, Integers]:
         """The sums that were opened, CSR (sums, clients), and in which rounds: of each unit, or of all together."""
         from scipy.sparse import vstack
 

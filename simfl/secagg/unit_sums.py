@@ -103,15 +103,15 @@ class UnitSums(Protocol):
         down, up, seconds = (np.zeros(cohort.units.shape, dtype=kind) for kind in (np.int64, np.int64, np.float64))
         for j, each in good.items():
             down[j], up[j], seconds[j] = each.down_bytes, each.up_bytes, each.compute_s
-        kept, secrets = np.isin(np.arange(len(ended)), list(good)), {j: each.secret for j, each in good.items()}
-        return PreparedUnits(kept, secrets, down, seconds, up)
+        whole, secrets = np.isin(np.arange(len(ended)), list(good)), {j: each.secret for j, each in good.items()}
+        return PreparedUnits(whole, secrets, down, seconds, up)
 
     def recover(
         self, cohort: Cohort, uploaded: Bools, prepared: Sequence[Any], streams: Streams
     ) -> Session[SessionResult | SessionFailure]:
         (secrets,), tolerated, good = prepared, list[int](), dict[int, SessionResult]()
-        asked = [(cohort._replace(units=cohort.units[j : j + 1]), uploaded[j : j + 1], [secrets[j]]) for j in secrets]
-        ended = yield from _together([self.protocol.recover(*each, streams) for each in asked])
+        cohorts = {j: (cohort._replace(units=cohort.units[j : j + 1]), uploaded[j : j + 1]) for j in secrets}
+        ended = yield from _together([self.protocol.recover(*cohorts[j], [secrets[j]], streams) for j in secrets])
         for j, each in zip(secrets, ended, strict=True):
             if isinstance(each, SessionResult) and each.kept_units.all():
                 good[j], most = each, each.tolerated
@@ -120,9 +120,9 @@ class UnitSums(Protocol):
                 tolerated.append(each.tolerated if isinstance(each, SessionFailure) else -1)
         if not good:
             return SessionFailure("no unit's sum could be opened", tolerated=min(tolerated, default=-1))
-        kept, results = np.isin(np.arange(len(cohort.units)), list(good)), list(good.values())
-        seconds, row = sum(each.compute_s for each in results), _added([each.row for each in results])
-        return SessionResult(kept, results, seconds, row, min(tolerated), cohort.units[kept])
+        whole, results = np.isin(np.arange(len(cohort.units)), list(good)), list(good.values())
+        seconds, row = sum(each.compute_s for each in results), _total_row([each.row for each in results])
+        return SessionResult(whole, results, seconds, row, min(tolerated), cohort.units[whole])
 
     def view(self, transcript: Transcript, coalition: NDArray[np.int32], streams: Streams) -> Rows:
         """What each unit's session shows. One that failed after some have answered may show each of its updates."""
@@ -144,11 +144,11 @@ class UnitSums(Protocol):
         for j in np.flatnonzero(weights):
             some = np.flatnonzero(unit == j)
             jobs, of_unit = tuple(updates.jobs[i] for i in some), (updates.weights[some], updates.row[some])
-            given = sessions.ClientUpdates(jobs, updates.vectors[some], None, *of_unit, divisor=np.sum, combine=_mean)
-            parts.append(self.protocol.add(result.secret[j], given, streams))
+            members = sessions.ClientUpdates(jobs, updates.vectors[some], None, *of_unit, divisor=np.sum, combine=_mean)
+            parts.append(self.protocol.add(result.secret[j], members, streams))
             means[j] = parts[-1].vector
         vector = updates.combine(means, weights, updates.divisor(updates.weights), None)
-        step, row = max(each.step for each in parts), _added([each.row for each in parts])
+        step, row = max(each.step for each in parts), _total_row([each.row for each in parts])
         return Aggregate(
             vector, updates.clients, updates.row, row, step=step, clipped=sum(each.clipped for each in parts)
         )
@@ -196,6 +196,6 @@ def _mean(vectors: Vectors, weights: Floats, normaliser: float, mask: Bools | No
     return np.einsum("n,nd->d", (weights / normaliser).astype(np.float32), vectors)
 
 
-def _added(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _total_row(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The columns of several sessions, added up."""
     return {name: sum(row[name] for row in rows) for name in rows[0]}

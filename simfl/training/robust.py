@@ -65,7 +65,7 @@ class Krum(_ByShares):
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         """Sums are large enough, if nobody fails."""
-        count = _compared(setting)
+        count = _vector_count(setting)
         if count is None or count >= self.least:
             return []
         what = "rounds of {} units" if setting.secagg.sums_units else "sums of {} updates"
@@ -260,7 +260,7 @@ class Bucketed(AggregationRule):
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         """Enough buckets are in a sum."""
-        count, least = _compared(setting), self.rule.least
+        count, least = _vector_count(setting), self.rule.least
         if count is None or -(-count // self.size) >= least:
             return []
         most = max(count // least, 1)
@@ -294,7 +294,7 @@ class Bucketed(AggregationRule):
         return means, bucket, sizes
 
 
-def _compared(setting: ScenarioView) -> int | None:
+def _vector_count(setting: ScenarioView) -> int | None:
     """Vectors that an aggregate is given: updates, or sums of units; None where there are now more, now fewer."""
     count = summands(setting)
     return count // setting.selection.unit_size if count and setting.secagg.sums_units else count

@@ -68,7 +68,7 @@ def rows(path):
 @contextmanager
 def watched():
     """What clients sent and what came of it, and what the aggregate was given, round by round."""
-    seen, summed, counted = [], AggregationPipeline.sum, AggregationPipeline._believed
+    seen, summed, counted = [], AggregationPipeline.sum, AggregationPipeline._count_shares
 
     def add(self, number, jobs, updates, staleness, model, done):
         seen.append({"opened": done.opened, "sent": updates.deltas, "clients": [job.client for job in jobs]})
@@ -76,11 +76,11 @@ def watched():
         seen[-1] |= {"vector": result.total.vector, "believed": result.believed}
         return result
 
-    def believe(self, updates, done, compared, beside):
+    def believe(self, updates, done, compared, *rest):
         seen[-1]["means"] = compared[0].copy()
-        return counted(self, updates, done, compared, beside)
+        return counted(self, updates, done, compared, *rest)
 
-    with mock.patch.multiple(AggregationPipeline, sum=add, _believed=believe):
+    with mock.patch.multiple(AggregationPipeline, sum=add, _count_shares=believe):
         yield seen
 
 

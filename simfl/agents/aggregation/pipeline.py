@@ -177,9 +177,8 @@ class AggregationPipeline:
         """
         parts = self.parts
         contributions = promises.required_changes(parts, jobs, updates.deltas, model)
-        sending = self._client_updates(jobs, updates, staleness, contributions)
-        beside = self._beside(number, sending.clients if done.opened is None else np.arange(len(done.opened)))
-        client_updates, compared = self._bind(sending, done, beside)
+        client_updates = self._client_updates(jobs, updates, staleness, contributions)
+        client_updates, compared, beside = self._bind(number, client_updates, done)
         in_sum = client_updates.weights > 0
         if not in_sum.any():
             return None
@@ -199,43 +198,40 @@ class AggregationPipeline:
             opened=tuple(compress(total.opened, in_sum)),
         )  # fmt: skip
         self.compression.keep(total.clients.tolist())
-        summed, believed = total.vector, self._believed(sending, done, compared, beside)
-        vectors = client_updates.vectors if done.opened is None else self._to_model(compared[0], number)
-        total, factor = self._apply_factor(vectors, compared[1], client_updates.mask, total)
-        mask = factor.values if factor and factor.on_step else None
-        broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
+        summed, counts = total.vector, self._count_shares(client_updates, done, compared, beside, in_sum)
+        total, factor, mask = self._apply_factor(number, client_updates, done, compared, total)
         vector = total.vector if parts.changes_coordinates else self.compression.pack(self._sent(total.vector), number)
-        server_update, facts, cells = self.release(members, vector, broken)
+        server_update, facts, cells = self.release(members, vector, contributions[in_sum])
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
         legible = each, read if parts.changes_coordinates else total.vector
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
-                                 members.divisor, mask, legible, summed,
-                                 None if believed is None else believed[in_sum])  # fmt: skip
+                                 members.divisor, mask, legible, summed, counts)  # fmt: skip
 
-    def _bind(self, updates: ClientUpdates, done: SessionResult, beside: BesideUpdates) -> tuple[ClientUpdates, Any]:
+    def _bind(self, number: int, updates: ClientUpdates, done: SessionResult) -> tuple[ClientUpdates, Any, Any]:
         """The updates with the aggregate beside what the server has; the vectors and weights that it is given: theirs,
-        or once they are added up the means of units.
+        or once they are added up the means of units; and what the server has.
         """
+        beside = self._beside(number, updates.clients if done.opened is None else np.arange(len(done.opened)))
         compared = [updates.vectors, updates.weights]
         more = {"beside": beside} if self.parts.rule.aggregate.reads_server else {}
-        given = partial(updates.combine, **more)
+        combine = partial(updates.combine, **more)
 
         def keep(vectors: Vectors, weights: Any, *rest: Any) -> Vectors:
             compared[:] = vectors, weights
-            return given(vectors, weights, *rest)
+            return combine(vectors, weights, *rest)
 
-        return updates._replace(combine=given if done.opened is None else keep), compared
+        return updates._replace(combine=combine if done.opened is None else keep), compared, beside
 
-    def _believed(self, updates: ClientUpdates, done: SessionResult, compared: Any, beside: BesideUpdates) -> Any:
-        """What each update counts in the aggregate, (n,), of its unit its part; None = nobody asks, or not known."""
+    def _count_shares(self, updates: ClientUpdates, done: SessionResult, compared: Any, beside: Any, some: Any) -> Any:
+        """What some updates count in the aggregate, (n,), of units their parts; None = nobody asks, or not known."""
         if not any(metric.reads_shares for metric in self.parts.metrics):
             return None
         vectors, weights = compared
         shares = self.parts.rule.aggregate.shares(vectors, weights, beside)
-        if shares is None or done.opened is None:
-            return shares
-        whole = weights[unit := unit_of(done.opened, updates.clients)]
-        return shares[unit] * np.divide(updates.weights, whole, out=np.zeros(len(unit)), where=whole > 0)
+        if shares is not None and done.opened is not None:
+            whole = weights[unit := unit_of(done.opened, updates.clients)]
+            shares = shares[unit] * np.divide(updates.weights, whole, out=np.zeros(len(unit)), where=whole > 0)
+        return None if shares is None else shares[some]
 
     def _beside(self, number: int, clients: NDArray[np.integer]) -> BesideUpdates:
         """What the server has besides the clients' updates of aggregation ``number``."""
@@ -267,18 +263,19 @@ class AggregationPipeline:
         return total
 
     def _apply_factor(
-        self, vectors: Any, weights: NDArray[np.float64], mask: NDArray[np.bool_] | None, total: Aggregate
-    ) -> tuple[Aggregate, Factor | None]:
-        """The aggregate times the factor of the rule's aggregate, where that is not meant for the server's step."""
+        self, number: int, updates: ClientUpdates, done: SessionResult, compared: Any, total: Aggregate
+    ) -> tuple[Aggregate, Factor | None, Any]:
+        """The aggregate times the factor of the rule's aggregate, or what the server's step is multiplied with."""
         learner, aggregate = self.parts.learner, self.parts.rule.aggregate
         d = learner.dimension  # stages may have added coordinates of their own
-        factor = aggregate.factor(vectors[:, :d], weights, mask, learner.tensors)
+        vectors: Any = updates.vectors if done.opened is None else self._to_model(compared[0], number)
+        factor = aggregate.factor(vectors[:, :d], compared[1], updates.mask, learner.tensors)
         if factor is not None and aggregate.sum_only:
             why = "says that it needs the updates' sum only (sum_only), but multiplies by what it makes of single ones"
             raise PluginError(f"aggregate '{aggregate.name}'", why)
         if factor is None or factor.on_step:
-            return total, factor
-        return total._replace(vector=np.append(factor.values * total.vector[:d], total.vector[d:])), factor
+            return total, factor, None if factor is None else factor.values
+        return total._replace(vector=np.append(factor.values * total.vector[:d], total.vector[d:])), factor, None
 
     def nobody(self, number: int) -> ReleasedUpdate | None:
         """A round that sums nobody; None where the rule's denominator depends on who came, so that nothing is released.
@@ -292,10 +289,10 @@ class AggregationPipeline:
         d = parts.elements if parts.learner.dimension else 0
         left = parts.rule.algorithm.follows_data
         members = Members(number, (), np.zeros(0), denominator, fixed=denominator, follows_data=left)
-        return self.release(members, np.zeros(d, dtype=np.float32), 0)
+        return self.release(members, np.zeros(d, dtype=np.float32))
 
-    def release(self, members: Members, server_update: NDArray[np.float32], broken: int = 0) -> ReleasedUpdate:
-        """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
+    def release(self, members: Members, server_update: NDArray[np.float32], summed: Any = ()) -> ReleasedUpdate:
+        """What the server's stages make of an aggregate of updates, (n, d), which may hold no numbers."""
         stages = self.parts.stages
         facts = tuple(it.facts(members, state) for it, state in zip(stages, promises.states_for(stages, self.states)))
         server_update = self._whole(self._release(server_update, members))
@@ -303,7 +300,7 @@ class AggregationPipeline:
         shown = [{column.name for column in stage.columns} for stage in stages]
         row = {name: known[name] for known, names in zip(facts, shown, strict=True) for name in names & known.keys()}
         if any(NOT_FINITE.name in names for names in shown):
-            row[NOT_FINITE.name] = broken
+            row[NOT_FINITE.name] = sum(not np.isfinite(update).all() for update in summed)
         return ReleasedUpdate(server_update, facts, row)
 
     def _release(self, vector: NDArray[np.float32], members: Members) -> NDArray[np.float32]:
