@@ -307,7 +307,9 @@ class Server(Plugin, ABC, Generic[R_co]):
         if not parts.protocol.joint:
             not_empty = np.ones(parts.clients, dtype=bool) if parts.empty is None else ~parts.empty
             transcripts = [each.only(each.sent & not_empty[each.clients]) for each in transcripts]
-        return [each for each in transcripts if each.says_more(done.clients)] if self.counts_unsummed else None
+        units = parts.protocol.sums_units  # in the order of the clients
+        said = [each for each in transcripts if each.says_more(done.clients) or (units and each.ended)]
+        return said if self.counts_unsummed else None
 
     def end_messages(self) -> None:
         """The run has ended: what clients' own agents still have on shared links is written, too."""

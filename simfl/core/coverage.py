@@ -199,7 +199,7 @@ def beside_sums(setting: ScenarioView) -> list[str]:
     if not sent(setting):
         return []
     rule, protocol = setting.training.aggregate, setting.secagg
-    why = "" if rule.sum_only else f"aggregate: {rule.name}"
+    why = "" if rule.sum_only or protocol.sums_units else f"aggregate: {rule.name}"
     why = why or (f"secagg: {protocol.name}" if protocol.shows_updates else "")
     needed = [f"each client's update, by itself ({why})"] if why else []
     needed += [messages] if (messages := silent_server(setting)) else []

@@ -47,7 +47,7 @@ class History:
     @property
     def participation(self) -> Mapping[int, Any]:
         """The clients' weights in each aggregate, scipy CSR (rounds, clients), by aggregator; zero rows without one."""
-        return {who: view.rows for who, view in self.views.items()}
+        return {who: view.by_round for who, view in self.views.items()}
 
     @property
     def any_view(self) -> ObserverView:

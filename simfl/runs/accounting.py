@@ -190,12 +190,12 @@ def view_of_run(path: Path, observer: str, coalition: Sequence[int] = (), trust_
         rows.data[rows.indptr[member] : rows.indptr[member + 1]] = 0
     rows.eliminate_zeros()
     name = "+".join([observer, *(f"{CLIENT}{other}" for other in coalition)])
-    models = ObserverView.of_sums(rows.tocsr(), name)
+    models = replace(ObserverView.of_sums(seen.by_round, name), rows=rows.tocsr())
     sums = np.flatnonzero(np.diff(models.rows.indptr))
     clear = tuple(Clear(part.name, False) for part in scenario.training.algorithm.receives if part != MODEL)
     return replace(
-        models, rows=models.rows[sums], round=sums, same=seen.same, clear=clear, opaque=seen.opaque, noise=noise,
-        by_samples=seen.by_samples,
+        models, rows=models.rows[sums], round=seen.round[sums], same=seen.same, clear=clear, opaque=seen.opaque,
+        noise=noise, by_samples=seen.by_samples,
     )  # fmt: skip
 
 

@@ -261,6 +261,8 @@ def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
         seen.append(f"what a session that failed may tell the server (secagg: {scenario.secagg.name})")
     if seen:
         disclosed["beside_sums"] = seen
+    if protocol.sums_units:
+        disclosed["sums_of_units"] = scenario.selection.unit_size
     if premises := premises_of(scenario):
         disclosed["privacy_assumes"] = premises
     if protocol.assumes or protocol.shows_updates:
@@ -268,7 +270,7 @@ def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
     members = np.diff(run_history.any_view.rows.indptr)
     leaving_two = np.where(members > 0, members - 2, np.inf)  # colluders know their own updates
     others = int(scenario.training.many_aggregators)  # whoever aggregates is one of those who are tolerated
-    fewest = np.minimum(run_history.fewest_tolerated() - others, leaving_two).min(initial=np.inf)
+    fewest = np.append(run_history.fewest_tolerated() - others, leaving_two).min(initial=np.inf)
     if np.isfinite(fewest):
         disclosed["tolerated_colluders"] = max(0, int(fewest))
     return disclosed

@@ -14,11 +14,11 @@ from simfl.agents.aggregation.components import RoundResult
 from simfl.core.coverage import changing_lengths, exposing, silent_server, told_by_compression
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import changing_weights, tolerated_colluders
-from simfl.core.types import SERVER, Floats
+from simfl.core.types import SERVER, Floats, Integers
 from simfl.privacy.certify.observer_view import UNCOUNTED, Clear, Event, NoiseTerm, ObserverView
 from simfl.results.run_files import participation_matrices, read_messages
 from simfl.scenario import Scenario
-from simfl.secagg.transcript import Rows, Transcript
+from simfl.secagg.transcript import Rows, Transcript, rows_of
 
 NEEDS_EACH = "whoever aggregates needs each update"
 
@@ -82,7 +82,8 @@ class Views(Mapping[int, ObserverView]):
         scenario = self.scenario
         matrices = self.events.matrices()
         rule = scenario.training
-        opaque: tuple[str, ...] = () if rule.aggregate.sum_only and not rule.own_models else (NEEDS_EACH,)
+        only_sums = rule.aggregate.sum_only or scenario.secagg.sums_units
+        opaque: tuple[str, ...] = () if only_sums and not rule.own_models else (NEEDS_EACH,)
         opaque += (UNCOUNTED,) if silent_server(scenario) else ()
         same = not (changing_lengths(scenario) or changing_weights(scenario))
         codes, bare = told_by_compression(scenario), exposing(scenario)
@@ -91,12 +92,26 @@ class Views(Mapping[int, ObserverView]):
         alone = self._alone(matrices)
         return {
             who: ObserverView(
-                "server" if who == SERVER else f"client/{who}", self.rounds, P, np.arange(self.rounds),
+                "server" if who == SERVER else f"client/{who}", self.rounds, *self._sums(P),
                 scenario.secagg.shows_updates, same, clear, opaque,
                 np.minimum(recorded, self._as_said(P)), alone, by_samples=rule.by_samples,
             )
             for who, P in matrices.items()
         }  # fmt: skip
+
+    def _sums(self, P: Any) -> tuple[Any, Integers]:
+        """The sums that were opened, CSR (sums, clients), and in which rounds: of each unit, or of all together."""
+        from scipy.sparse import vstack
+
+        if not self.scenario.secagg.sums_units:
+            return P, np.arange(self.rounds)
+        blocks, round, size = [P[:0]], list[int](), self.scenario.selection.unit_size
+        for t, transcript in self._sessions(P, SERVER):
+            if transcript is not None and transcript.ended:
+                units = np.where(transcript.summed, np.arange(len(transcript.clients)) // size, -1)
+                blocks.append(_with_weights(rows_of(units), transcript, P))
+                round += [t] * blocks[-1].shape[0]
+        return vstack(blocks).tocsr(), np.array(round, dtype=np.int64)
 
     def _as_said(self, P: Any) -> Floats:
         """The colluders whom the protocol says to tolerate in each round's sum, (rounds,); infinite without one."""
@@ -134,9 +149,10 @@ class Views(Mapping[int, ObserverView]):
         from scipy.sparse import vstack
 
         view, streams, protocol = self[observer], Streams(self.scenario.seed), self.scenario.secagg
-        P, whole = view.rows, bool((view.rows.data == 1).all())
+        P = self.events.matrices()[observer]
+        whole = bool((P.data == 1).all())
         known = np.array(sorted({*coalition, *([] if observer == SERVER else [observer])}), dtype=np.int32)
-        blocks, round, events, opaque = [view.rows[:0]], [], list[Event](), view.opaque
+        blocks, round, events, opaque = [P[:0]], [], list[Event](), view.opaque
         for t, transcript in self._sessions(P, observer):
             if transcript is None:
                 opaque = tuple(dict.fromkeys((*opaque, UNCOUNTED)))

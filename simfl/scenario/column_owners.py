@@ -19,7 +19,7 @@ from simfl.privacy.stage import NOT_FINITE, Stage
 from simfl.scenario.yaml.places import KeyPath, dotted_key
 
 RESERVED = ("name", "digest", "seed", "clients", "jobs", "staleness_histogram", "sha256", "status", "error", "in_clear",
-            "beside_sums", "backend", "device")  # fmt: skip
+            "beside_sums", "sums_of_units", "backend", "device")  # fmt: skip
 """What stands in summaries and in ``index.csv`` beside the columns."""
 
 

@@ -68,6 +68,9 @@ class Protocol(Plugin, Interface):
         opens_last: until a phase after the upload opens their sum, updates are closed to the server and as many clients
             as it tolerates.
         epsilon_delta: the δ of its own epsilon, 0 = it is pure; None = it does not say.
+        by_units: a session needs and tells nobody but the clients of its sum, and keeps one unit or fails, so that each
+            unit may have its own.
+        sums_units: it opens the sum of each unit by itself (:attr:`simfl.secagg.sessions.SessionResult.opened`).
         sums_whoever_comes: it never fails as a whole: whichever updates arrive, however few, are summed.
         phases: the kinds of its asks, in order; without any, nothing is prepared.
         deadline_s: seconds after which a phase goes on without those who have not answered; None = it waits.
@@ -89,6 +92,8 @@ class Protocol(Plugin, Interface):
     assumes: ClassVar[str] = ""
     covers: ClassVar[frozenset[str]] = frozenset()
     epsilon_delta: float | None = None
+    by_units: bool = False
+    sums_units: bool = False
     sums_whoever_comes: bool = False
     columns: ClassVar[tuple[Column, ...]] = ()
 
@@ -229,6 +234,7 @@ PROTOCOLS = Registry[Protocol](
         "lightsecagg",
         "opa",
         "plain",
+        "unit_sums",
         ideal="plain",
         secagg="pairwise",
         secagg_plus="pairwise",

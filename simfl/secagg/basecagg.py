@@ -28,6 +28,7 @@ from simfl.secagg.sessions import (
     Session,
     SessionFailure,
     SessionResult,
+    unit_of,
 )
 
 JOB = 8
@@ -198,7 +199,7 @@ def replay_sessions(
     are the server's weights, whole, equal within a unit.
     """
     total, owners, size = np.zeros(record.code.length, dtype=np.int64), [], record.units.shape[1]
-    units = _unit_of(record, [job.client for job in jobs]).tolist()
+    units = unit_of(record.units, [job.client for job in jobs]).tolist()
     for job, unit, vector, factor in zip(jobs, units, vectors, factors, strict=True):
         owner = Owner(record.code, job.id, streams, "basecagg", job.id)
         owners.append((owner, unit, size, factor))
@@ -206,10 +207,3 @@ def replay_sessions(
     keys = {j: secret(streams, "basecagg/helper", j) for j in record.helpers.tolist()}
     helpers = [Helper(j, key, least, once=False) for j, key in keys.items()]
     return (total - sum_masks(owners, helpers, record.code)) % Q
-
-
-def _unit_of(record: BasecaggRecord, clients: Sequence[int] | NDArray[np.int32]) -> NDArray[np.int64]:
-    """The unit of each client's update, (n,); nobody has two updates in a buffer."""
-    members = record.units.ravel()
-    order = np.argsort(members)
-    return order[np.searchsorted(members, clients, sorter=order)] // record.units.shape[1]

@@ -104,6 +104,7 @@ class LightSecAgg(Coded):
     """
 
     joint = True
+    by_units = True
     phases = ("share", "unmask")
     columns = (*MASKED_COLUMNS, *map(failing, phases))
 

@@ -72,6 +72,7 @@ class PairwiseMasks(MaskedProtocol):
     """Masks between pairs and one of each client's own, all of them opened by shares (Bonawitz et al. 2017)."""
 
     joint = True
+    by_units = True
     opens_last = True
     opens_seeds = True
     phases = ("advertise", "share", "unmask")

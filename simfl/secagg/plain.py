@@ -49,7 +49,7 @@ class Ideal(Plain):
     """
 
     shows_updates = False
-    opens_last = opens_confirmed = True
+    opens_last = opens_confirmed = by_units = True
     assumes = ONLY_SUMS
     covers = SUMMABLE
     closes_failures = True

@@ -1,6 +1,6 @@
 """What a session of a protocol takes, yields and returns: its cohort, its phases, and the result."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, NamedTuple, TypeVar
@@ -105,6 +105,8 @@ class SessionResult:
         compute_s: seconds the server then computes.
         tolerated: colluders, whoever they are, who with the server learn no more than the sum from this session; None =
             as many as the protocol says of a sum of so many (:meth:`simfl.secagg.base.Protocol.tolerance`).
+        opened: the units kept, (units, size), where the sum of each is opened by itself, in the order in which the
+            aggregate is given their means; None = one sum of all is.
     """
 
     kept_units: NDArray[np.bool_]
@@ -112,6 +114,7 @@ class SessionResult:
     compute_s: float = 0.0
     row: JsonObject = field(default_factory=dict)
     tolerated: int | None = None
+    opened: Units | None = None
 
 
 @dataclass(frozen=True)
@@ -176,3 +179,10 @@ class ClientUpdates(NamedTuple):
     def clients(self) -> NDArray[np.int32]:
         """Whose updates they are, int32 (n,)."""
         return np.fromiter((job.client for job in self.jobs), dtype=np.int32, count=len(self.jobs))
+
+
+def unit_of(units: Units, clients: Sequence[int] | NDArray[np.int32]) -> NDArray[np.int64]:
+    """The unit of each client, (n,), by its number among disjoint units, (units, size)."""
+    members = units.ravel()
+    order = np.argsort(members)
+    return order[np.searchsorted(members, clients, sorter=order)] // units.shape[1]

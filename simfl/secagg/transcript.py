@@ -58,7 +58,10 @@ class Transcript(NamedTuple):
 
     def only(self, some: NDArray[np.bool_]) -> Self:
         """Some of the positions, (n,), by ascending client; where a protocol's order does not matter."""
-        places = np.flatnonzero(some)[np.argsort(self.clients[some], kind="stable")]
+        return self.only_at(np.flatnonzero(some)[np.argsort(self.clients[some], kind="stable")])
+
+    def only_at(self, places: NDArray[np.int64]) -> Self:
+        """Some of the positions, in this order."""
         return self._replace(**{name: getattr(self, name)[places] for name in self._fields[1:6]})
 
     def says_more(self, clients: NDArray[np.int32]) -> bool:

@@ -54,6 +54,8 @@ class _Groups(Topology):
             problems.append((self.key, f"one has no clients; use at most {setting.clients}"))
         if setting.attacks:
             problems.append(("", "is no star, and attacks observe one server; leave attacks out"))
+        if setting.secagg.sums_units:
+            problems.append(("", f"is no star, which secagg: {setting.secagg.name} needs; use another protocol"))
         if setting.training.many_aggregators:
             problems.append(("", f"is no star, which training '{setting.training.name}' has none of; use fedavg"))
         elif setting.training.server not in ("synchronous", "buffered"):

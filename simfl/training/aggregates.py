@@ -36,7 +36,7 @@ class BesideUpdates(NamedTuple):
             ``reads_previous``.
         root: gives what the server would send as a client, (d,), that holds so many samples of the training part, the
             same ones in every round, whoever else holds them, and trains the current model on them.
-        clients: int64 (n,): whose updates they are.
+        clients: int64 (n,): whose updates they are; of sums of units their places in the selection.
         rng: gives a generator at the beginning of the draws for this aggregate.
     """
 

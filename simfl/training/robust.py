@@ -65,10 +65,11 @@ class Krum(_ByShares):
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         """Sums are large enough, if nobody fails."""
-        count = summands(setting)
+        count = _vector_count(setting)
         if count is None or count >= self.least:
             return []
-        why = f"is {self.f}, which takes sums of {self.least} updates or more, and they have {count}"
+        what = "rounds of {} units" if setting.secagg.sums_units else "sums of {} updates"
+        why = f"is {self.f}, which takes {what.format(self.least)} or more, and they have {count}"
         return [("f", f"{why}; the nearest valid value is {max(count - 3, 0) // self.times}")]
 
     def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
@@ -261,7 +262,7 @@ class Bucketed(AggregationRule):
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         """Enough buckets are in a sum."""
-        count, least = summands(setting), self.rule.least
+        count, least = _vector_count(setting), self.rule.least
         if count is None or -(-count // self.size) >= least:
             return []
         most = max(count // least, 1)
@@ -293,6 +294,12 @@ class Bucketed(AggregationRule):
         means = np.zeros((len(sizes), deltas.shape[1]), dtype=np.float32)
         np.add.at(means, bucket, deltas[present] / sizes[bucket, None].astype(np.float32))
         return means, bucket, sizes
+
+
+def _vector_count(setting: ScenarioView) -> int | None:
+    """Vectors that an aggregate is given: updates, or sums of units; None where there are now more, now fewer."""
+    count = summands(setting)
+    return count // setting.selection.unit_size if count and setting.secagg.sums_units else count
 
 
 def _one_model(setting: ScenarioView) -> list[tuple[str, str]]:

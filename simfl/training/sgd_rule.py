@@ -64,10 +64,9 @@ class ServerStep:
         name, protocol = self.aggregate.name, scenario.secagg
         if not self.aggregate.weighted and self.weighting != "equal":
             problems.append(("weighting", f"is '{self.weighting}', but {name} counts every client once; use equal"))
-        if not (self.aggregate.sum_only or protocol.shows_updates):
-            problems.append(
-                ("aggregate", f"{name} needs single updates, which {protocol.name} hides; use mean, or secagg: plain")
-            )
+        if not (self.aggregate.sum_only or protocol.shows_updates or protocol.sums_units):
+            why = f"{name} needs single updates, which {protocol.name} hides; use mean, or secagg: plain"
+            problems.append(("aggregate", f"{why}, or unit_sums with a policy of units"))
         for stage in scenario.privacy.stages:
             if (
                 stage.changes_coordinates and not stage.observer and not self.aggregate.sum_only

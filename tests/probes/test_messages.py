@@ -20,7 +20,8 @@ ONES = np.ones((8, 3))
 def played(name):
     for training in (FEDAVG | {"rounds": 8}, FEDBUFF | {"rounds": 8}):
         plugin = {"name": name, **FAMILIES["secagg"][name].example}
-        if (scenario := parse(scene(secagg=plugin, training=training, clients=8))) is not None:
+        units = {"selection": {"name": "batch_partition", "k": 4, "T": 2}} if PROTOCOLS[name].sums_units else {}
+        if (scenario := parse(scene(secagg=plugin, training=training, clients=8, **units))) is not None:
             with recorded() as tape:
                 simulate(scenario, ONES)
             return scenario, [pair for found in tape.sums for pair in found.wire]

@@ -48,7 +48,8 @@ def judged(scenario: Scenario, folder: Path, tape: Tape) -> list[str]:
     if "update" in called_clear and any(found.wire for found in tape.sums):
         wrong.append("calls updates clear that a protocol has masked")
     alone = any(s.mask is not None and (s.mask[s.weights > 0].sum(axis=0) == 1).any() for s in tape.sums)
-    exposed = bool(crossed - {"update"}) or alone or not scenario.training.aggregate.sum_only
+    exposed = bool(crossed - {"update"}) or alone
+    exposed |= not (scenario.training.aggregate.sum_only or scenario.secagg.sums_units)
     outside = all(stage.observer in ("", "outside") for stage in scenario.privacy.stages)
     open_parts = crossed - {"update"} - (codes if outside else in_codes)
     entries, members = table(folder / "participation.csv"), set()

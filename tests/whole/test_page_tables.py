@@ -429,12 +429,34 @@ def test_attackers_and_what_they_lose(monkeypatch):
     for cells in shown(page, "| attack |", 4):
         attack = cells[0]
         assert_same(cells, None, *(cell("aggregates", attack, rule, "apart") for rule in study.AGGREGATES))
-    for cells, where in zip(shown(page, "| attackers |", 2), ("together", "apart"), strict=True):
-        assert_same(cells, None, *(cell("units", "sign flip", rule, where) for rule in study.UNITS))
-    for cells, times in zip(shown(page, "| losses reported |", 2), (1, 10), strict=True):
-        row = means.loc["oort", f"losses times {times}", "mean", "apart"]
-        assert_same(cells, None, (row.selected_share, row.selected_share_std), (row.fairness_gap, row.fairness_gap_std))
     scenario = Scenario.parse(study.SCENARIO, "attackers")
     assert (scenario.clients, scenario.training.rounds, scenario.selection.k, scenario.selection.T) == (40, 20, 20, 4)
     assert scenario.learning.data.samples == 2000 and scenario.learning.partition.beta == 1
     assert len(study.APART.split(",")) == 8 and study.TOGETHER == "0-7"
+
+
+def test_units_as_buckets_and_what_liars_change(monkeypatch):
+    """The tables of units and of others' privacy; they follow from the runs, and the figure's table is theirs."""
+    page, study = "how-to/attackers", imported(RESULTS / "attackers/units.py", monkeypatch)
+    drawing = imported(RESULTS / "attackers/attack_figure.py", monkeypatch)
+    table, runs = csv("attackers/damage"), drawing.seeds()
+    pandas.testing.assert_frame_equal(drawing.damages(runs).round(4), table, check_dtype=False, atol=2e-4)
+    lies = drawing.lies(runs).round(4)
+    pandas.testing.assert_frame_equal(lies, csv("attackers/liars"), check_dtype=False, atol=2e-4)
+    assert (runs.groupby(drawing.KEYS).seed.nunique() == 5).all() and (table.seeds == 5).all()
+    cells = table.set_index(drawing.KEYS)
+    for row in shown(page, "| T, units spoiled if apart |", len(study.SIZES)):
+        T = int(row[0].split(",")[0])
+        assert row[0] == f"{T}, {4} of {40 // T}"
+        attacks = ("inner product", "apart"), ("inner product", "together"), ("sign flip", "apart")
+        found = [cells.loc[("units", attack, "geometric median", where, T)] for attack, where in attacks]
+        assert_same(row, None, *((each.damage, each.damage_lower, each.damage_upper) for each in found))
+    means = table[(table.part == "units") & (table.aggregate == "mean")].groupby(["attack", "where"]).damage
+    assert (means.max() - means.min() < 1e-3).all(), "the mean of units is the mean"
+    backdoor = shown(page, "| backdoor |", 1)[0]
+    assert_same(backdoor, None, *(tuple(cells.loc[("aggregates", "backdoor", rule, "apart", 1)][
+        ["success", "success_lower", "success_upper"]]) for rule in study.AGGREGATES))  # fmt: skip
+    changed = lies.set_index("measure")
+    for cells_of, name in zip(shown(page, "| of an honest client |", 4), study.SHOWN, strict=True):
+        row = changed.loc[name]
+        assert_same(cells_of, None, row.honest, row.lying, (row.change, row.lower, row.upper))

@@ -29,6 +29,7 @@ class AttackRunner:
         affordable = dimension and work(parts.clients) <= parts.recovery_budget
         affordable = affordable and not parts.compression.subsamples  # each coordinate has other equations then
         affordable = affordable and parts.shows_all_it_reads and not parts.rule.many_aggregators
+        affordable = affordable and not parts.protocol.sums_units  # of which attackers are shown one aggregate
         how = (parts.clients, dimension, parts.streams, parts.recovery_budget, bool(parts.stages))
         self.meter = RecoveryMeter(*how) if affordable else None
 

@@ -38,7 +38,7 @@ from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, under
 from simfl.core.validation import checked_type, checked_vectors, read_only
 from simfl.privacy.stage import NOT_FINITE, Members, of_each_sample, of_one_sample
-from simfl.secagg.sessions import ClientUpdates, SessionResult
+from simfl.secagg.sessions import ClientUpdates, SessionResult, unit_of
 from simfl.training.aggregates import BesideUpdates, Factor
 from simfl.training.base import Rule, used_row
 
@@ -177,7 +177,8 @@ class AggregationPipeline:
         """
         parts = self.parts
         contributions = promises.required_changes(parts, jobs, updates.deltas, model)
-        client_updates, shares_of = self._bind(number, self._client_updates(jobs, updates, staleness, contributions))
+        client_updates = self._client_updates(jobs, updates, staleness, contributions)
+        client_updates, compared, beside = self._bind(number, client_updates, done)
         in_sum = client_updates.weights > 0
         if not in_sum.any():
             return None
@@ -197,30 +198,42 @@ class AggregationPipeline:
             opened=tuple(compress(total.opened, in_sum)),
         )  # fmt: skip
         self.compression.keep(total.clients.tolist())
-        summed, (total, factor) = total.vector, self._apply_factor(client_updates, total)
-        mask = factor.values if factor and factor.on_step else None
-        broken = int((~np.isfinite(contributions[in_sum]).all(axis=1)).sum())
+        summed, counts = total.vector, self._count_shares(client_updates, done, compared, beside, in_sum)
+        total, factor, mask = self._apply_factor(number, client_updates, done, compared, total)
         vector = total.vector if parts.changes_coordinates else self.compression.pack(self._sent(total.vector), number)
-        server_update, facts, cells = self.release(members, vector, broken)
+        server_update, facts, cells = self.release(members, vector, contributions[in_sum])
         cells |= {**updates.row, **total.row, **(factor.row if factor else {})}
         legible = each, read if parts.changes_coordinates else total.vector
         return AggregationResult(total, server_update, client_updates, done, updates, contributions, facts, cells,
-                                 members.divisor, mask, legible, summed, shares_of(in_sum))  # fmt: skip
+                                 members.divisor, mask, legible, summed, counts)  # fmt: skip
 
-    def _bind(self, number: int, updates: ClientUpdates) -> tuple[ClientUpdates, Any]:
-        """The updates with the aggregate beside what the server has, and what gives their shares where asked for."""
-        aggregate, beside = self.parts.rule.aggregate, self._beside(number, updates.clients)
-        asks = any(metric.reads_shares for metric in self.parts.metrics)
-        if aggregate.reads_server:
-            updates = updates._replace(combine=partial(updates.combine, beside=beside))
+    def _bind(self, number: int, updates: ClientUpdates, done: SessionResult) -> tuple[ClientUpdates, Any, Any]:
+        """The updates with the aggregate beside what the server has; the vectors and weights that it is given: theirs,
+        or once they are added up the means of units; and what the server has.
+        """
+        beside = self._beside(number, updates.clients if done.opened is None else np.arange(len(done.opened)))
+        compared = [updates.vectors, updates.weights]
+        more = {"beside": beside} if self.parts.rule.aggregate.reads_server else {}
+        combine = partial(updates.combine, **more)
 
-        def shares_of(members: NDArray[np.bool_]) -> NDArray[np.float64] | None:
-            shares = aggregate.shares(updates.vectors, updates.weights, beside) if asks else None
-            return None if shares is None else shares[members]
+        def keep(vectors: Vectors, weights: Any, *rest: Any) -> Vectors:
+            compared[:] = vectors, weights
+            return combine(vectors, weights, *rest)
 
-        return updates, shares_of
+        return updates._replace(combine=combine if done.opened is None else keep), compared, beside
 
-    def _beside(self, number: int, clients: NDArray[np.int32]) -> BesideUpdates:
+    def _count_shares(self, updates: ClientUpdates, done: SessionResult, compared: Any, beside: Any, some: Any) -> Any:
+        """What some updates count in the aggregate, (n,), of units their parts; None = nobody asks, or not known."""
+        if not any(metric.reads_shares for metric in self.parts.metrics):
+            return None
+        vectors, weights = compared
+        shares = self.parts.rule.aggregate.shares(vectors, weights, beside)
+        if shares is not None and done.opened is not None:
+            whole = weights[unit := unit_of(done.opened, updates.clients)]
+            shares = shares[unit] * np.divide(updates.weights, whole, out=np.zeros(len(unit)), where=whole > 0)
+        return None if shares is None else shares[some]
+
+    def _beside(self, number: int, clients: NDArray[np.integer]) -> BesideUpdates:
         """What the server has besides the clients' updates of aggregation ``number``."""
 
         def read(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -249,18 +262,20 @@ class AggregationPipeline:
         checked_vectors(total.vector, (client_updates.vectors.shape[1],), protocol, "add gives as vector")
         return total
 
-    def _apply_factor(self, client_updates: ClientUpdates, total: Aggregate) -> tuple[Aggregate, Factor | None]:
-        """The aggregate times the factor of the rule's aggregate, where that is not meant for the server's step."""
+    def _apply_factor(
+        self, number: int, updates: ClientUpdates, done: SessionResult, compared: Any, total: Aggregate
+    ) -> tuple[Aggregate, Factor | None, Any]:
+        """The aggregate times the factor of the rule's aggregate, or what the server's step is multiplied with."""
         learner, aggregate = self.parts.learner, self.parts.rule.aggregate
         d = learner.dimension  # stages may have added coordinates of their own
-        vectors = client_updates.vectors[:, :d]
-        factor = aggregate.factor(vectors, client_updates.weights, client_updates.mask, learner.tensors)
+        vectors: Any = updates.vectors if done.opened is None else self._to_model(compared[0], number)
+        factor = aggregate.factor(vectors[:, :d], compared[1], updates.mask, learner.tensors)
         if factor is not None and aggregate.sum_only:
             why = "says that it needs the updates' sum only (sum_only), but multiplies by what it makes of single ones"
             raise PluginError(f"aggregate '{aggregate.name}'", why)
         if factor is None or factor.on_step:
-            return total, factor
-        return total._replace(vector=np.append(factor.values * total.vector[:d], total.vector[d:])), factor
+            return total, factor, None if factor is None else factor.values
+        return total._replace(vector=np.append(factor.values * total.vector[:d], total.vector[d:])), factor, None
 
     def nobody(self, number: int) -> ReleasedUpdate | None:
         """A round that sums nobody; None where the rule's denominator depends on who came, so that nothing is released.
@@ -274,10 +289,10 @@ class AggregationPipeline:
         d = parts.elements if parts.learner.dimension else 0
         left = parts.rule.algorithm.follows_data
         members = Members(number, (), np.zeros(0), denominator, fixed=denominator, follows_data=left)
-        return self.release(members, np.zeros(d, dtype=np.float32), 0)
+        return self.release(members, np.zeros(d, dtype=np.float32))
 
-    def release(self, members: Members, server_update: NDArray[np.float32], broken: int = 0) -> ReleasedUpdate:
-        """What the server's stages make of an aggregate; ``broken``: updates in it that held no numbers."""
+    def release(self, members: Members, server_update: NDArray[np.float32], summed: Any = ()) -> ReleasedUpdate:
+        """What the server's stages make of an aggregate of updates, (n, d), which may hold no numbers."""
         stages = self.parts.stages
         facts = tuple(it.facts(members, state) for it, state in zip(stages, promises.states_for(stages, self.states)))
         server_update = self._whole(self._release(server_update, members))
@@ -285,7 +300,7 @@ class AggregationPipeline:
         shown = [{column.name for column in stage.columns} for stage in stages]
         row = {name: known[name] for known, names in zip(facts, shown, strict=True) for name in names & known.keys()}
         if any(NOT_FINITE.name in names for names in shown):
-            row[NOT_FINITE.name] = broken
+            row[NOT_FINITE.name] = sum(not np.isfinite(update).all() for update in summed)
         return ReleasedUpdate(server_update, facts, row)
 
     def _release(self, vector: NDArray[np.float32], members: Members) -> NDArray[np.float32]:

@@ -130,6 +130,16 @@ class ObserverView:
         )  # fmt: skip
 
     @property
+    def by_round(self) -> Any:
+        """Of each client what it counts in a round, CSR (rounds, clients), where it is in one row of that at most."""
+        from scipy.sparse import csr_array
+
+        if np.array_equal(self.round, np.arange(self.rounds)):
+            return self.rows
+        ones, at = np.ones(len(self.round), dtype=self.rows.dtype), np.arange(len(self.round))
+        return csr_array((ones, (self.round, at)), shape=(self.rounds, len(self.round))) @ self.rows
+
+    @property
     def open(self) -> bool:
         """Whether sums hide nobody: more than sums is seen of every client."""
         return self.each or bool(self.clear or self.opaque)

@@ -78,6 +78,8 @@ class Guarantees(Privacy):
                 problems.append(("rows", f"is weights, {why}; use rows: units, or training.weighting: equal"))
             if self.ledger:
                 problems.append(("ledger", f"needs what every update counted, {why}; use training.weighting: equal"))
+        if self.ledger and setting.secagg.sums_units:
+            problems.append(("ledger", f"speaks of one sum a round, and secagg: {setting.secagg.name} opens several"))
         noisy = [str(type(stage).name) for stage in self.stages if stage.observer]
         if self.ledger and (len(noisy) > 1 or not all(map(is_covered, self.stages))):
             problems.append(("ledger", f"speaks of one stage of {GAUSSIAN_IN_SUM}, not of {' and '.join(noisy)}"))
@@ -161,21 +163,27 @@ class Guarantees(Privacy):
         """The columns' values against one aggregator, by its view and what it does not know of its rows, (4, rounds);
         infinite until it has aggregated something.
         """
+        whole = np.array_equal(view.round, np.arange(view.rounds))
         if view.open:
-            values = np.ones((len(COLUMNS), P.shape[0]))
-            values[1:, ~evaluation_rounds(P.shape[0], self.every)] = np.nan
+            values = np.ones((len(COLUMNS), view.rounds))
+            values[1:, ~evaluation_rounds(view.rounds, self.every)] = np.nan
         else:
             from simfl.privacy.multiround.analysis import trace
             from simfl.privacy.multiround.participation_matrix import with_samples
 
             samples = history.samples if self.rows == "weights" else None
-            columns = trace(P if samples is None else with_samples(P, samples), self.every, self.budget, doubles=True)
+            matrix = P if samples is None else with_samples(P, samples)
+            columns = trace(matrix, self.every if whole else 1, self.budget, doubles=True)
             values = np.array(
                 [columns.strong, columns.semi_strong_lower, columns.weak_lower, columns.weak_upper], dtype=np.float64
             )
         if not view.same:
             values[:-1] = np.minimum(values[:-1], 1.0)
         values[:, : _first(P)] = np.inf
+        if not (whole or view.open):  # what holds after the last sum of each round
+            last = np.searchsorted(view.round, np.arange(view.rounds), side="right") - 1
+            values = np.append(values, np.full((len(values), 1), np.inf), axis=1)[:, last]
+            values[1:, ~evaluation_rounds(view.rounds, self.every)] = np.nan
         return values
 
 

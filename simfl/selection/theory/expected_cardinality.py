@@ -127,11 +127,12 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
         return upheld._asdict()
     if not isinstance(family, CanBeAsked):
         return None
-    if not setting.training.keeps_units or not _everybody_counts(setting, samples):
+    units_alone = setting.secagg.sums_units  # each unit's sum is opened, whatever the aggregate makes of them
+    if not (setting.training.keeps_units or units_alone) or not _everybody_counts(setting, samples):
         return None
     dropout = dropout_rates(setting)
     strong, weak = family.guarantee(None if dropout is None else _present(dropout, n))
-    if weak > policy.unit_size and not _never_loses_anybody(setting):
+    if weak > policy.unit_size and (units_alone or not _never_loses_anybody(setting)):
         strong, weak = _least_class(family), policy.unit_size
     if setting.privacy.rows == "weights" and setting.training.by_samples:  # columns are scaled, each in its own way
         return {"strong": None, "semi_strong": None, "weak": weak}
