@@ -58,7 +58,7 @@ def scenes(family: str, plugin: Mapping[str, Any]) -> Iterator[Data]:
         yield from (scene(secagg=plugin, training=training, stages=stages) for training, stages in worlds)
     elif family in ("compression", "aggregate", "staleness"):
         rule = {"aggregate": FEDAVG | {"aggregate": plugin}, "staleness": FEDBUFF | {"staleness": plugin}}
-        changed = {"compression": plugin} if family == "compression" else {"training": rule[family]}
+        changed: Data = {"compression": plugin} if family == "compression" else {"training": rule[family]}
         changed |= {"clients": 8} if family == "aggregate" else {}  # some withstand few of many
         worlds = [(stages, secagg) for secagg in ("ideal", "plain") for stages in ([], [HEAVY], [LOCAL])]
         yield from (scene(stages=stages, secagg=secagg, **changed) for stages, secagg in worlds)

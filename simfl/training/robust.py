@@ -199,9 +199,8 @@ class CentredClipping(_ByShares):
         return _one_model(setting)
 
     def _count(self, deltas: Vectors, weights: Floats, beside: Rest) -> Floats:
-        counts, point = np.zeros(len(deltas)), np.float32(0)
-        if beside is not None and self.reads_previous:
-            point = beside.previous
+        begins = None if beside is None or not self.reads_previous else beside.previous
+        counts, point = np.zeros(len(deltas)), np.zeros(deltas.shape[1], dtype=np.float32) if begins is None else begins
         for _ in range(self.iterations):
             part = np.minimum(1, self.radius / np.maximum(_norms(deltas - point), 1e-12)) / len(deltas)
             counts = counts * (1 - part.sum()) + part
