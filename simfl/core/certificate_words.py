@@ -44,8 +44,10 @@ MULTI_ROUND: dict[str, Any] = {
 POLICY: dict[str, Any] = MULTI_ROUND | {"assumes": AND.join([WORST_CASE, "the server follows the policy"])}
 MALICIOUS: dict[str, Any] = MULTI_ROUND | {
     "observer": "a server that lies to its clients",
-    "assumes": AND.join([WORST_CASE, "no client is the server's", "clients check what they are told",
-                         "keys and signatures are not forged"]),
+    "assumes": AND.join([
+        WORST_CASE, "what is summed under two models is two unknowns", "no client is the server's",
+        "clients check what they are told", "keys and signatures are not forged", "units are the same for all time",
+    ]),
 }  # fmt: skip
 SERVER_TOO = "the server, and all who see the models"
 NOT_SERVER = "all who see the models, not the server, which adds the noise"

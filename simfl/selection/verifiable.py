@@ -40,7 +40,7 @@ class VerifiableSelection(Around):
     """
 
     inner: Annotated[Any, POLICIES, Field(description="a policy of units that selects uniformly; has k")]
-    signature_bytes: Annotated[int, Field(ge=1, description="of a client's signature")] = 64
+    signature_bytes: Annotated[int, Field(ge=48, le=100_000, description="of a client's signature")] = 64
     sign_s: Annotated[float, Field(ge=0, le=1e6, description="seconds that a client takes for a signature")] = 0.0002
     verify_s: Annotated[float, Field(ge=0, le=1e6, description="seconds that a client takes to check one")] = 0.0005
     shuffle: Annotated[Shuffle, Field(description="assign clients to units by the seed, or in this order")] = False
@@ -74,6 +74,9 @@ class VerifiableSelection(Around):
         if inner.reads or inner.asks or inner.reads_history:
             why = f"is {inner.name}, which selects by more than who is available, and clients cannot check that"
             problems.append(("inner", f"{why}; use a policy of units, as batch_partition"))
+        if setting.learning.external:
+            why = "is verifiable, but remote clients sign and check nothing"
+            problems.append(("name", f"{why}; use another learning.backend"))
         if rule.asynchronous or rule.many_aggregators or rule.losses is None:
             why = f"is verifiable, but under training: {rule.name} clients are not selected by round"
             problems.append(("name", f"{why}; use training: fedavg"))

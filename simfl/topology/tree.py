@@ -150,6 +150,8 @@ class Tree(_Groups):
         """What speaks against a policy of the cloud's."""
         if self.cloud_buffer is not None or has_buffer(setting.training):
             yield "but with buffers nobody waits for all edges"
+        if setting.selection.receipts(setting.clients) is not None:
+            yield "but clients confirm to one another what their edge has told them"
         if setting.selection.asks or setting.selection.reads:
             yield f"but selection '{setting.selection.name}' reads what clients tell their edge"
 

@@ -18,7 +18,7 @@ REFUSING = Column(
 class LyingServerRule(FedAvg):
     """Federated averaging by a server that lies to see the update of one client.
 
-    Clients check what they are told with ``selection: verifiable``; a round to which one of them objects is skipped.
+    Clients check what they are told with ``selection: verifiable``; a unit in which one of them objects is in no sum.
     """
 
     lie: Annotated[
@@ -42,6 +42,8 @@ class LyingServerRule(FedAvg):
         for key, clients in (("victim", [self.victim]), ("sybils", self.sybils)):
             if wrong := [i for i in clients if i >= n]:
                 problems.append((key, f"is client {wrong[0]}, and clients are 0 to {n - 1}"))
+        if self.lie == "sybils" and not self.sybils:
+            problems.append(("sybils", "are the clients that are the server's; give some, or another lie"))
         if self.sybils and (self.lie != "sybils" or self.victim in self.sybils):
             problems.append(("sybils", "are for lie: sybils, and the victim is none of them"))
         if not scenario.secagg.assumes:

@@ -96,6 +96,7 @@ def left_out(setting: ScenarioView) -> list[str]:
         "training.quorum": quorum,
         "training.deadline_s": late,
         "learning (clients without samples)": poor,
+        "selection (confirmations)": setting.selection.receipts(setting.clients) is not None,
         "secagg": setting.secagg.phases,
     }
     return [what for what, there in factors.items() if there]
@@ -143,8 +144,8 @@ def guarantee_malicious(setting: ScenarioView, samples: NDArray[np.int64] | None
     """The semi-strong privacy that holds for any number of rounds if the server lies; 1 where nothing is known.
 
     Proved in docs/explanation/proofs/verifiable.md where clients check what they are told (``Policy.receipts``), the
-    protocol opens only what they confirm, its failures are closed, and no stage clips: the server can then choose which
-    whole units are in a sum, and nothing else. The other conditions, and ``samples``, are those of :func:`guarantee`.
+    protocol opens only what they confirm, and its failures are closed: the server can then choose which whole units are
+    in a sum, and nothing else. The other conditions, and ``samples``, are those of :func:`guarantee`.
     """
     policy, n, protocol = resolved_policy(setting), setting.clients, setting.secagg
     family = policy.family(n)
@@ -157,8 +158,6 @@ def guarantee_malicious(setting: ScenarioView, samples: NDArray[np.int64] | None
     if not setting.training.keeps_units or (setting.privacy.rows == "weights" and setting.training.by_samples):
         return 1
     if setting.training.sybils or not confirms(setting):
-        return 1
-    if any(stage.links for stage in setting.privacy.stages):  # models that the server makes move the lengths
         return 1
     return min(policy.unit_size, family.guarantee(None)[1])
 
