@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import simfl
+from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.rng import Streams
 from simfl.core.types import View
+from simfl.deployment.flower.node_selection import NodeSelection
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from simfl.secagg.crypto.keys import sum_masked
@@ -180,6 +182,29 @@ def test_only_who_has_seen_the_signatures_opens_a_sum(tmp_path):
         assert each["agree"] <= (set(range(4)) if each in halves else set(range(8))) <= each["update"] | {4}
         assert each.get("unmask", set()) == each.get("show", set()) <= each["update"]
         assert ("show" in each) != (each in unsigned)
+
+
+@pytest.mark.parametrize("change", [
+    "topology={name: tree, edges: 2, selects: cloud}", "training={name: gossip, rounds: 2}", "secagg=flamingo",
+    "secagg={name: secagg, threshold: 0.49}", "training.on_failure=partial",
+])  # fmt: skip
+def test_checks_are_refused_where_nobody_would_make_them_or_gain_by_them(change):
+    with pytest.raises(ScenarioError):
+        Scenario.parse(BASE, "t", ["clients=16", change])
+
+
+def test_servers_of_flower_refuse_checks_that_their_clients_do_not_make():
+    with pytest.raises(SimflError, match="check"):
+        NodeSelection("verifiable:inner={name: batch_partition, k: 4, T: 2, mode: uniform}", 8)
+
+
+def test_models_of_a_server_that_lies_move_lengths_so_that_clipping_takes_the_guarantee():
+    """Two sums of one unit at two lengths differ by a multiple of one client's update."""
+    u, v = np.array([3.0, 0.0, 4.0]), np.array([0.0, 1.0, 0.0])
+    first, second = (sum(each * min(1.0, norm / np.linalg.norm(each)) for each in (u, v)) for norm in (9.0, 2.0))
+    assert np.allclose((first - second) / (1 - 2 / 5), u)
+    known = simfl.theory(Scenario.parse(BASE, "t", ["privacy={stages: [{name: clipping, norm: 2}]}"]))
+    assert known.selection["guarantee_malicious"] == 1
 
 
 def test_theory_promises_nothing_where_the_scenario_itself_names_clients_of_the_servers():
