@@ -2,6 +2,8 @@
 
 import json
 from itertools import combinations, islice, product
+from math import comb
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, Pairwise
 from simfl.selection.base import POLICIES
 from simfl.selection.verifiable import Claim, Receipt, Verifier
 
+ROOT = Path(__file__).parents[2]
 STREAMS = Streams(7)
 N, ROUND = 6, 3
 
@@ -161,6 +164,22 @@ def test_keys_and_receipts_cost_what_their_signatures_take():
         assert after["bytes_up"] - before["bytes_up"] == up and after["bytes_down"] - before["bytes_down"] == down
         assert after["seconds"] - before["seconds"] == pytest.approx(seconds)
     assert checked["show"]["bytes_down"] == 8 * 68 and checked["confirm"]["bytes_down"] == 4 + 1 + 32
+
+
+def test_the_page_says_what_theory_says_of_a_thousand_clients():
+    units = "{name: batch_partition, k: 100, T: 10, mode: uniform}"
+    large = ["clients=1000", "learning.parameters=100000"]
+    believed = phases(*large, f"selection={units}")
+    checked = phases(*large, f"selection={{name: verifiable, inner: {units}}}")
+    up, down, seconds = (
+        round(sum(each[what] for each in checked.values()) - sum(each[what] for each in believed.values()), 3)
+        for what in ("bytes_up", "bytes_down", "seconds")
+    )
+    alone = [comb(100, T - 1) / comb(999, T - 1) for T in (8, 4)]
+    text = " ".join((ROOT / "docs/explanation/lying-servers.md").read_text().split())
+    assert f"{up:.0f} bytes more up and {down:,.0f} more down" in text and f"{seconds:.3f} s of computation" in text
+    assert f"probability {alone[0] * 1e8:.0f} · 10⁻⁸" in text and f"with {alone[1]:.3f}." in text
+    assert f"{100 * (1 - 0.99**100):.0f} % of the rounds with 100" in text
 
 
 def test_only_who_has_seen_the_signatures_opens_a_sum(tmp_path):
