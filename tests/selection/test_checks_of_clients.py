@@ -2,13 +2,17 @@
 
 import json
 from itertools import combinations, islice, product
+from math import comb
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import simfl
+from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.rng import Streams
 from simfl.core.types import View
+from simfl.deployment.flower.node_selection import NodeSelection
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from simfl.secagg.crypto.keys import sum_masked
@@ -18,6 +22,7 @@ from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, Pairwise
 from simfl.selection.base import POLICIES
 from simfl.selection.verifiable import Claim, Receipt, Verifier
 
+ROOT = Path(__file__).parents[2]
 STREAMS = Streams(7)
 N, ROUND = 6, 3
 
@@ -161,6 +166,22 @@ def test_keys_and_receipts_cost_what_their_signatures_take():
     assert checked["show"]["bytes_down"] == 8 * 68 and checked["confirm"]["bytes_down"] == 4 + 1 + 32
 
 
+def test_the_page_says_what_theory_says_of_a_thousand_clients():
+    units = "{name: batch_partition, k: 100, T: 10, mode: uniform}"
+    large = ["clients=1000", "learning.parameters=100000"]
+    believed = phases(*large, f"selection={units}")
+    checked = phases(*large, f"selection={{name: verifiable, inner: {units}}}")
+    up, down, seconds = (
+        round(sum(each[what] for each in checked.values()) - sum(each[what] for each in believed.values()), 3)
+        for what in ("bytes_up", "bytes_down", "seconds")
+    )
+    alone = [comb(100, T - 1) / comb(999, T - 1) for T in (8, 4)]
+    text = " ".join((ROOT / "docs/explanation/lying-servers.md").read_text().split())
+    assert f"{up:.0f} bytes more up and {down:,.0f} more down" in text and f"{seconds:.3f} s of computation" in text
+    assert f"probability {alone[0] * 1e8:.0f} · 10⁻⁸" in text and f"with {alone[1]:.3f}." in text
+    assert f"{100 * (1 - 0.99**100):.0f} % of the rounds with 100" in text
+
+
 def test_only_who_has_seen_the_signatures_opens_a_sum(tmp_path):
     """Client 4 sometimes fails at work: the others of its unit have sent, and are shown what they help to open."""
     failing = "{name: bernoulli, probability: [0, 0, 0, 0, 0.3, 0, 0, 0], phases: {agree: 0.02, show: 0.05}}"
@@ -180,6 +201,29 @@ def test_only_who_has_seen_the_signatures_opens_a_sum(tmp_path):
         assert each["agree"] <= (set(range(4)) if each in halves else set(range(8))) <= each["update"] | {4}
         assert each.get("unmask", set()) == each.get("show", set()) <= each["update"]
         assert ("show" in each) != (each in unsigned)
+
+
+@pytest.mark.parametrize("change", [
+    "topology={name: tree, edges: 2, selects: cloud}", "training={name: gossip, rounds: 2}", "secagg=flamingo",
+    "secagg={name: secagg, threshold: 0.49}", "training.on_failure=partial",
+])  # fmt: skip
+def test_checks_are_refused_where_nobody_would_make_them_or_gain_by_them(change):
+    with pytest.raises(ScenarioError):
+        Scenario.parse(BASE, "t", ["clients=16", change])
+
+
+def test_servers_of_flower_refuse_checks_that_their_clients_do_not_make():
+    with pytest.raises(SimflError, match="check"):
+        NodeSelection("verifiable:inner={name: batch_partition, k: 4, T: 2, mode: uniform}", 8)
+
+
+def test_models_of_a_server_that_lies_move_lengths_so_that_clipping_takes_the_guarantee():
+    """Two sums of one unit at two lengths differ by a multiple of one client's update."""
+    u, v = np.array([3.0, 0.0, 4.0]), np.array([0.0, 1.0, 0.0])
+    first, second = (sum(each * min(1.0, norm / np.linalg.norm(each)) for each in (u, v)) for norm in (9.0, 2.0))
+    assert np.allclose((first - second) / (1 - 2 / 5), u)
+    known = simfl.theory(Scenario.parse(BASE, "t", ["privacy={stages: [{name: clipping, norm: 2}]}"]))
+    assert known.selection["guarantee_malicious"] == 1
 
 
 def test_theory_promises_nothing_where_the_scenario_itself_names_clients_of_the_servers():
