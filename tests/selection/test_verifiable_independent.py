@@ -72,20 +72,18 @@ def combinations_known(masks, open_masks, open_keys):
     return free(columns, list(senders))
 
 
-def opened(told, t, liars=frozenset(), again=None):
+def opened(told, t, liars=frozenset(), steps=None):
     """Whose own mask, and whose key, is open.
 
-    Args:
-        told: client -> (row, masked, holders, sum) of those who have sent; keys of all others are taken to be open.
-        t: shares that open a secret.
-        liars: clients of the server's, who give it both shares of everybody.
-        again: client -> a second sum that it is told, and has forgotten the first.
+    ``told`` is client -> (row, masked, holders, sum) of those who have sent; keys of all others are taken to be open.
+    Liars give the server both shares of everybody. ``steps`` are what is signed and what opened, client -> sum; by the
+    rules one step, and both are the client's sum.
     """
-    shares = dict.fromkeys(product(told, (True, False)), 0)
-    for sums in ({i: chosen for i, (*_, chosen) in told.items()}, again or {}):
-        signed = {i: chosen for i, chosen in sums.items() if chosen in unions(told[i][0])}
-        for i, chosen in signed.items():
-            if all(signed.get(j) == chosen for j in chosen - liars):
+    shares, own = dict.fromkeys(product(told, (True, False)), 0), {i: chosen for i, (*_, chosen) in told.items()}
+    for signs, opens in steps or [(own, own)]:
+        signed = {i: chosen for i, chosen in signs.items() if chosen in unions(told[i][0])}
+        for i, chosen in opens.items():
+            if chosen in unions(told[i][0]) and all(signed.get(j) == chosen for j in chosen - liars):
                 for owner in told.keys() & told[i][1] - {i}:
                     shares[owner, owner in chosen] += i in told[owner][2]
     masks, keys = ({i for i in told if shares[i, kind] + len(told[i][2] & liars) >= t} for kind in (True, False))
@@ -93,13 +91,13 @@ def opened(told, t, liars=frozenset(), again=None):
     return frozenset(masks | liars), frozenset(keys | others)
 
 
-def splits(told, t, liars=frozenset(), again=None):
+def splits(told, t, liars=frozenset(), steps=None):
     """The units of honest senders that some combination of what the server knows tells apart."""
     sent = {i: masked for i, (_, masked, _, _) in told.items()}
     everybody = frozenset().union(*sent.values())
     masks = tuple(sorted((i, frozenset(sent.get(i, everybody))) for i in {*sent, *liars}))
     found = set()
-    for row in combinations_known(masks, *opened(told, t, liars, again)):
+    for row in combinations_known(masks, *opened(told, t, liars, steps)):
         of = dict(zip((i for i, _ in masks), row, strict=True))
         units = {unit for i in told for unit in told[i][0] if i in unit}
         found |= {unit for unit in units if not unit & liars and len({of.get(i, 0) for i in unit}) > 1}
@@ -148,10 +146,14 @@ def test_fewer_shares_masks_of_a_part_or_holders_from_elsewhere_split_a_unit():
     assert splits(told | {0: (row, all4, all4 | {4, 5}, unit)}, t=2)
 
 
-def test_who_signs_two_sums_of_a_round_opens_both_secrets():
-    told = {i: (TWO, frozenset(range(4)), frozenset(range(4)), frozenset(range(4))) for i in range(4)}
-    assert not splits(told, t=2)
-    assert splits(told, t=2, again=dict.fromkeys(told, frozenset()))
+def test_a_client_that_signs_or_opens_another_sum_later_splits_a_unit():
+    """The second sum is asked for after a later round, or instead of the first one, which lacks a signature."""
+    unit, none, all4 = frozenset({0, 1}), frozenset(), frozenset(range(4))
+    told = {i: (TWO, all4, all4, unit) for i in range(4)}
+    first, later = dict.fromkeys(told, unit), dict.fromkeys(told, none)
+    assert not splits(told, t=2, steps=[(first, first)])
+    assert splits(told, t=2, steps=[(first, first), (later, later)])
+    assert splits(told, t=2, steps=[(first, {0: unit, 1: none, 2: unit, 3: none})])
 
 
 @pytest.mark.parametrize("n, sybils", [(4, 1), (6, 1), (6, 2)])
