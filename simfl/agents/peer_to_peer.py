@@ -25,6 +25,8 @@ class PeerToPeerServer(PeerRounds):
     Args: as for :class:`simfl.agents.servers.RoundServer`.
     """
 
+    follows_policy = True
+
     def set_up(self) -> Process[None]:
         """What the protocol does once: everybody sends each other client a part of its answer."""
         parts, world = self.parts, self.world

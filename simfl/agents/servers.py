@@ -63,11 +63,9 @@ class Server(Plugin, ABC, Generic[R_co]):
             has to say so: else guarantees are 1, and epsilons infinite.
         confirms: where clients check each selection, they do by its :meth:`prepare` and :meth:`recover`. Likewise.
         reads: keys of ``training`` that only a server can obey, and this one does, of
-            :data:`simfl.agents.server_choice.OBEYED`; others are refused. A class of a plugin says so itself, also
-            where it derives from one that does.
+            :data:`simfl.agents.server_choice.OBEYED`; others are refused. A class of a plugin says so itself.
         stores_state: a checkpoint holds all of it; else a run that was killed begins anew.
-        asks_agents: it asks clients by :meth:`gather` and :meth:`run_session` only, so that they can be processes. A
-            server has to say so: else ``agents.engine: processes`` is refused.
+        asks_agents: it asks clients by :meth:`gather` and :meth:`run_session` only; else they cannot be processes.
     """
 
     follows_policy: ClassVar[bool] = False

@@ -90,8 +90,8 @@ def test_a_plugin_that_says_less_has_no_better_certificate(family, name):
 
 def test_stripping_finds_what_is_said():
     assert claims(FAMILIES["secagg"]["ideal"], "secagg") == [
-        "assumes", "closes_failures", "covers", "opens_confirmed", "opens_last", "shows_updates", "sums_whoever_comes",
-        "tolerance",
+        "assumes", "by_units", "closes_failures", "covers", "opens_confirmed", "opens_last", "shows_updates",
+        "sums_whoever_comes", "tolerance",
     ]  # fmt: skip
     assert "maps" in claims(FAMILIES["stage"]["clipping"], "stage")
 

@@ -152,7 +152,7 @@ def test_impossible_combinations_are_named():
     plain, hidden = (
         SimpleNamespace(
             learning=learning,
-            secagg=SimpleNamespace(name=name, shows_updates=name == "plain"),
+            secagg=SimpleNamespace(name=name, shows_updates=name == "plain", sums_units=False),
             privacy=SimpleNamespace(stages=()),
             training=fedavg(),
         )
