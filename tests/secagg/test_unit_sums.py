@@ -7,9 +7,11 @@ from unittest import mock
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from scipy.optimize import minimize
 
 from simfl.agents.aggregation.pipeline import AggregationPipeline
+from simfl.cli import simfl
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.runs.accounting import view_of_run
@@ -277,3 +279,9 @@ def test_a_killed_run_goes_on_with_the_same_bytes(tmp_path):
     time_s = 0.6 * float(rows(whole / "rounds.csv")[-1]["time_s"])
     assert killed_at_time(time_s, lambda: run(scenario, tmp_path / "killed"))
     assert files(run(scenario, tmp_path / "killed").path) == files(whole)
+
+
+def test_an_audit_refuses_what_no_table_of_rounds_tells_apart(tmp_path):
+    path = play(tmp_path)[3]
+    said = CliRunner().invoke(simfl, ["audit", str(path)])
+    assert said.exit_code == 2 and len(said.output.splitlines()) == 1 and "the sum of each unit" in said.output

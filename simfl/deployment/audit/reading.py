@@ -173,16 +173,12 @@ def _folder(path: Path) -> Log:
     matrices = participation_matrices(file, int(reader.summary["rounds"]), int(reader.summary["clients"]))
     peers = () if set(matrices) == {SERVER} else ("the update of each client that sums up what others send, by itself",)
     matrix, strong = together(matrices), reader.summary.get("privacy_strong")
-    rounds: Sequence[int] = range(matrix.shape[0])
     seen = (*peers, *reader.summary.get("beside_sums", ()))
-    if "sums_of_units" in reader.summary and (view := _view(path, ())) is not None:
-        matrix, rounds = view.rows, view.round.tolist()
-    elif "sums_of_units" in reader.summary:
-        seen += ("the sum of each unit, by itself",)
+    seen += ("the sum of each unit, which no table of rounds tells apart",) if "sums_of_units" in reader.summary else ()
     tolerated = reader.summary.get("tolerated_colluders")
     weighting = scenario["training"].get("weighting")
     samples = None if weighting == "equal" else read_table(reader.file(reader.table("clients.csv"))).samples.to_numpy()
-    return Log(matrix, rounds, range(matrix.shape[1]), (), True, strong, seen, tolerated, samples)
+    return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), (), True, strong, seen, tolerated, samples)
 
 
 def with_coalition(log: Log, path: Path, colluding: Sequence[int]) -> tuple[Log, bool]:
