@@ -303,7 +303,7 @@ def test_how_narrow_the_intervals_of_the_level_can_become():
 
 
 def test_the_page_on_topologies_has_the_table_of_edges(script):
-    topology, page = script("topology/topology.py"), (HERE / "docs/how-to/topology-results.md").read_text()
+    topology, page = script("topology/topology.py"), (HERE / "results/topology/README.md").read_text()
     assert topology.markdown("edges") in page
 
 

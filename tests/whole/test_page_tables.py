@@ -95,7 +95,7 @@ def test_cardinality_by_T_of_paper_001():
 
 def test_quorum():
     table = csv("quorum/quorum", "policy", "selected")
-    for policy, selected, *cells in shown("how-to/quorum", "| policy | selected", len(table)):
+    for policy, selected, *cells in shown("../results/quorum/README", "| policy | selected", len(table)):
         row = table.loc[(policy.replace("`", "").replace("T = ", "T="), int(selected))]
         assert_same(cells, row.time_s, row.time_to_target_s, row.test_accuracy, row.fairness_gap, row.late,
                     row.never_summed, row.privacy_semi_strong)  # fmt: skip
@@ -104,7 +104,7 @@ def test_quorum():
 
 def test_shared_links():
     table = csv("links/links").drop_duplicates(["way", "link"]).set_index(["way", "link"])
-    rows = shown("how-to/network-sharing", "| way | own links", 9)
+    rows = shown("../results/links/README", "| way | own links", 9)
     assert {cells[0] for cells in rows} == set(table.index.unique("way")) - {"plain"}
     for way, *cells in rows:
         seconds = [table.s_per_100_updates[way, link] for link in ("own", "10 Gbit/s", "1 Gbit/s", "0.3 Gbit/s")]
@@ -149,7 +149,7 @@ def test_guarantees_of_fedbuff():
 
 def test_reality():
     table = csv("reality/summary", "rule", "repeat")
-    rows = shown("how-to/reality", "| rule | repeat | real mean", 6)
+    rows = shown("../results/reality/README", "| rule | repeat | real mean", 6)
     assert len(rows) == len(table)
     for rule, repeat, *cells in rows:
         row = table.loc[(rule.lower(), int(repeat) - 1)]
@@ -163,7 +163,7 @@ def test_epsilon_and_the_guarantee_of_each_policy():
         return policy.replace("half-batches, T = ", "half T=").replace("batches, T = ", "batch T=").removesuffix(", 24")
 
     table = csv("dp/policies", "policy")
-    rows = shown("how-to/dp-costs", "| 96 clients, 100 rounds", len(table))
+    rows = shown("../results/dp/README", "| 96 clients, 100 rounds", len(table))
     assert {named(cells[0]) for cells in rows} == set(table.index)
     for policy, *cells in rows:
         row = table.loc[named(policy)]
@@ -198,7 +198,7 @@ def test_errors_of_figure_8():
 def test_five_policies_with_four_protocols():
     table = csv("secagg/protocols").pivot(index="choice", columns="metric", values="mean")
     protocols = "plain", "secagg", "lightsecagg", "pairwise_ratchet"
-    rows = shown("how-to/secagg-costs", "| policy | T | accuracy: plain", len(table) // len(protocols))
+    rows = shown("../results/secagg/README", "| policy | T | accuracy: plain", len(table) // len(protocols))
     lost = set()
     for policy, *cells in rows:
         name = policy.replace("`", "").replace(", T = 4", ":k=8,T=4")
@@ -414,8 +414,8 @@ def test_memory_of_a_client_on_the_page_of_scale():
 
 
 def test_attackers_and_what_they_lose(monkeypatch):
-    """The tables and the settings of the page on attackers; the means are those of the runs."""
-    page, study = "how-to/attackers", imported(RESULTS / "attackers/attackers.py", monkeypatch)
+    """The tables and the settings of results/attackers/README.md; the means are those of the runs."""
+    page, study = "../results/attackers/README", imported(RESULTS / "attackers/attackers.py", monkeypatch)
     means = csv("attackers/attackers", "part", "attack", "aggregate", "where")
     runs = csv("attackers/seeds").groupby(["part", "attack", "aggregate", "where"], sort=False)
     for name in ("test_accuracy", "attacker_share", "selected_share", "fairness_gap"):
