@@ -118,7 +118,7 @@ def test_a_page_shows_its_published_table(table, monkeypatch):
     path = HERE / "results" / table
     script = imported(path.parent / f"{path.parent.name}.py", monkeypatch)
     issued = pandas.read_csv(path)
-    page = (HERE / "docs" / "papers" / f"{path.parent.name}.md").read_text()
+    page = (path.parent / "README.md").read_text()
     assert path.stem == "cifar10" or script.markdown(issued) in page
     T = issued["T"] if "T" in issued else issued["policy"].str.extract(r"T = (\d+)")[0].astype(float)
     promised = issued["policy"].str.contains("batch|half|guarded")
