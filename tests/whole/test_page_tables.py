@@ -292,7 +292,7 @@ def test_bound_of_paper_001():
     table = csv("paper001/convergence", "split", "scheme", "rounds")
     splits = table.index.unique("split")
     assert list(splits) == ["IID", "sorted"]
-    for name, *cells in shown(PAPER_001, "| | IID: bound", 6):
+    for name, *cells in shown("../results/paper001/README", "| | IID: bound", 6):
         for split, (bound, measured) in zip(splits, (cells[:2], cells[2:]), strict=True):
             both = [table.loc[split, scheme(name), after] for after in (100, 1000)]
             assert same(bound, *(row.bound for row in both))
