@@ -210,8 +210,8 @@ def _all_agree(me: Verifier, claim: Claim) -> bool:
 
 
 def _one_sum_is_taken(me: Verifier, claim: Claim) -> bool:
-    """It has taken no other set of clients for the sum of this round."""
-    return me.taken is None or me.taken == claim.summed
+    """It has taken no other set of clients for the sum of this round, which is the last that it has answered."""
+    return claim.round > me.last_round or (claim.round == me.last_round and me.taken in (None, claim.summed))
 
 
 def _answered_once(me: Verifier, claim: Claim) -> bool:

@@ -386,8 +386,11 @@ def test_what_is_sent_is_what_was_signed():
     claim = claim._replace(receipts=tuple(each.receipt(claim) for each in verifiers))
     assert me.objections(claim) == []
     assert me.objections(claim._replace(sent=ZEROING)) == ["unit"]
-    for taken, objections in ((row, []), (frozenset(members[:2]), ["one"]), (frozenset(), ["one"])):
-        assert replace(me, taken=taken).objections(claim) == objections
+    for last_round, taken, objections in (
+        (2, frozenset(), []), (3, None, ["once"]), (3, row, ["once"]), (3, frozenset(), ["once", "one"]),
+        (4, None, ["once", "one"]), (4, row, ["once", "one"]),
+    ):  # fmt: skip
+        assert replace(me, last_round=last_round, taken=taken).objections(claim) == objections
     assert me.objections(claim._replace(model=ZEROING, sent=ZEROING)) == ["unit"]
 
 
