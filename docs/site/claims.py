@@ -1,4 +1,4 @@
-"""What README, tutorials, how-tos and experiments claim, held against its evidence: docs/claims.yaml.
+"""What README, tutorials, how-tos, experiments and results say, held against its evidence: docs/claims.yaml.
 
     python docs/site/claims.py              # complaints; exit code 1 if there are any
     python docs/site/claims.py --write      # numbers in the texts from their places

@@ -9,6 +9,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent.parent)]
 
 import families  # noqa: E402
 import gallery  # noqa: E402
+import measured  # noqa: E402
 
 from simfl.core.version import VERSION  # noqa: E402
 
@@ -41,6 +42,12 @@ def generated(app):
     folder.mkdir(exist_ok=True)
     (folder / "families.md").write_text(families.page())
     gallery.write(folder)
+    measured.write(HERE.parent)
+
+
+def to_measured(app, docname, source):
+    """Links to READMEs of results lead to their pages."""
+    source[0] = measured.linked(source[0], docname)
 
 
 def plain_signs(app, what, name, obj, options, lines):
@@ -57,3 +64,4 @@ def plain_signs(app, what, name, obj, options, lines):
 def setup(app):
     app.connect("autodoc-process-docstring", plain_signs, priority=400)  # before napoleon
     app.connect("builder-inited", generated)
+    app.connect("source-read", to_measured)

@@ -145,6 +145,7 @@ def code_of(section: str) -> Iterator[str]:
 
 
 def pages() -> list[Path]:
-    """README, tutorials, how-tos and experiments."""
+    """README, tutorials, how-tos, experiments, and the READMEs of results that name claims."""
     folders = [ROOT / "docs" / name for name in ("tutorials", "how-to", "experiments")]
-    return [ROOT / "README.md", *(path for folder in folders for path in sorted(folder.rglob("*.md")))]
+    studies = (path for path in sorted(ROOT.glob("results/*/README.md")) if "<!-- claim: " in path.read_text())
+    return [ROOT / "README.md", *(path for folder in folders for path in sorted(folder.rglob("*.md"))), *studies]

@@ -103,7 +103,7 @@ def tabulated(folders: dict[tuple[str, int, int], Path]) -> tuple[pandas.DataFra
 
 
 def markdown(table: pandas.DataFrame) -> str:
-    """The table of docs/papers/guarded.md."""
+    """The table of README.md."""
     head = "| policy | T | clients a round, first 100 | all 200 | rounds skipped | rank | strong | semi-strong | weak "
     lines = [f"{head}| fairness gap | recovery error | accuracy | time to 0.93, s |", "|---" * 13 + "|"]
     for row in table.itertuples():

@@ -1,4 +1,4 @@
-"""The Markdown tables of docs/papers/paper001.md from the CSV beside this file, and the tests behind its sentences.
+"""The Markdown tables of results/paper001/README.md from the CSV beside this file, and the tests behind its sentences.
 
     python results/paper001/printed.py [4_authors 3_authors 3_ablation_200_rounds ...]
 

@@ -84,7 +84,7 @@ def play(data: str, options: Namespace) -> None:
 
 
 def markdown(table: pandas.DataFrame) -> str:
-    """A table of docs/papers/selection.md."""
+    """A table of README.md."""
     fastest = table[table["policy"] == "random"]["time_to_target_s"].iloc[0]
     lines = ["| policy | rounds to target | time to target, s | times faster than random | final accuracy | strong "
              "| semi-strong | weak | rank | fairness gap | never summed | clients a round | traffic, GB |",

@@ -4,7 +4,7 @@
 
 Writes beside this file edges.csv, gossip.csv and retries.csv: one row a configuration, means and standard deviations
 over the seeds; and edges_seeds.csv, gossip_seeds.csv and retries_seeds.csv: one row a run. Finished runs are used
-again. Prints the tables as docs/how-to/topology-results.md has them.
+again. Prints the tables as results/topology/README.md has them.
 """
 
 from pathlib import Path

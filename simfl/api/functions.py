@@ -245,7 +245,7 @@ def verify(
 
     Args:
         path: the folder of the run.
-        objects: the models, data and partitions that were handed in, by their keys, e.g. ``{"learning.model": net}``.
+        objects: the models, data and partitions that were passed, by their keys, e.g. ``{"learning.model": net}``.
         trust_plugins: execute plugin files and modules that the scenario names, whatever they are.
 
     Raises:

@@ -50,10 +50,10 @@ def refuse_others(scenario: "Scenario", texts: Mapping[str, str]) -> None:
 
     needed = {plugin.key: f"{plugin.object}#{plugin.fingerprint}" for plugin in handed_in(scenario.learning)}
     if surplus := sorted(texts.keys() - needed.keys()):
-        raise SimflError(f"{surplus[0]}: no object was handed in for this run")
+        raise SimflError(f"{surplus[0]}: no object was passed to this run")
     for key, text in needed.items():
         if key not in texts:
-            raise SimflError(f"{key}: hand in the object of this run, {text}")
+            raise SimflError(f"{key}: pass the object of this run, {text}")
         if texts[key].rpartition("#")[2] != text.rpartition("#")[2]:
             raise SimflError(f"{key}: {texts[key]} is another object than that of this run, {text}")
 

@@ -86,7 +86,9 @@ def theory(
         scenario if isinstance(scenario, Scenario) and not (overrides or keys) else load(scenario, overrides, **keys)
     )
     samples, sums = _samples_and_sums(chosen)
-    known, seen = expected_cardinality.theory(chosen, samples), [] if chosen.secagg.shows_updates else windows(chosen)
+    known, seen = expected_cardinality.theory(chosen, samples), []
+    if not (chosen.secagg.shows_updates or chosen.secagg.sums_units):  # it is of one sum a round
+        seen = windows(chosen)
     tolerated = surely_tolerated(chosen, sums.get("clients"))
     if "colluding" in (protocol := sums.get("known", {})):
         protocol["colluding"] = min(protocol["colluding"], max(0, tolerated))

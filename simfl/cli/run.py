@@ -151,7 +151,7 @@ def _print_words_again(
     pairs += [("--plugin", plugin) for plugin in plugins]
     flags = [*(["--insecure"] if insecure else []), *(word for name in log for word in ("--log", name))]
     words = ["simfl", "run", file, *overrides, *(str(part) for pair in pairs for part in pair), *flags]
-    click.echo(f"to go on: {shlex.join(words)}", err=True)
+    click.echo(f"to continue: {shlex.join(words)}", err=True)
 
 
 def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, quiet: bool, verbose: bool) -> None:

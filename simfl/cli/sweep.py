@@ -120,7 +120,7 @@ def going_on() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        click.echo(f"to go on: {shlex.join(['simfl', *sys.argv[1:]])}", err=True)
+        click.echo(f"to continue: {shlex.join(['simfl', *sys.argv[1:]])}", err=True)
         raise
 
 

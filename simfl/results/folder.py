@@ -291,7 +291,7 @@ class UnfinishedTable:
             return False
         raise IntegrityError(
             f"{self.path}: damaged (it does not match {self.name}{SEALS}; so it is, too, where the machine lost "
-            "power or simfl was older); the same command goes on if enough is left"
+            "power or simfl was older); the same command continues if enough is left"
         )
 
     def _seal(self) -> tuple[int, str] | None:

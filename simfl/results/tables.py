@@ -166,7 +166,7 @@ class TableWriter:
         """
         digest = self.mark()[1]
         if sha256(self._part) != digest:
-            raise IntegrityError(f"{self._part}: damaged during the run; the same command goes on")
+            raise IntegrityError(f"{self._part}: damaged during the run; the same command continues it")
         return self._part
 
     def finish(self) -> str:

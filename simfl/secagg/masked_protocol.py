@@ -72,7 +72,9 @@ class MaskedProtocol(Protocol):
     ] = None
     on_wrap: Annotated[
         Literal["stop", "allow"],
-        Field(description="where a sum on a fixed scale wraps around: end the run, or count the coordinates and go on"),
+        Field(
+            description="where a sum on a fixed scale wraps around: end the run, or count the coordinates and continue"
+        ),
     ] = "stop"
     min_sum: Annotated[
         int | None, Field(ge=2, description="clients in a sum at least; null = 2, or the selection's unit")

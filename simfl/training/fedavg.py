@@ -32,7 +32,7 @@ class FedAvg(SgdRule):
     quorum: Annotated[
         Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, le=1)] | None,
         Field(
-            description="the round goes on as soon as whole units with so many clients (or, with a point, this share "
+            description="the round continues as soon as whole units with so many clients (or, with a point, this share "
             "of those selected) have arrived, and cancels the others; null: it waits for all"
         ),
     ] = field(default=None, metadata=SINCE_LATER)

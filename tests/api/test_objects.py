@@ -147,7 +147,7 @@ def test_verify_takes_the_same_objects_and_refuses_others(tmp_path):
     said = stored.read_text()
     assert "name: python" in said and "Net" in said and "handed_in: true" in said
     for given, why in [
-        ({}, "learning.data: hand in the object of this run"),
+        ({}, "learning.data: pass the object of this run"),
         (MINE | {"learning.model": Half}, "is another object than that of this run, tests.api.test_objects.Net#"),
         (MINE | {"learning.data": (DIGITS[0] + 1, labels)}, "learning.data: data#.* is another object"),
     ]:
@@ -155,14 +155,12 @@ def test_verify_takes_the_same_objects_and_refuses_others(tmp_path):
             simfl.verify(path, given)
     plain = simfl.run(TINY, out=tmp_path).path
     assert all(simfl.verify(plain).values())
-    with pytest.raises(SimflError, match="learning.model: no object was handed in for this run"):
+    with pytest.raises(SimflError, match="learning.model: no object was passed to this run"):
         simfl.verify(plain, {"learning.model": Net})
     for words in (["run", str(stored), "--out", str(tmp_path / "new")], ["run", "--verify", str(path)]):
         done = CliRunner().invoke(group, words)
-        assert (
-            done.exit_code == 2 and "was handed in by a Python script and is not here; hand it in again" in done.stderr
-        )
-        (line,) = (line for line in done.stderr.splitlines() if "handed in" in line)
+        assert done.exit_code == 2 and "was passed by a Python script and is not here; pass it again" in done.stderr
+        (line,) = (line for line in done.stderr.splitlines() if "was passed by" in line)
         assert line.startswith(f"{stored}:") and "learning." in line
     assert CliRunner().invoke(group, ["run", str(stored), "--out", str(tmp_path)]).exit_code == 0, "it is complete"
     assert CliRunner().invoke(group, ["report", str(path)]).exit_code == 0
@@ -173,7 +171,7 @@ def test_a_scenario_holds_its_objects_and_notices_that_data_have_changed(tmp_pat
     scenario = simfl.load(TINY, {"learning.model": Net, "learning.data": (x, labels)})
     assert simfl.run(scenario, seed=1, out=tmp_path).summary["rounds"] == 3
     x += 1
-    with pytest.raises(SimflError, match="has changed since it was handed in"):
+    with pytest.raises(SimflError, match="has changed since it was passed"):
         simfl.run(scenario, seed=2, out=tmp_path)
 
 

@@ -541,7 +541,9 @@ def test_an_interrupted_run_says_how_to_go_on(good, tmp_path, number, code):
         process.kill()
     assert process.returncode == code, errors
     assert not output and "Traceback" not in errors
-    resume = next(line for line in errors.splitlines() if line.startswith("to go on: ")).removeprefix("to go on: ")
+    resume = next(line for line in errors.splitlines() if line.startswith("to continue: ")).removeprefix(
+        "to continue: "
+    )
     assert shlex.split(resume) == ["simfl", *words]
 
 

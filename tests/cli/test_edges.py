@@ -230,7 +230,7 @@ def test_a_log_without_bytes_gives_times_and_says_so(tmp_path):
     done = call("serve", "calibrate", tmp_path / "times.csv", "-o", tmp_path / "p.csv")
     assert done.exit_code == 0, done.output
     assert "not settled" not in done.output
-    assert "Not told apart: bandwidths: the log has no down_bytes and up_bytes; times only are fitted" in done.output
+    assert "Not separable: bandwidths: the log has no down_bytes and up_bytes; times only are fitted" in done.output
     table = pandas.read_csv(tmp_path / "p.csv").set_index("client")
     assert table.samples_per_s.round(6).tolist() == [50.0, 10.0]
     assert abs(table.latency_s - [0.2, 1.5]).max() < 0.01 and np.isinf(table.down_bytes_per_s).all()

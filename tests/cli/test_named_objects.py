@@ -127,7 +127,7 @@ def test_code_that_has_changed_is_another_run_and_is_named(world, tmp_path):
         ("model", "broken_MINE:Net", "module 'broken_MINE' does not load: "),
         ("model", "lacking_MINE:Net", "module 'lacking_MINE' does not load: No module named 'no_such_library'"),
         ("model", "{name: python, object: Net}", "is written module:attribute (got Net)"),
-        ("model", "{name: python, object: Net, handed_in: true}", "is missing: it says which object was handed in"),
+        ("model", "{name: python, object: Net, handed_in: true}", "is missing: it says which object was passed"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_found_is_one_line_with_file_line_and_key(world, key, value, said):

@@ -276,7 +276,7 @@ def test_ctrl_c_ends_the_children_and_the_same_command_goes_on(tiny, tmp_path, f
     assert time.monotonic() - begin < 5
     assert process.returncode == 130
     again = "devices.availability=faulty:number=30 training.rounds=100,101 --jobs 2"
-    assert f"to go on: simfl sweep {tiny} {again} --out {tmp_path / 'r'}" in stderr
+    assert f"to continue: simfl sweep {tiny} {again} --out {tmp_path / 'r'}" in stderr
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     assert {row["status"] for row in rows(index_of(tmp_path / "r"))} == {"open"}
     assert not list(index_of(tmp_path / "r").parent.glob("*.tmp")) and not done(tmp_path / "r")

@@ -271,7 +271,7 @@ def test_a_server_that_starts_again_takes_its_last_model_and_round(tmp_path, cap
     assert "their model is not here: training begins with the initial one" in caplog.text
     model.write_bytes(kept)
     started(PolicyStrategy(average(), policy, IDS, **arguments), StandIn(), 1)
-    assert "the model of round 10, the last in the log, was not kept; training goes on with that of 9" in caplog.text
+    assert "the model of round 10, the last in the log, was not kept; training continues with that of 9" in caplog.text
     flips = [bytes([*kept[:i], kept[i] ^ 0x55, *kept[i + 1 :]]) for i in range(0, 60, 3)]
     for damaged in flips:  # refused in one line, or read where the byte says nothing
         model.write_bytes(damaged)

@@ -105,7 +105,7 @@ def test_devices_that_are_killed_and_start_again_are_the_same_clients(tmp_path):
         federation.start_link()
         whole = len(opened(tmp_path))
         text = federation.run(3, 300)
-        assert "training goes on with the model of round" in text and "MODEL" in text, text[-3000:]
+        assert "training continues with the model of round" in text and "MODEL" in text, text[-3000:]
         assert logged(tmp_path) == opened(tmp_path) and len(opened(tmp_path)) > whole
 
 

@@ -378,7 +378,7 @@ def test_hugging_face():
         ((X.astype(str), Y), "not numbers"),
         (((X, Y), (X[:, :2], Y)), "different shapes, [3] and [2]"),
         ({"test": (X, Y)}, "needs a key 'train'"),
-        (torch.utils.data.DataLoader(Squares()), "hand in its data set (loader.dataset)"),
+        (torch.utils.data.DataLoader(Squares()), "pass its data set (loader.dataset)"),
         (lambda: 1 / 0, "raises ZeroDivisionError: division by zero"),
         ([(X, Y), 3], "is needed (got list)"),
         (b"x", "is needed (got bytes)"),

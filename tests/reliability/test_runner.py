@@ -22,8 +22,8 @@ def test_there_is_a_check_of_every_bar_in_every_size():
     assert all(check.counts[0] <= check.counts[1] <= check.counts[2] > 0 for check in reliability.CHECKS)
 
 
-def test_the_page_has_a_row_of_every_check():
-    text = (HERE / "docs/explanation/reliability.md").read_text()
+def test_the_table_has_a_row_of_every_check():
+    text = (HERE / "results/reliability/README.md").read_text()
     rows = [tuple(map(str.strip, row.split("|")[1:3])) for row in re.findall(r"^\| \d+ \|.*$", text, re.M)]
     assert rows == [(str(check.bar), check.name) for check in reliability.CHECKS]
     assert not re.search(r"\| *\|", text), "an empty cell"

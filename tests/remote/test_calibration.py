@@ -100,7 +100,7 @@ def test_the_command_writes_what_scenarios_and_throttles_read(tmp_path):
     (tmp_path / "log.csv").write_bytes(job_times_bytes(log_of(np.random.default_rng(9), 4, 30)))
     out = tmp_path / "devices.csv"
     shown = CliRunner().invoke(simfl, ["serve", "calibrate", str(tmp_path / "log.csv"), "-o", str(out)])
-    assert shown.exit_code == 0 and "samples/s" in shown.stdout and "Not told apart: availability" in shown.stdout
+    assert shown.exit_code == 0 and "samples/s" in shown.stdout and "Not separable: availability" in shown.stdout
     table = read_profiles(out)
     assert table.clients.tolist() == [0, 1, 2, 3] and set(table.columns) == set(TRUE)
     assert parse_throttle(str(out), 2).samples_per_s == table.columns["samples_per_s"][2]

@@ -135,7 +135,7 @@ def test_a_tracker_that_fails_stops_the_run_in_one_line_and_it_goes_on(monkeypat
     mlflow.fails_at = 2
     done = call("run", "small.yaml", "--log", "mlflow", "-q")
     assert (done.exit_code, done.stdout) == (2, "")
-    then = "the run stopped after round 2, and the same command goes on"
+    then = "the run stopped after round 2, and the same command continues it"
     assert done.stderr == f"--log mlflow: ConnectionError: the server is gone; {then}\n"
     (folder,) = Path("results").glob("small/*/")
     assert max(path.stem for path in folder.glob("checkpoint/*")) == "0000000003"
@@ -190,7 +190,7 @@ def test_a_tracker_that_fails_in_a_worker_is_one_line_and_no_run_is_lost(engine,
     swept = simfl.sweep("small.yaml", {"seed": [0, 1]}, log="mlflow", jobs=1, engine=engine, progress=False)
     assert swept.runs.status.tolist() == ["done", "done"]
     said = [line for line in capfd.readouterr().err.splitlines() if "mlflow" in line]
-    assert said == ["warning: --log mlflow: ConnectionError: the server is gone; the run goes on without it"]
+    assert said == ["warning: --log mlflow: ConnectionError: the server is gone; the run continues without it"]
     for run in swept.results():
         assert not (run.path / "failed.json").exists()
         assert files(run.path) == files(simfl.run("small.yaml", seed=run.summary["seed"], out="plain").path)
@@ -206,8 +206,8 @@ def test_a_tracker_that_is_missing_on_a_node_or_fails_at_the_end_loses_no_run(mo
     finished = run_tracked(Scenario.load("small.yaml"), Path("out"), ["wandb", "mlflow"], on_failure=said.append)
     assert (finished.path / "summary.json").exists() and len(mlflow.runs) == 1
     assert said == [
-        '--log wandb needs the extra "wandb": pip install "simfl[wandb]"; the run goes on without it',
-        "--log mlflow: ZeroDivisionError: division by zero; the run goes on without it",
+        '--log wandb needs the extra "wandb": pip install "simfl[wandb]"; the run continues without it',
+        "--log mlflow: ZeroDivisionError: division by zero; the run continues without it",
     ]
 
 

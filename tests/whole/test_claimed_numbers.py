@@ -31,7 +31,7 @@ def test_the_page_on_advice_has_the_numbers_of_its_worlds(monkeypatch):
     script = imported(HERE / "benchmarks" / "advise.py", monkeypatch)
     with (HERE / "results/advise/worlds.jsonl").open() as file:
         said = script.table([json.loads(line) for line in file])
-    text = words("advise")
+    text = words("../../results/advise/README")
     kept, worlds = re.search(r"keeps the promise in (\d+) of (\d+)", said).groups()
     first, best = re.search(r"first advice ([\d.]+), best of the grid ([\d.]+)", said).groups()
     assert f"in {kept} of {worlds}" in text and f"{first} of 20 rounds" in text and best in text
@@ -47,7 +47,7 @@ def test_the_page_on_advice_says_how_many_unguarded_policies_kept_what_was_shown
     low = 100 * stats.beta.ppf(0.025, kept, all_of_them - kept + 1)
     high = 100 * stats.beta.ppf(0.975, kept + 1, all_of_them - kept)
     passed = 100 * stats.binom.cdf(1, 20, 0.1)
-    text = words("advise")
+    text = words("../../results/advise/README")
     assert f"in {sum(each.startswith('guarded') for each in firsts)} of them it was a guard" in text
     assert f"Of {all_of_them} other policies that forecasts showed to keep it, {kept} did (exact 95 % interval " in text
     assert f"{low:.1f} to {high:.1f} %), and a policy that breaks it in 10 % of futures passes" in text
@@ -61,7 +61,7 @@ def test_the_page_on_advice_has_the_means_of_its_units():
     means = 100 * groups.lost_share.mean()
     names = {"equal rates": "constant", "a rate for each client": "per_client", "sticky": "sticky",
              "time of day": "time_of_day", "groups that fail together": "groups"}  # fmt: skip
-    for world, *cells in shown("how-to/advise", "| world | batches, as in the log", 5):
+    for world, *cells in shown("../results/advise/README", "| world | batches, as in the log", 5):
         values = [means[names[world], kind, units] for kind in ("batch", "half", "guarded")
                   for units in ("as_logged", "availability")]  # fmt: skip
         assert all(same(cell, value) for cell, value in zip(cells, values, strict=True)), (world, values)

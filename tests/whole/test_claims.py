@@ -85,6 +85,14 @@ def test_a_page_whose_claims_hold_has_no_complaint(small):
     assert not wrong(small)
 
 
+def test_a_readme_of_results_that_names_claims_is_held_to_them(small):
+    readme = small[0] / "results/study/README.md"
+    readme.write_text("# A study\n\n`quick` is 9.0 s faster, with 5 seeds.\n<!-- claim: quicker -->\n")
+    assert any(line.startswith("results/study/README.md:3: says 9.0") for line in wrong(small))
+    readme.write_text("# A study\n\n`quick` is 9.0 s faster, with 5 seeds.\n")
+    assert not wrong(small), "it names none"
+
+
 @pytest.mark.parametrize(("path", "text"), [
     ("results/study/seeds.csv", SEEDS.replace("0.901", "0.902")), ("benchmarks/speed.py", "print(2)"),
 ])  # fmt: skip

@@ -44,13 +44,13 @@ def test_the_tests_of_paper_001_are_those_of_its_curves(script, tmp_path, monkey
     for name, table in issued.items():
         again = written[name].reset_index(drop=True)
         pandas.testing.assert_frame_equal(again, table, rtol=1e-3, check_dtype=False)
-    page = (PAPERS / "paper001.md").read_text()
+    page = (PAPER / "README.md").read_text()
     assert all(line in page for line in capsys.readouterr().out.strip().splitlines())
 
 
 def test_the_sentences_on_table_3_say_what_the_tests_say():
     tests = pandas.read_csv(HERE / "results" / "paper001" / "tests.csv").set_index(["table", "setting"])
-    iid, text = tests.loc[("3_authors", "IID")], words("paper001.md")
+    iid, text = tests.loc[("3_authors", "IID")], words("README.md", PAPER)
     assert (iid["tests"], iid["below_0.05"], iid.without_T6_tests) == (24, 8, 20)
     assert "8 of the 24 means (six schemes, four marks) differ" in text and "without T = 6 4 of 20" in text
     assert iid["without_T6_below_0.05"] == 4 and iid.without_T6_lower == 17 and "17 of these 20 means" in text
@@ -84,7 +84,7 @@ def test_half_partitioning_is_ahead_where_batches_skip(script):
 
 
 def test_the_page_has_the_tables_of_the_theorems():
-    text = (PAPERS / "paper001.md").read_text()
+    text = (HERE / "results" / "theorems" / "README.md").read_text()
     ranks = pandas.read_csv(HERE / "results" / "theorems" / "full_rank.csv").set_index(["scheme", "clients", "k"])
     for (clients, k), group in ranks.groupby(["clients", "k"]):
         line = next(line for line in text.splitlines() if line.startswith(f"| N = {clients}, K = {k} |"))
@@ -127,22 +127,22 @@ def test_the_page_of_paper_003_has_its_theorem():
 def test_how_sharp_whole_runs_are_and_how_the_tuned_ones_end():
     table = pandas.read_csv(PAPER / "whole_runs.csv").query("table == '3_authors' and setting == 'non-IID, shared'")
     sharper = table[table.scheme != "partition"].sharper
-    assert f"{sharper.min():.1f} to {sharper.max():.0f} times sharper for the other four" in words("paper001.md")
+    assert f"{sharper.min():.1f} to {sharper.max():.0f} times sharper for the other four" in words("README.md", PAPER)
     curve = pandas.read_csv(PAPER / "curves3_tuned.csv").query("setting == 'IID' and scheme == 'random'")
     curve = curve.set_index("round").test_accuracy
-    assert f"from {curve[799]:.1f} % after 800 rounds to {curve[999]:.1f}" in words("paper001.md")
+    assert f"from {curve[799]:.1f} % after 800 rounds to {curve[999]:.1f}" in words("README.md", PAPER)
     rates = pandas.read_csv(PAPER / "tuning.csv").query("table == 3 and setting == 'IID'")
     rates = rates.set_index("learning_rate").mean_of_last_5
-    assert f"it ends lower ({rates[0.1]:.1f} against {rates[0.03]:.1f} %, seed 100)" in words("paper001.md")
+    assert f"it ends lower ({rates[0.1]:.1f} against {rates[0.03]:.1f} %, seed 100)" in words("README.md", PAPER)
     ends = pandas.read_csv(PAPER / "table3_authors.csv").set_index(["setting", "scheme"]).after_1000
     tuned = pandas.read_csv(PAPER / "table3_tuned.csv").set_index(["setting", "scheme"]).after_1000
     told = f"ends at {ends['IID', 'partition']:.1f} %, here at {tuned['IID', 'partition']:.1f} %"
-    assert told in words("paper001.md")
+    assert told in words("README.md", PAPER)
 
 
 def test_the_page_has_basecagg_on_cifar10(script):
     table = pandas.read_csv(HERE / "results" / "basecagg" / "cifar10.csv")
-    assert script("basecagg/cifar10.py").markdown(table) in (PAPERS / "paper003.md").read_text()
+    assert script("basecagg/cifar10.py").markdown(table) in (HERE / "results" / "basecagg" / "README.md").read_text()
     plain = table[table.secagg == "FedBuff"].set_index("seed").test_accuracy
     gaps = {exponent: runs.set_index("seed").test_accuracy - plain for exponent, runs in table.groupby("exponent")}
     by_hand = {exponent: (gap.mean(), stats.t.ppf(0.975, 2) * gap.sem()) for exponent, gap in gaps.items()}
@@ -171,7 +171,7 @@ def test_the_page_has_the_errors_after_1460_rounds():
     assert cells[0].amplification.equals(cells[1].amplification), "the same cohorts"
     errors = cells[1].error
     told = f"error of {errors['random']:.2f} where 0.0067 is published, and pairs {errors['pairs of random']:.2f}"
-    assert told in words("recovery.md", EXPERIMENTS)
+    assert told in words("README.md", HERE / "results" / "attacks")
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +252,7 @@ def test_the_level_with_more_seeds(script, tmp_path, monkeypatch, capsys):
         (tmp_path / f"curves3_{name}.csv").write_bytes((PAPER / f"curves3_{name}.csv").read_bytes())
     level.main()
     assert (tmp_path / "level.csv").read_bytes() == (PAPER / "level.csv").read_bytes()
-    page, printed = (PAPERS / "paper001.md").read_text(), capsys.readouterr().out.strip().splitlines()
+    page, printed = (PAPER / "README.md").read_text(), capsys.readouterr().out.strip().splitlines()
     assert len(printed) == 14 and all(line in page for line in printed if not line.startswith(("| random", "| batch")))
     (tmp_path / "curves3_more_seeds.csv").write_bytes((PAPER / "curves3_authors.csv").read_bytes())
     with pytest.raises(SystemExit, match=r"seeds \[0, 1, 2, 3, 4\] stand in both"):
@@ -260,7 +260,10 @@ def test_the_level_with_more_seeds(script, tmp_path, monkeypatch, capsys):
 
 
 def test_the_sentences_on_the_level_say_what_the_table_says():
-    table, text = pandas.read_csv(PAPER / "level.csv").set_index(["scheme", "sample", "mark"]), words("paper001.md")
+    table, text = (
+        pandas.read_csv(PAPER / "level.csv").set_index(["scheme", "sample", "mark"]),
+        words("README.md", PAPER),
+    )
     seeds = pandas.read_csv(PAPER / "runs3_more_seeds.csv").groupby("scheme").seed.apply(list)
     assert dict(seeds) == {scheme: list(range(5, 15)) for scheme in ("random", "batch T=4")}
     assert "seeds 5 to 14 of both schemes test it" in text and "--first-seed 5 --seeds 10" in text
@@ -281,11 +284,14 @@ def test_the_sentences_on_the_level_say_what_the_table_says():
     told = f"is {late.difference:.1f} ({late.lower:.1f} to {late.upper:.1f}) after 1,000 rounds".replace("-", "−")
     assert f"Over all {late.seeds:.0f} seeds of both schemes the difference {told} (p {late.p:.2g})" in text
     told = f"{lower['random'][1]:.1f} and {lower['batch T=4'][1]:.1f} points lower after 1,000 rounds"
-    assert f"Further seeds (ten of `random`, ten of T = 4) are {told}, which may be chance" in text
+    assert f"Further seeds (ten of `random`, ten of T = 4) are {told}, which may be chance" in words("paper001.md")
 
 
 def test_how_narrow_the_intervals_of_the_level_can_become():
-    table, text = pandas.read_csv(PAPER / "level.csv").set_index(["scheme", "sample", "mark"]), words("paper001.md")
+    table, text = (
+        pandas.read_csv(PAPER / "level.csv").set_index(["scheme", "sample", "mark"]),
+        words("README.md", PAPER),
+    )
     limits = {scheme: [table.stored_half_width[scheme, "all", mark] for mark in (500, 1000)]
               for scheme in ("random", "both")}  # fmt: skip
     now = {scheme: [(table.upper - table.lower)[scheme, "all", mark] / 2 for mark in (500, 1000)] for scheme in limits}
@@ -303,7 +309,7 @@ def test_how_narrow_the_intervals_of_the_level_can_become():
 
 
 def test_the_page_on_topologies_has_the_table_of_edges(script):
-    topology, page = script("topology/topology.py"), (HERE / "docs/how-to/topology-results.md").read_text()
+    topology, page = script("topology/topology.py"), (HERE / "results/topology/README.md").read_text()
     assert topology.markdown("edges") in page
 
 

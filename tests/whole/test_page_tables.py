@@ -77,7 +77,7 @@ def test_tables_of_paper_001(name, setting, monkeypatch):
     table = csv(f"paper001/table{name}")
     printed = imported(RESULTS / "paper001" / "printed.py", monkeypatch)
     lines = printed.markdown(int(name[0]), table[table.setting == setting])
-    assert "\n".join(lines) in (HERE / "docs" / "papers" / "paper001.md").read_text()
+    assert "\n".join(lines) in (RESULTS / "paper001" / "README.md").read_text()
 
 
 def test_cardinality_by_T_of_paper_001():
@@ -95,7 +95,7 @@ def test_cardinality_by_T_of_paper_001():
 
 def test_quorum():
     table = csv("quorum/quorum", "policy", "selected")
-    for policy, selected, *cells in shown("how-to/quorum", "| policy | selected", len(table)):
+    for policy, selected, *cells in shown("../results/quorum/README", "| policy | selected", len(table)):
         row = table.loc[(policy.replace("`", "").replace("T = ", "T="), int(selected))]
         assert_same(cells, row.time_s, row.time_to_target_s, row.test_accuracy, row.fairness_gap, row.late,
                     row.never_summed, row.privacy_semi_strong)  # fmt: skip
@@ -104,7 +104,7 @@ def test_quorum():
 
 def test_shared_links():
     table = csv("links/links").drop_duplicates(["way", "link"]).set_index(["way", "link"])
-    rows = shown("how-to/network-sharing", "| way | own links", 9)
+    rows = shown("../results/links/README", "| way | own links", 9)
     assert {cells[0] for cells in rows} == set(table.index.unique("way")) - {"plain"}
     for way, *cells in rows:
         seconds = [table.s_per_100_updates[way, link] for link in ("own", "10 Gbit/s", "1 Gbit/s", "0.3 Gbit/s")]
@@ -149,7 +149,7 @@ def test_guarantees_of_fedbuff():
 
 def test_reality():
     table = csv("reality/summary", "rule", "repeat")
-    rows = shown("how-to/reality", "| rule | repeat | real mean", 6)
+    rows = shown("../results/reality/README", "| rule | repeat | real mean", 6)
     assert len(rows) == len(table)
     for rule, repeat, *cells in rows:
         row = table.loc[(rule.lower(), int(repeat) - 1)]
@@ -163,7 +163,7 @@ def test_epsilon_and_the_guarantee_of_each_policy():
         return policy.replace("half-batches, T = ", "half T=").replace("batches, T = ", "batch T=").removesuffix(", 24")
 
     table = csv("dp/policies", "policy")
-    rows = shown("how-to/dp-costs", "| 96 clients, 100 rounds", len(table))
+    rows = shown("../results/dp/README", "| 96 clients, 100 rounds", len(table))
     assert {named(cells[0]) for cells in rows} == set(table.index)
     for policy, *cells in rows:
         row = table.loc[named(policy)]
@@ -181,7 +181,7 @@ def rounded(value):
 
 def test_errors_of_figure_8():
     table = csv("attacks/figure8")
-    for window, policy, *cells in shown("experiments/recovery", "| window | policy | frozen (rate", 6):
+    for window, policy, *cells in shown("../results/attacks/README", "| window | policy | frozen (rate", 6):
         name = policy.removeprefix('"proposed" of the notebooks: ').replace("_partition, T = ", " T=")
         for cell, mode in zip(cells, ("frozen", "live"), strict=True):
             case = (table.window == int(window.split()[0])) & (table.policy == name) & (table["mode"] == mode)
@@ -198,7 +198,7 @@ def test_errors_of_figure_8():
 def test_five_policies_with_four_protocols():
     table = csv("secagg/protocols").pivot(index="choice", columns="metric", values="mean")
     protocols = "plain", "secagg", "lightsecagg", "pairwise_ratchet"
-    rows = shown("how-to/secagg-costs", "| policy | T | accuracy: plain", len(table) // len(protocols))
+    rows = shown("../results/secagg/README", "| policy | T | accuracy: plain", len(table) // len(protocols))
     lost = set()
     for policy, *cells in rows:
         name = policy.replace("`", "").replace(", T = 4", ":k=8,T=4")
@@ -237,7 +237,7 @@ def test_forecasts_of_devices_that_the_model_does_not_have():
              for policy in ("random", "weighted", "batch_partition-T=4", "half_partition")]  # fmt: skip
     named, counts, hopeful, fewest = [], [], [], 1.0
     for (wrong, policy), (_, _, *cells) in zip(
-        kinds, shown("experiments/forecast", "| devices | policy", 12), strict=True
+        kinds, shown("../results/forecast/README", "| devices | policy", 12), strict=True
     ):
         lines = (HERE / f"results/forecast/{policy}-{wrong}.jsonl").read_text().splitlines()
         rows = [row for row in map(json.loads, lines) if "places" in row]
@@ -249,7 +249,7 @@ def test_forecasts_of_devices_that_the_model_does_not_have():
         if wrong == "leaving" and "partition" in policy:  # clients a round, and rounds without a sum
             hopeful += held[:2]
             assert all(row["places"]["cardinality"] <= 0.975 and row["places"]["skipped"] >= 0.025 for row in rows)
-    text = " ".join((HERE / "docs/experiments/forecast.md").read_text().split())
+    text = " ".join((RESULTS / "forecast/README.md").read_text().split())
     assert f"as few as {100 * fewest:.0f} % did" in (HERE / "docs/how-to/forecast.md").read_text()
     assert f"{min(named):.0f} to {max(named):.0f} % of {min(counts)} to {max(counts)} deployments" in text
     assert f"±{100 * 1.96 * 0.5 / min(counts) ** 0.5:.0f} points" in text
@@ -263,7 +263,7 @@ def scheme(cell):
 def test_fairness_by_two_rules_of_paper_001():
     table = csv("paper001/fairness", "rules", "scheme")
     gaps = ("fairness_gap", "fairness_gap_unskipped")
-    for name, skipped, *cells in shown(PAPER_001, "| | skipped rounds", 6):
+    for name, skipped, *cells in shown("../results/paper001/README", "| | skipped rounds", 6):
         rows = [table.loc[rules, scheme(name)] for rules in ("paper", "authors")]
         assert same(skipped, rows[0].skipped, rows[0].skipped_half_interval or None)
         if cells[2:] == ["the same", "the same"]:
@@ -274,7 +274,7 @@ def test_fairness_by_two_rules_of_paper_001():
 
 def test_skipped_rounds_of_paper_001():
     table = csv("paper001/skipped")
-    for case, *cells in shown(PAPER_001, "| rounds skipped (`skipped.csv`)", 10):
+    for case, *cells in shown("../results/paper001/README", "| rounds skipped (`skipped.csv`)", 10):
         data, middle, name = (scheme(part).replace("`", "") for part in case.split(", "))
         setting = middle.replace("not IID", "non-IID") if "IID" in middle else "IID"
         n, k = (int(middle.partition(f"{letter} = ")[2] or usual) for letter, usual in (("N", 120), ("K", 12)))
@@ -292,7 +292,7 @@ def test_bound_of_paper_001():
     table = csv("paper001/convergence", "split", "scheme", "rounds")
     splits = table.index.unique("split")
     assert list(splits) == ["IID", "sorted"]
-    for name, *cells in shown(PAPER_001, "| | IID: bound", 6):
+    for name, *cells in shown("../results/paper001/README", "| | IID: bound", 6):
         for split, (bound, measured) in zip(splits, (cells[:2], cells[2:]), strict=True):
             both = [table.loc[split, scheme(name), after] for after in (100, 1000)]
             assert same(bound, *(row.bound for row in both))
@@ -331,7 +331,7 @@ FRACTION = re.compile(r"(?<![\d.])(?=\.\d)")
 
 def test_table_52_of_privacyfl():
     table = csv("privacyfl/table52")
-    for name, *cells in shown("papers/privacyfl", "| | S1 | S2", len(NOISES)):
+    for name, *cells in shown("../results/privacyfl/README", "| | S1 | S2", len(NOISES)):
         training, alpha, noise = NOISES[name]
         for row, cell in zip(("S1", "S2", "S3", "S4"), cells, strict=True):
             case = (table.training == training) & (table.row == row) & (table.client != "none")
@@ -347,7 +347,7 @@ def test_table_52_of_privacyfl():
 def test_paired_differences_of_privacyfl():
     table = csv("privacyfl/table52_paired").query("training == '5 passes, rate 1' and noise == 'published'")
     table = table.set_index(["alpha", "difference", "client"])
-    for name, *cells in shown("papers/privacyfl", "| | α = 0.015 | 0.02 | 0.03 |", 5):
+    for name, *cells in shown("../results/privacyfl/README", "| | α = 0.015 | 0.02 | 0.03 |", 5):
         difference, _, clients = name.partition(", ")
         for alpha, cell in zip((0.015, 0.02, 0.03), cells, strict=True):
             of = [table.loc[(alpha, difference, client)] for client in NUMBER.findall(clients)]
@@ -414,8 +414,8 @@ def test_memory_of_a_client_on_the_page_of_scale():
 
 
 def test_attackers_and_what_they_lose(monkeypatch):
-    """The tables and the settings of the page on attackers; the means are those of the runs."""
-    page, study = "how-to/attackers", imported(RESULTS / "attackers/attackers.py", monkeypatch)
+    """The tables and the settings of results/attackers/README.md; the means are those of the runs."""
+    page, study = "../results/attackers/README", imported(RESULTS / "attackers/attackers.py", monkeypatch)
     means = csv("attackers/attackers", "part", "attack", "aggregate", "where")
     runs = csv("attackers/seeds").groupby(["part", "attack", "aggregate", "where"], sort=False)
     for name in ("test_accuracy", "attacker_share", "selected_share", "fairness_gap"):
@@ -437,7 +437,7 @@ def test_attackers_and_what_they_lose(monkeypatch):
 
 def test_units_as_buckets_and_what_liars_change(monkeypatch):
     """The tables of units and of others' privacy; they follow from the runs, and the figure's table is theirs."""
-    page, study = "how-to/attackers", imported(RESULTS / "attackers/units.py", monkeypatch)
+    page, study = "../results/attackers/README", imported(RESULTS / "attackers/units.py", monkeypatch)
     drawing = imported(RESULTS / "attackers/attack_figure.py", monkeypatch)
     table, runs = csv("attackers/damage"), drawing.seeds()
     pandas.testing.assert_frame_equal(drawing.damages(runs).round(4), table, check_dtype=False, atol=2e-4)

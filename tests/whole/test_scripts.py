@@ -100,7 +100,7 @@ def test_the_page_on_compression_shows_its_tables(data, dimension, monkeypatch):
     """MNIST's line by line; updates are as long as their code says, and guarantees stay where codes tell nothing."""
     script = imported(HERE / "results" / "compression" / "compression.py", monkeypatch)
     table = pandas.read_csv(HERE / "results" / "compression" / f"{data}.csv")
-    page = (HERE / "docs" / "how-to" / "compression.md").read_text()
+    page = (HERE / "results" / "compression" / "README.md").read_text()
     assert data != "mnist" or script.markdown(table) in page
     curves = pandas.read_csv(HERE / "results" / "compression" / f"{data}_curves.csv").groupby("compression").last()
     for row in table.itertuples():
@@ -118,7 +118,7 @@ def test_a_page_shows_its_published_table(table, monkeypatch):
     path = HERE / "results" / table
     script = imported(path.parent / f"{path.parent.name}.py", monkeypatch)
     issued = pandas.read_csv(path)
-    page = (HERE / "docs" / "papers" / f"{path.parent.name}.md").read_text()
+    page = (path.parent / "README.md").read_text()
     assert path.stem == "cifar10" or script.markdown(issued) in page
     T = issued["T"] if "T" in issued else issued["policy"].str.extract(r"T = (\d+)")[0].astype(float)
     promised = issued["policy"].str.contains("batch|half|guarded")

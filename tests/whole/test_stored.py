@@ -41,7 +41,7 @@ def points(value, half=None):
 
 
 def test_the_page_on_privacyfl_has_its_figures():
-    text = (HERE / "docs" / "papers" / "privacyfl.md").read_text()
+    text = (PRIVACYFL / "README.md").read_text()
     table = pandas.read_csv(PRIVACYFL / "figure52.csv").fillna({"noise": "", "epsilon": 0})
     kinds = [
         ("clients alone", "", 0),
@@ -63,7 +63,7 @@ def test_the_page_on_privacyfl_has_its_figures():
 
 
 def test_the_page_on_privacyfl_has_table_52():
-    text = (HERE / "docs" / "papers" / "privacyfl.md").read_text()
+    text = (PRIVACYFL / "README.md").read_text()
     table = pandas.read_csv(PRIVACYFL / "table52.csv").fillna({"alpha": 0, "noise": ""})
     named = table.set_index(["training", "alpha", "noise", "row", "client"])
     short = "5 passes, rate 1"

@@ -166,8 +166,8 @@ def test_the_fairness_gap_stays_above_its_bound(script):
 
 
 def test_the_page_has_the_fairness_gaps_of_the_table():
-    """docs/papers/paper001.md, by rule for unequal dropout: after 1,000 and 30,000 rounds, and the limit's bound."""
-    page = (HERE.parents[1] / "docs" / "papers" / "paper001.md").read_text()
+    """results/theorems/README.md, by rule for unequal dropout: after 1,000 and 30,000 rounds, and the limit's bound."""
+    page = (HERE.parents[1] / "results" / "theorems" / "README.md").read_text()
     found = table("fairness").groupby(["rule", "dropouts", "T"])[["gap_1000", "gap_30000", "proven_gap"]].mean()
     for (rule, kind, size), row in found.query("dropouts == 'unequal'").iterrows():
         numbers = " | ".join(f"{value:.4f}" for value in row)

@@ -53,7 +53,7 @@ def _summary(report: Report) -> list[str]:
         "",
         f"{OF_A_LOG}:",
         f"  strong       {strong:<8} every sum the server can form is made of whole groups of at least this many",
-        f"  semi-strong  {semi:<8} in none of them does a client weigh more than one part in this many",
+        f"  semi-strong  {semi:<8} no client's share of any of them is larger than one over this",
         f"  weak         {weak:<8} each of them holds at least this many clients",
         "",
         within_budget(report) or f"{who_is_exposed(report)}.",

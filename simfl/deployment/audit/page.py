@@ -39,7 +39,7 @@ TEMPLATES = Path(__file__).parent / "templates"
 
 ABOUT = (
     ("Strong", "every sum the server can form is made of whole groups of at least this many clients"),
-    ("Semi-strong", "in none of them does a client weigh more than one part in this many"),
+    ("Semi-strong", "no client's share of any of them is larger than one over this"),
     ("Weak", "each of them holds at least this many clients"),
     ("Exposed", f"clients whose own update is {RECONSTRUCTABLE}"),
 )

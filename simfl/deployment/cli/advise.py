@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     "--output",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Write policies.csv and deploy.py there; an interrupted advice goes on from it.",
+    help="Write policies.csv and deploy.py there; an interrupted advice continues from it.",
 )
 def command(
     participation: str,

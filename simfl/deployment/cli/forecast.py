@@ -57,7 +57,7 @@ TEXTS = ("policy", "client")
     "--output",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Write forecast.html and the tables there; an interrupted forecast goes on from it.",
+    help="Write forecast.html and the tables there; an interrupted forecast continues from it.",
 )
 def command(
     participation: str,

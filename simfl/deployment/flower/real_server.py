@@ -109,10 +109,10 @@ class Deployment:
         if [(name, array.shape) for name, array in arrays.items()] != shapes:
             raise SimflError(f"{path}: has other arrays than the initial model; take it away to begin with that one")
         if number < last_round:
-            _log.warning("the model of round %s, the last in the log, was not kept; training goes on with that of %s",
+            _log.warning("the model of round %s, the last in the log, was not kept; training continues with that of %s",
                          last_round, number)  # fmt: skip
         else:
-            _log.info("training goes on with the model of round %s (%s)", number, path)
+            _log.info("training continues with the model of round %s (%s)", number, path)
         return ArrayRecord(array_dict={name: Array(array) for name, array in arrays.items()})
 
     def end(self, before: int, rounds: int) -> None:

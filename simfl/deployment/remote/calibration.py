@@ -265,7 +265,7 @@ def profiles_bytes(calibration: Calibration, draw_devices: bool = False) -> byte
 
 
 def calibration_text(calibration: Calibration) -> str:
-    """A table with a row a client, and what could not be told apart."""
+    """A table with a row a client, and what the log cannot separate."""
     share = f"{100 * calibration.confidence:g} %"
     heads = ["client", "jobs", *(_head(name) for name in FITTED)]
     shown = calibration.clients[:MOST_ROWS]
@@ -277,7 +277,7 @@ def calibration_text(calibration: Calibration) -> str:
     lines.append(f"In brackets: {share} intervals.")
     if calibration.silent:
         lines.append(f"Left out: {amount(calibration.silent, 'job')} whose clients reported no durations.")
-    lines += [f"Not told apart: {text}." for text in calibration.unresolved]
+    lines += [f"Not separable: {text}." for text in calibration.unresolved]
     return "\n".join(lines)
 
 

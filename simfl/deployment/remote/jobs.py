@@ -128,7 +128,7 @@ class RemoteJobs:
                 late = next(job for job in jobs if job.id not in self._done)
                 raise RemoteClientError(
                     f"job {late.id} of client {late.client} (model version {late.version}) has failed: no update "
-                    f"within {self.limit_s:g} s ({self._clients[late.client].refusal()}); the same command goes on"
+                    f"within {self.limit_s:g} s ({self._clients[late.client].refusal()}); the same command continues"
                 )
             return [self.updates.read(self._done[job.id]) for job in jobs]
 

@@ -286,7 +286,7 @@ def _legend(count: int, pairs: int, level: float) -> str:
     if pairs < FEWEST_PAIRS:
         return f"Not settled: {pairs} seeds cannot show a difference; stars need {FEWEST_PAIRS}. {brackets}"
     text = (
-        f"* significant at {100 * level:g} %, taken for itself: of {count} differences between equals, about "
+        f"* significant at {100 * level:g} % when tested alone: of {count} differences between equals, about "
         f"{level * count:.2g} would have a star by chance alone. "
     )
     if least(pairs) > level / count:

@@ -115,5 +115,5 @@ def read_objects(path: str = "", digest: str = "") -> "tuple[Handle, ...]":
         while stream.tell() < len(content):
             handles.append(keep(pickle.load(stream)))  # noqa: S301  # its SHA-256 is the sweep's
     except Exception as error:  # somebody else's classes may raise anything
-        raise SimflError(f"an object that was handed in cannot be loaded by a worker: {error}") from error
+        raise SimflError(f"an object that was passed cannot be loaded by a worker: {error}") from error
     return tuple(handles)

@@ -99,5 +99,5 @@ def _fewer(error: NoWorker, working: int, left: int) -> None:
     """Says that fewer runs are executed at a time; refuses to go on where nobody works any more."""
     if not working:
         are, them = ("is", "it") if left == 1 else ("are", "them")
-        raise SimflError(f"{error}; {amount(left, 'run')} {are} left open, and the same command goes on with {them}")
-    print(f"warning: {error}; going on with {working} at the same time", file=sys.stderr)
+        raise SimflError(f"{error}; {amount(left, 'run')} {are} left open, and the same command continues {them}")
+    print(f"warning: {error}; continuing with {working} at the same time", file=sys.stderr)

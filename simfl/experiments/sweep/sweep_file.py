@@ -156,7 +156,7 @@ class _SweepFile:
     def request(self) -> SweepRequest:
         if "search" in self.data:
             raise self.problem(
-                ("search",), "this file describes a search; the same simfl search goes on with it", key=True
+                ("search",), "this file describes a search; the same simfl search continues it", key=True
             )
         for key in self.data:
             if key not in KEYS:

@@ -19,7 +19,7 @@ RATES = ("decay_at", "half_at", "schedule")
 @BACKENDS("python")
 @dataclass(frozen=True)
 class PythonTraining(PythonObject):
-    """Your own function train(model, data, settings), handed in from Python or named as module:attribute.
+    """Your own function train(model, data, settings), passed from Python or named as module:attribute.
 
     It trains the module in place on the samples and targets of one client, data = (x, y), and returns the mean training
     loss. What it does with them nobody knows: no certificate rests on its steps.

@@ -24,7 +24,7 @@ BLOCK = 1024
 @DATA("python")
 @dataclass(frozen=True)
 class PythonData(PythonObject):
-    """Your own data set, handed in from Python or named as module:attribute.
+    """Your own data set, passed from Python or named as module:attribute.
 
     A pair (X, y) of arrays or tensors, a torch, torchvision or Hugging Face data set, two of them as (train, test), a
     list or mapping of one a client, or a function without arguments that returns one.
@@ -46,7 +46,7 @@ class PythonData(PythonObject):
 
         handle = self.handle(setting)
         if fingerprint(handle.value) != handle.fingerprint:
-            raise ScenarioError("", f"{self.object} has changed since it was handed in; hand it in again")
+            raise ScenarioError("", f"{self.object} has changed since it was passed; pass it again")
         return self.dataset(handle.value, streams)
 
     def dataset(self, arrays: GivenData, streams: Streams) -> Dataset:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @MODELS("python")
 @dataclass(frozen=True)
 class PythonModel(PythonObject):
-    """A torch.nn.Module of your own: handed in from Python, or named as module:attribute.
+    """A torch.nn.Module of your own: passed from Python, or named as module:attribute.
 
     An instance begins with its own values. A class or function is called, with the data's sizes as far as its
     parameters are called shape, in_features, in_channels or num_classes, and begins with what it draws.

@@ -26,11 +26,11 @@ class PythonObject:
         Field(
             max_length=500,
             pattern=rf"^({NAMED}|\w+(\.\w+)*)$",
-            description="module:attribute; the class of one that was handed in",
+            description="module:attribute; the class of one that was passed",
         ),
     ]
     handed_in: Annotated[
-        bool, Field(description="a Python script has handed it in, and must do so again to repeat the run")
+        bool, Field(description="a Python script has passed it, and must do so again to repeat the run")
     ] = False
     fingerprint: Annotated[
         Fingerprint | None, Field(description="of its code and content; null = as it is now, filled in when it is read")
@@ -49,7 +49,7 @@ class PythonObject:
         """
         if self.handed_in:
             if self.fingerprint is None:
-                raise ScenarioError("fingerprint", "is missing: it says which object was handed in")
+                raise ScenarioError("fingerprint", "is missing: it says which object was passed")
             return self
         if ":" not in self.object:
             raise ScenarioError("object", f"is written module:attribute (got {self.object})")
@@ -70,8 +70,8 @@ class PythonObject:
 
         if self.handed_in:
             if (handle := find(self.fingerprint or "")) is None:
-                why = f"{self.object} (fingerprint {self.fingerprint}) was handed in by a Python script and is not here"
-                raise ScenarioError("", f'{why}; hand it in again: simfl.run or verify with {{"{self.key}": ...}}')
+                why = f"{self.object} (fingerprint {self.fingerprint}) was passed by a Python script and is not here"
+                raise ScenarioError("", f'{why}; pass it again: simfl.run or verify with {{"{self.key}": ...}}')
             return handle
         try:
             handle = load(self.key, self.object, self.place(setting))

@@ -219,14 +219,14 @@ def _part(source: Any) -> Part:
         return Part(_samples(x), _array(y), label_names, columns, _unclear(x), unused=unused)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(source, torch.utils.data.DataLoader):
-        raise ValueError("a DataLoader was given; hand in its data set (loader.dataset)")
+        raise ValueError("a DataLoader was given; pass its data set (loader.dataset)")
     if torch is not None and isinstance(source, torch.utils.data.TensorDataset) and len(source.tensors) == 2:
         return _pair(*source.tensors)
     if torch is not None and isinstance(source, torch.utils.data.Dataset):
         return _items(source)
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(source, pandas.DataFrame):
-        raise ValueError("a table does not say which column is the label; hand in the pair "
+        raise ValueError("a table does not say which column is the label; pass the pair "
                          "(frame.drop(columns=LABEL), frame[LABEL])")  # fmt: skip
     raise ValueError(f"{NEEDED} (got {type(source).__name__})")
 

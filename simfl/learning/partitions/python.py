@@ -18,7 +18,7 @@ from simfl.learning.partitions.base import PARTITIONS, Split, SplittingPartition
 @PARTITIONS("python")
 @dataclass(frozen=True)
 class PythonPartition(PythonObject):
-    """Your own partition, handed in from Python or named as module:attribute.
+    """Your own partition, passed from Python or named as module:attribute.
 
     A list with an array of positions of training samples for each client, a mapping of clients to such arrays (FedLab's
     data_indices), or a function (labels, clients, rng) that returns one; rng is a numpy generator that depends on the

@@ -13,7 +13,7 @@ from simfl.runs.tracking import prepare_trackers, tracker_class
 from simfl.runs.tracking.tracker import Tracker, TrackerError
 from simfl.scenario import Scenario
 
-WITHOUT = "the run goes on without it"
+WITHOUT = "the run continues without it"
 
 
 def run_tracked(
@@ -52,7 +52,7 @@ def run_tracked(
     trackers = _Trackers([tracker_class(name)(*about, all_notes, label) for name in names], on_failure)
 
     def each_round(row: RoundRow) -> None:
-        then = f"the run stopped after round {row['round']}, and the same command goes on"
+        then = f"the run stopped after round {row['round']}, and the same command continues it"
         trackers.each(lambda tracker: tracker.on_round(row), then)
         if on_round is not None:
             on_round(row)
