@@ -84,8 +84,8 @@ def _readable(sent, opens, t_of, sybils, in_row):
     group = {i: {i} for i in sent}
     closed = set(sent) - own
     for i, it in sent.items():
-        for j in it.masked - keys if i not in keys else ():
-            if j not in sent or i not in sent[j].masked:
+        for j in it.masked & set(sent) - keys if i not in keys else ():  # of who sends nothing the key may be open
+            if i not in sent[j].masked:
                 closed.add(i)
             elif group[i] is not group[j]:
                 group[i] |= group[j]
