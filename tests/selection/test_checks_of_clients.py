@@ -197,7 +197,6 @@ def test_the_page_says_what_theory_says_of_a_thousand_clients():
 
 
 def test_only_who_has_seen_the_signatures_opens_a_sum(tmp_path):
-    """Client 4 sometimes fails at work: the others of its unit have sent, and are shown what they help to open."""
     failing = "{name: bernoulli, probability: [0, 0, 0, 0, 0.3, 0, 0, 0], phases: {agree: 0.02, show: 0.05}}"
     changes = ["trace=events", "training.rounds=100", f"devices.failure={failing}"]
     folder = run(Scenario.parse(BASE, "t", changes), tmp_path).path
