@@ -65,6 +65,8 @@ def by_the_text(me, last, inner, claim, signed):
         failed.add("whole")
     if any(claim.agreed.get(i) != claim.summed for i in claim.summed):
         failed.add("agree")
+    if claim.round < last:  # nor does it sign or open a sum of an earlier round
+        failed.add("one")
     return failed
 
 
