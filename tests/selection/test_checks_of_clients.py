@@ -59,8 +59,7 @@ def by_the_text(me, last, inner, claim, signed):
     others = {each.client for each in claim.receipts if each[1:] == signed[1:]}
     if not unit - {me} <= others or claim.sent != signed.model:
         failed.add("unit")
-    if claim.round <= last:
-        failed.add("once")
+    failed |= {name for name, late in (("once", claim.round <= last), ("one", claim.round < last)) if late}
     if not claim.summed <= everybody or any(0 < len(each & claim.summed) < len(each) for each in row):
         failed.add("whole")
     if any(claim.agreed.get(i) != claim.summed for i in claim.summed):
