@@ -6,6 +6,7 @@ asked about every claim of small federations, and the bytes of its runs are comp
 """
 
 import json
+from dataclasses import replace
 from functools import cache
 from itertools import chain, combinations, product
 
@@ -211,8 +212,7 @@ def test_every_claim_of_masks_receipts_and_sums_is_judged_as_the_text_says():
     for masked, holders in product(five, five):
         expected = {0, 1} <= masked <= holders <= all4
         assert CHECKS["masks"](verifier, base._replace(masked=masked, holders=holders)) == expected
-    fields = product((0, 2), (2, 3), (units.tobytes(), b""), (b"m", b"z"))
-    receipts = [Receipt(*each) for each in fields]
+    receipts = [Receipt(*each) for each in product((0, 2), (2, 3), (units.tobytes(), b""), (b"m", b"z"))]
     right = Receipt(0, 3, units.tobytes(), b"m")
     for some, sent in product(chain(combinations(receipts, 1), combinations(receipts, 2), [()]), (b"m", b"z")):
         assert CHECKS["unit"](verifier, base._replace(receipts=some, sent=sent)) == (right in some and sent == b"m")
@@ -222,6 +222,9 @@ def test_every_claim_of_masks_receipts_and_sums_is_judged_as_the_text_says():
             agreed = {i: each for i, each in zip(sorted(summed), others, strict=True) if each is not None}
             claim = base._replace(summed=summed, agreed=agreed)
             assert CHECKS["agree"](verifier, claim) == all(agreed.get(i) == summed for i in summed)
+    for taken, t in product([None, *unions(row)], range(5)):
+        expected = t > 2 or (t == 2 and taken in (None, all4))
+        assert CHECKS["one"](replace(verifier, taken=taken), base._replace(round=t)) == expected
     assert [CHECKS["once"](verifier, base._replace(round=t)) for t in range(5)] == [False, False, False, True, True]
 
 
@@ -238,11 +241,10 @@ def test_checks_cost_the_bytes_and_seconds_that_the_text_counts(tmp_path):
         for overrides in (["selection.sign_s=0.1", "selection.verify_s=0.01"], [inner])
     )
     n, T, clients, rounds, signature, number, digest = 8, 4, 24, 5, 64, 4, 32
-    up = signature + 2 * (number + signature)
+    up, seconds = signature + 2 * (number + signature), 3 * 0.1 + ((n - 1) + (T - 1) + n) * 0.01
     told = number + clients // 8 + digest
     down = (n - 1) * signature + told + (T - 1) * (number + signature) + n // 8 + n * (number + signature)
     assert checked["bytes_up"] - believed["bytes_up"] == up * n * rounds
     assert checked["bytes_down"] - believed["bytes_down"] == down * n * rounds
-    seconds = 3 * 0.1 + ((n - 1) + (T - 1) + n) * 0.01
     assert checked["time_s"] - believed["time_s"] == pytest.approx(seconds * rounds)
     assert checked["guarantee_malicious"] == 4
