@@ -153,7 +153,7 @@ class Verifier:
         streams: of the public seed.
         clients: how many are registered.
         last_round: the last round that it has answered; -1 = none.
-        taken: the sum of that round that it has signed or, if it is not in it, been shown; None = none yet.
+        known_sum: the sum of that round that it has signed or, if it is not in it, been shown; None = none yet.
     """
 
     client: int
@@ -161,7 +161,7 @@ class Verifier:
     streams: Streams
     clients: int
     last_round: int = -1
-    taken: frozenset[int] | None = None
+    known_sum: frozenset[int] | None = None
 
     def row(self, t: int, available: NDArray[np.bool_]) -> Units:
         """What the beacon of round t selects among those who are said to be available."""
@@ -211,7 +211,7 @@ def _all_agree(me: Verifier, claim: Claim) -> bool:
 
 def _one_sum_is_taken(me: Verifier, claim: Claim) -> bool:
     """It has taken no other set of clients for the sum of this round, which is the last that it has answered."""
-    return claim.round > me.last_round or (claim.round == me.last_round and me.taken in (None, claim.summed))
+    return claim.round > me.last_round or (claim.round == me.last_round and me.known_sum in (None, claim.summed))
 
 
 def _answered_once(me: Verifier, claim: Claim) -> bool:

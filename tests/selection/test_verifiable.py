@@ -390,7 +390,7 @@ def test_what_is_sent_is_what_was_signed():
         (2, frozenset(), []), (3, None, ["once"]), (3, row, ["once"]), (3, frozenset(), ["once", "one"]),
         (4, None, ["once", "one"]), (4, row, ["once", "one"]),
     ):  # fmt: skip
-        assert sorted(replace(me, last_round=last_round, taken=taken).objections(claim)) == objections
+        assert sorted(replace(me, last_round=last_round, known_sum=taken).objections(claim)) == objections
     assert me.objections(claim._replace(model=ZEROING, sent=ZEROING)) == ["unit"]
 
 

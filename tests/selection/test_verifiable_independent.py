@@ -224,7 +224,7 @@ def test_every_claim_of_masks_receipts_and_sums_is_judged_as_the_text_says():
             assert CHECKS["agree"](verifier, claim) == all(agreed.get(i) == summed for i in summed)
     for taken, t in product([None, *unions(row)], range(5)):
         expected = t > 2 or (t == 2 and taken in (None, all4))
-        assert CHECKS["one"](replace(verifier, taken=taken), base._replace(round=t)) == expected
+        assert CHECKS["one"](replace(verifier, known_sum=taken), base._replace(round=t)) == expected
     assert [CHECKS["once"](verifier, base._replace(round=t)) for t in range(5)] == [False, False, False, True, True]
 
 
