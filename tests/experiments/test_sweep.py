@@ -367,7 +367,7 @@ def test_a_worker_that_does_not_start_leaves_its_run_to_the_others(tiny, tmp_pat
     plan = plan_sweep(tiny, axes_of({"seed": [0, 1, 2, 3]}))
     index = execute(plan, tmp_path, tmp_path / "tiny" / "sweep-0", How(jobs=2), seen.append)
     assert [index.status(member.digest) for member in plan.members] == ["done"] * 4
-    assert capsys.readouterr().err.count("warning: no worker process starts: exit status 1; going on with 1") == 1
+    assert capsys.readouterr().err.count("warning: no worker process starts: exit status 1; continuing with 1") == 1
     assert (seen[-1].done, seen[-1].running, seen[-1].left) == (4, 0, 0) and all(now.running <= 2 for now in seen)
     assert starts[unlucky[0]] == start and len(starts) == 2
 

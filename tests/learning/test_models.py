@@ -293,13 +293,12 @@ def test_the_pages_on_learning_and_backends_hold():
     from simfl.learning.data.base import DATA
     from simfl.learning.partitions.base import PARTITIONS
     from simfl.scenario import Scenario
-    from simfl.training.aggregates import AGGREGATES
     from simfl.training.optimisers import SERVER_OPTIMISERS
 
     folder = Path(__file__).resolve().parents[2] / "docs" / "how-to"
-    page, backends, robust = ((folder / f"{name}.md").read_text() for name in ("learning", "backends", "attackers"))
+    page, backends = ((folder / f"{name}.md").read_text() for name in ("learning", "backends"))
     scenario = Scenario.parse(page.split("```yaml\n")[1].split("```")[0])
     assert scenario.learning.augment.crop == 2 and scenario.training.client.mu == 0.01
-    for family in (DATA, PARTITIONS, MODELS, BACKENDS, AGGREGATES, SERVER_OPTIMISERS):
-        there = backends if family is BACKENDS else page + robust
+    for family in (DATA, PARTITIONS, MODELS, BACKENDS, SERVER_OPTIMISERS):
+        there = backends if family is BACKENDS else page
         assert [name for name, cls in family.items() if name not in there and cls.__module__.startswith("simfl.")] == []
