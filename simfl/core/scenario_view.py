@@ -311,10 +311,15 @@ def has_buffer(rule: "Rule") -> "TypeGuard[BufferedRule]":
     return rule.asynchronous
 
 
-def summands(setting: ScenarioView) -> int | None:
-    """Updates in a sum; None where a policy selects now more, now fewer."""
+def aggregated(setting: ScenarioView) -> int | None:
+    """Updates in an aggregate; None where a policy selects now more, now fewer."""
     rule = setting.training
     return rule.buffer if has_buffer(rule) else setting.selection.k
+
+
+def summands(setting: ScenarioView) -> int | None:
+    """Updates in a sum that is opened, of all that are aggregated or of one unit; None as of :func:`aggregated`."""
+    return setting.selection.unit_size if setting.secagg.sums_units else aggregated(setting)
 
 
 def changing_weights(setting: ScenarioView) -> bool:
@@ -361,7 +366,7 @@ def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:
     """
     tolerated = tolerated_colluders(setting, summed)
     if summed and not setting.secagg.assumes:
-        tolerated = min(tolerated, summed - 2)
+        tolerated = min(tolerated, min(summed, summands(setting) or summed) - 2)
     return tolerated if setting.secagg.assumes or not can_lose_clients(setting) else min(tolerated, 0)
 
 
