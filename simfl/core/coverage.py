@@ -9,6 +9,7 @@ that change (:func:`changing_lengths`).
 """
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from simfl.core.payload import ALONE, DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
 from simfl.core.registration.family_index import FAMILIES
+from simfl.core.registration.packages import is_rim, packages
 from simfl.core.scenario_view import ScenarioView, changing_weights
 
 if TYPE_CHECKING:
@@ -360,6 +362,9 @@ def plugin_server(setting: ScenarioView) -> Any:
 
 
 def _server(setting: ScenarioView) -> Any:
-    """The class of the server; None = no server has been imported, so that it is simfl's own."""
+    """The class of the server; None = no server has been imported, and no entry point of simfl's names it."""
     name: Any = setting.training.server
+    for entry in packages("simfl.server"):
+        if entry.name == name and is_rim(entry):
+            import_module(entry.module)
     return FAMILIES.imported.get("server", {name: None}).get(name)

@@ -4,28 +4,29 @@
 another of a few attributes.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import amount
 from simfl.core.rng import Streams
-from simfl.core.types import Receipts, RemoteClients
+from simfl.core.types import RemoteClients
 
 if TYPE_CHECKING:
     from simfl.attacks.base import Observer
+    from simfl.clients.client_agents import Agents
     from simfl.compression.base import Compression
-    from simfl.core.columns import Column
-    from simfl.devices.base import Available, Computation, Failure
-    from simfl.network.base import Links
+    from simfl.devices.base import Availability, Computation, Failure
+    from simfl.learning.base import Learning
+    from simfl.network.base import Network
     from simfl.privacy.accountant import Accountant
     from simfl.privacy.stage import Stage
     from simfl.secagg.base import Protocol as Aggregation
+    from simfl.selection.base import Policy
     from simfl.training.base import BufferedRule, Rule
 
     class ChosenPrivacy(Accountant, Protocol):
@@ -75,80 +76,6 @@ class RuntimeOptions:
     objects: tuple[object, ...] = ()
 
 
-class ChosenPolicy(Protocol):
-    """The scenario's ``selection``, as other plugins see it.
-
-    Attributes:
-        name: what the scenario calls it.
-        k: clients in one synchronous aggregation; None until the policy has been resolved.
-        unit_size: clients that always take part together; fixed_size: as many are selected as were asked for.
-        sampling: ``poisson``, ``fixed_size`` or empty, see :class:`simfl.selection.base.Policy`.
-        inclusion: an available client's probability of being selected, where that is known.
-        reads, asks, scalars, premise, receipts: what it looks at, assumes, has signed, see the same class.
-        columns: of rounds.csv that are there for the policy.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def k(self) -> int | None: ...
-
-    @property
-    def unit_size(self) -> int: ...
-
-    @property
-    def fixed_size(self) -> bool: ...
-
-    @property
-    def sampling(self) -> str: ...
-
-    @property
-    def inclusion(self) -> float | None: ...
-
-    @property
-    def reads(self) -> frozenset[str]: ...
-
-    @property
-    def asks(self) -> str: ...
-
-    @property
-    def scalars(self) -> str: ...
-
-    @property
-    def premise(self) -> str: ...
-
-    @property
-    def columns(self) -> "tuple[Column, ...]": ...
-
-    def disjoint_units(self, clients: int) -> int:
-        """Units without a common client that can be found one by one, however badly they are chosen."""
-
-    def receipts(self, clients: int) -> Receipts | None: ...
-
-
-class ChosenAvailability(Protocol):
-    """The scenario's ``devices.availability``.
-
-    Attributes:
-        equal_rates: whether all clients certainly are unavailable equally often.
-        independent: whether clients certainly are unavailable independently of one another.
-        timeless: whether it certainly does not depend on simulated time, and so not on who took part before.
-    """
-
-    @property
-    def equal_rates(self) -> bool: ...
-
-    @property
-    def independent(self) -> bool: ...
-
-    @property
-    def timeless(self) -> bool: ...
-
-    def build(self, setting: "ScenarioView", streams: Streams, names: tuple[str, ...] | None = None) -> "Available":
-        """The model; its ``dropout`` is float64 (clients,), or None where it is not known."""
-
-
 class ChosenDevices(Protocol):
     """The scenario's ``devices``; ``profiles`` names the CSV file of device profiles, if there is one."""
 
@@ -156,100 +83,13 @@ class ChosenDevices(Protocol):
     def profiles(self) -> str | None: ...
 
     @property
-    def availability(self) -> ChosenAvailability: ...
+    def availability(self) -> "Availability": ...
 
     @property
     def computation(self) -> "Computation": ...
 
     @property
     def failure(self) -> "Failure": ...
-
-
-class ChosenNetwork(Protocol):
-    """The scenario's ``network``.
-
-    Attributes:
-        independent: certainly no message takes longer because others are on their way; loss: probability of losing one.
-    """
-
-    @property
-    def independent(self) -> bool: ...
-
-    @property
-    def loss(self) -> float: ...
-
-    def build(self, setting: "ScenarioView", streams: Streams) -> "Links":
-        """The links; their ``names`` are the clients' names, or None."""
-
-
-class ChosenLearning(Protocol):
-    """The scenario's ``learning``.
-
-    Attributes:
-        evaluate_every: rounds between two measurements of the model, 0 = none; columns: of rounds.csv that it fills.
-        validates: clients keep samples for validation; tokens: samples are tokens of a text, not numbers.
-        everybody_holds_samples: whether every client certainly does, given enough data.
-        measures_losses: whether clients can say what loss a model has on theirs; external: remote clients, (n,).
-        counts_change: whether a client's number of samples may depend on the version of the model that it trains on.
-        per_client: what a client sends is of its own samples and of what it was sent, and of no other client's samples.
-        steepness: of the model, infinite where its loss is not convex in the parameters; None = nothing is learned.
-        premise: what certificates take for granted of how clients train, in words; empty = nothing.
-    """
-
-    @property
-    def premise(self) -> str: ...
-
-    @property
-    def steepness(self) -> float | None: ...
-
-    @property
-    def per_client(self) -> bool: ...
-
-    @property
-    def tokens(self) -> bool: ...
-
-    @property
-    def columns(self) -> Sequence[Any]: ...
-
-    @property
-    def validates(self) -> bool: ...
-
-    @property
-    def evaluate_every(self) -> int: ...
-
-    @property
-    def everybody_holds_samples(self) -> bool: ...
-
-    @property
-    def measures_losses(self) -> bool: ...
-
-    @property
-    def counts_change(self) -> bool: ...
-
-    @property
-    def external(self) -> tuple[int, ...]: ...
-
-
-class ChosenAgents(Protocol):
-    """The scenario's ``agents``.
-
-    Attributes:
-        all_standard, all_stay: whether certainly every client does as the standard agent does; takes part all the time.
-        reads_data: whether what clients send, and when, may follow from their samples otherwise than by their updates.
-        per_client: whether what each client sends is of its own update only, and no longer than that.
-    """
-
-    @property
-    def per_client(self) -> bool: ...
-
-    @property
-    def all_standard(self) -> bool: ...
-
-    @property
-    def reads_data(self) -> bool: ...
-
-    @property
-    def all_stay(self) -> bool: ...
 
 
 class ScenarioView(Protocol):
@@ -270,22 +110,22 @@ class ScenarioView(Protocol):
     def seed(self) -> int: ...
 
     @property
-    def network(self) -> ChosenNetwork: ...
+    def network(self) -> "Network": ...
 
     @property
     def devices(self) -> ChosenDevices: ...
 
     @property
-    def agents(self) -> ChosenAgents: ...
+    def agents(self) -> "Agents": ...
 
     @property
-    def selection(self) -> ChosenPolicy: ...
+    def selection(self) -> "Policy": ...
 
     @property
     def training(self) -> "ChosenTraining": ...
 
     @property
-    def learning(self) -> ChosenLearning: ...
+    def learning(self) -> "Learning": ...
 
     @property
     def compression(self) -> "Compression": ...
@@ -311,10 +151,15 @@ def has_buffer(rule: "Rule") -> "TypeGuard[BufferedRule]":
     return rule.asynchronous
 
 
-def summands(setting: ScenarioView) -> int | None:
-    """Updates in a sum; None where a policy selects now more, now fewer."""
+def aggregated(setting: ScenarioView) -> int | None:
+    """Updates in an aggregate; None where a policy selects now more, now fewer."""
     rule = setting.training
     return rule.buffer if has_buffer(rule) else setting.selection.k
+
+
+def summands(setting: ScenarioView) -> int | None:
+    """Updates in a sum that is opened, of all that are aggregated or of one unit; None as of :func:`aggregated`."""
+    return setting.selection.unit_size if setting.secagg.sums_units else aggregated(setting)
 
 
 def changing_weights(setting: ScenarioView) -> bool:
@@ -361,7 +206,7 @@ def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:
     """
     tolerated = tolerated_colluders(setting, summed)
     if summed and not setting.secagg.assumes:
-        tolerated = min(tolerated, summed - 2)
+        tolerated = min(tolerated, min(summed, summands(setting) or summed) - 2)
     return tolerated if setting.secagg.assumes or not can_lose_clients(setting) else min(tolerated, 0)
 
 

@@ -216,6 +216,8 @@ PROTOCOLS = Registry[Protocol](
     "secagg",
     promises=(
         "shows_updates",
+        "by_units",
+        "sums_units",
         "covers",
         "known",
         "tolerance",

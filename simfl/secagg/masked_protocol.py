@@ -154,7 +154,7 @@ class MaskedProtocol(Protocol):
         rates, unit = failure_rates(setting), setting.selection.unit_size
         cohort = Cohort(0, np.zeros((max(1, most // unit), unit), dtype=np.int32), 1, setting.clients)
         dropouts = self.known(cohort).get("dropouts", 0)
-        quorum = setting.training.quorum_clients(most)
+        quorum = None if setting.secagg.sums_units else setting.training.quorum_clients(most)
         if quorum is not None and (late := most - quorum) > dropouts:
             return [
                 f"training.quorum leaves up to {late} of {most} clients out, and more than {dropouts} may break a sum"
@@ -162,11 +162,11 @@ class MaskedProtocol(Protocol):
         rate = 0.0 if rates is None else float(rates.mean())
         expected_losses = rate * most
         if not dropouts and (failing := 1 - (1 - rate) ** most) > 0:
-            return [f"one missing client fails a round: of {most}, about {100 * failing:.0f} % of the rounds fail"]
+            return [f"one missing client fails a sum: of {most}, about {100 * failing:.0f} % of the sums fail"]
         if not 0 < dropouts < expected_losses:
             return []
         return [
-            f"about {expected_losses:.3g} of {most} clients fail in a round, and more than {dropouts} may break its sum"
+            f"about {expected_losses:.3g} of {most} clients of a sum fail, and more than {dropouts} may break its sum"
         ]
 
     def upload_bytes(self, update_bytes: object, dimension: int) -> Any:

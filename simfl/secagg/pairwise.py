@@ -13,7 +13,7 @@ from pydantic import Field
 
 from simfl.core.columns import MASKED_COLUMNS, failing
 from simfl.core.rng import Streams
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, summands
 from simfl.core.types import Aggregate, Receipts
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.field import Elements
@@ -282,7 +282,7 @@ class SecAggPlus(PairwiseMasks):
         return known
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
-        problems, n = super().check(setting), setting.selection.k
+        problems, n = super().check(setting), summands(setting)
         if (self.neighbours is None) != (self.threshold is None):
             problems.append(("neighbours", "and threshold are given together, or neither is"))
         elif self.neighbours is not None and self.threshold is not None and self.threshold > self.neighbours:

@@ -2,8 +2,8 @@
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from operator import attrgetter
-from types import SimpleNamespace
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -44,8 +44,8 @@ class UnitSums(Protocol):
 
     example = {"protocol": "secagg"}
     joint = True
-    shows_updates = False
     sums_units = True
+    shows_updates = _within("shows_updates")
     field, clip, phases, deadline_s = _within("field"), _within("clip"), _within("phases"), _within("deadline_s")
     assumes, covers, columns = _within("assumes"), _within("covers"), _within("columns")
     opens_last, closes_failures, moves_sums = _within("opens_last"), _within("closes_failures"), _within("moves_sums")
@@ -65,7 +65,7 @@ class UnitSums(Protocol):
         return known
 
     def overflow(self, setting: ScenarioView, most: int, samples: int) -> list[Problem]:
-        problems: list[Problem] = self.protocol.overflow(_of_unit(setting), self.size or most, samples)
+        problems: list[Problem] = self.protocol.overflow(setting, self.size or most, samples)
         return [(f"protocol.{key}", why) for key, why in problems]
 
     def resolve(self, setting: ScenarioView) -> Self:
@@ -91,8 +91,7 @@ class UnitSums(Protocol):
         whole += [f"privacy.stages: {stage.name}" for stage in setting.privacy.stages if _of_one_sum(stage)]
         for each in whole:
             problems.append(("name", f"opens a sum for each unit, and {each} works on one a round; leave one out"))
-        of_unit = [each for each in inner.check(_of_unit(setting)) if each not in inner.check(setting)]
-        return [*problems, *((f"protocol.{key}", why) for key, why in of_unit)]
+        return problems
 
     def prepare(self, cohort: Cohort, streams: Streams) -> Session[PreparedUnits | SessionFailure]:
         cohorts = [cohort._replace(units=unit[None]) for unit in cohort.units]
@@ -119,7 +118,8 @@ class UnitSums(Protocol):
             elif uploaded[j].any():
                 tolerated.append(each.tolerated if isinstance(each, SessionFailure) else -1)
         if not good:
-            return SessionFailure("no unit's sum could be opened", tolerated=min(tolerated, default=-1))
+            failed = tolerated or [each.tolerated for each in ended if isinstance(each, SessionFailure)]
+            return SessionFailure("no unit's sum could be opened", tolerated=min(failed, default=-1))
         whole, results = np.isin(np.arange(len(cohort.units)), list(good)), list(good.values())
         seconds, row = sum(each.compute_s for each in results), _total_row([each.row for each in results])
         return SessionResult(whole, results, seconds, row, min(tolerated), cohort.units[whole])
@@ -141,8 +141,9 @@ class UnitSums(Protocol):
         unit, parts = sessions.unit_of(result.opened, updates.clients), list[Aggregate]()
         means = np.zeros((len(result.opened), updates.vectors.shape[1]), dtype=np.float32)
         weights = np.bincount(unit, updates.weights, minlength=len(means))
+        members_of = np.split(np.argsort(unit, kind="stable"), np.searchsorted(np.sort(unit), np.arange(1, len(means))))
         for j in np.flatnonzero(weights):
-            some = np.flatnonzero(unit == j)
+            some = members_of[j]
             jobs, of_unit = tuple(updates.jobs[i] for i in some), (updates.weights[some], updates.row[some])
             members = sessions.ClientUpdates(jobs, updates.vectors[some], None, *of_unit, divisor=np.sum, combine=_mean)
             parts.append(self.protocol.add(result.secret[j], members, streams))
@@ -186,16 +187,10 @@ def _of_one_sum(stage: Any) -> bool:
     return bool(shares or stage.certificate or stage.changes_coordinates or stage.seeds)
 
 
-def _of_unit(setting: ScenarioView) -> Any:
-    """The scenario as a protocol sees it that sums up one unit."""
-    size = setting.selection.unit_size
-    return SimpleNamespace(**vars(setting) | {"selection": SimpleNamespace(k=size, unit_size=size, fixed_size=True)})
-
-
 def _mean(vectors: Vectors, weights: Floats, normaliser: float, mask: Bools | None = None) -> Vectors:
     return np.einsum("n,nd->d", (weights / normaliser).astype(np.float32), vectors)
 
 
 def _total_row(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of several sessions, added up."""
-    return {name: sum(row[name] for row in rows) for name in rows[0]}
+    """The columns of several sessions, added up; some may say nothing of one."""
+    return {name: sum(row.get(name, 0) for row in rows) for name in dict.fromkeys(chain(*rows))}

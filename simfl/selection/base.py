@@ -211,11 +211,6 @@ POLICIES = Registry[Policy](
 )
 
 
-def resolved_policy(setting: ScenarioView) -> Policy:
-    """The scenario's selection, for theory and others that ask once everything is resolved."""
-    return setting.selection  # type: ignore[return-value]  # its k is a number then
-
-
 def resolve_mode(policy: Any, setting: ScenarioView) -> Any:
     """The policy with ``mode: auto`` replaced by what it means in the scenario."""
     if policy.mode != "auto":

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from simfl.clients.local_training import LocalTraining
 from simfl.core.columns import Column
 from simfl.core.registration.protocol import SINCE_LATER
-from simfl.core.scenario_view import ChosenLearning, ScenarioView
+from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Floats, Integers, Vectors
 from simfl.training.aggregates import AGGREGATES, Mean
 from simfl.training.base import Losses, Progress, State
@@ -192,8 +192,9 @@ class RunLength:
         )
         return any(more for more, limit in limits if limit is not None)
 
-    def endless(self, learning: ChosenLearning) -> Iterator[tuple[str, str]]:
+    def endless(self, setting: ScenarioView) -> Iterator[tuple[str, str]]:
         """Problems of a run that nothing ends."""
+        learning = setting.learning
         counted, (target, patience) = (*self.limits[:4], self.aggregations), (e is not None for e in self.limits[4:6])
         if set(self.limits) == {None}:
             yield (
@@ -220,4 +221,4 @@ class SgdRule(RunLength, LocalTraining, ServerStep):
     def check(self, scenario: ScenarioView) -> list[tuple[str, str]]:
         """What cannot work in this scenario; a rule's own problems come besides."""
         problems = [*LocalTraining.check(self, scenario), *ServerStep.check(self, scenario)]
-        return [*problems, *self.endless(scenario.learning)]
+        return [*problems, *self.endless(scenario)]

@@ -100,7 +100,7 @@ def terminal_rows(state):
     console = Console(width=200, record=True, file=open(os.devnull, "w"))
     console.print(clients_table(state))
     text = console.export_text()
-    assert " ".join(text.split()).endswith("sees of single clients beside the sums is not counted.")
+    assert " ".join(text.split()).endswith("sees beside sums of whole rounds is not counted.")
     return {int(line.split()[0]): line for line in text.splitlines() if line[:1].isdigit()}
 
 

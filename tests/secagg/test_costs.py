@@ -376,7 +376,7 @@ def test_the_largest_clip_that_is_named_is_the_largest():
 @pytest.mark.parametrize(
     "secagg, overrides, caution",
     [
-        ("pairwise_ratchet", ("devices.failure=bernoulli:probability=0.1",), "about 65 % of the rounds fail"),
+        ("pairwise_ratchet", ("devices.failure=bernoulli:probability=0.1",), "about 65 % of the sums fail"),
         ("secagg", ("selection.k=2",), "each client can subtract its own update"),
         ("{name: secagg, scale: 1.0e+3}", (), "sums can wrap around"),
         ("lightsecagg", ("devices.failure=bernoulli:probability=0.4",), "about 4 of 10 clients fail .* more than 3"),

@@ -3,6 +3,7 @@
 import csv
 import json
 from contextlib import contextmanager
+from dataclasses import dataclass
 from unittest import mock
 
 import numpy as np
@@ -11,7 +12,10 @@ from click.testing import CliRunner
 from scipy.optimize import minimize
 
 from simfl.agents.aggregation.pipeline import AggregationPipeline
+from simfl.api.theory import theory
 from simfl.cli import simfl
+from simfl.core.payload import SUMMABLE
+from simfl.core.registration.family_index import undone
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.runs.accounting import view_of_run
@@ -235,11 +239,39 @@ def test_a_failed_unit_leaves_the_others(tmp_path):
     assert members[0] == members[1] and len(members[0]) < 60
 
 
+def test_columns_that_some_units_leave_out_are_added_up(tmp_path):
+    """Sums that are only costed say what they would clip where that is anything."""
+    clipped = {}
+    for execute in ("true", "cost_only"):
+        *_, path = play(tmp_path / execute, f"secagg.protocol={{name: secagg, execute: {execute}, clip: 0.12}}")
+        clipped[execute] = rows(path / "rounds.csv")[0]["clipped"]
+    assert clipped["true"] == clipped["cost_only"] != "0"
+
+
+def test_where_nobody_sends_nothing_is_seen(tmp_path):
+    _, written, summary, _ = play(tmp_path, "devices.failure={name: bernoulli, probability: 1.0}")
+    assert summary["skipped"] == 4 and summary["tolerated_colluders"] == 1
+    assert {row["privacy_weak_lower"] for row in written} == {""}
+
+
+def test_theory_tolerates_no_more_colluders_than_leave_two_in_a_unit():
+    coded = "secagg.protocol={name: lightsecagg, private: 0.67, survivors: 1.0}"
+    assert theory(parse(coded)).tolerated == 1 and theory(parse(coded, "secagg=lightsecagg")).tolerated > 1
+
+
+def test_cautions_and_limits_of_the_protocol_are_of_a_unit():
+    assert parse("secagg.protocol={name: secagg, clip: 4.0e8}", "clients=300", "selection.k=240")
+    assert any("each client can subtract" in text for text in parse("selection.T=2", "selection.k=14").cautions())
+    said = parse("devices.failure={name: bernoulli, probability: 0.1}").cautions()
+    assert any("of 3, about 27 % of the sums fail" in text for text in said)
+
+
 REFUSED = {
     "selection={name: random, k: 8}": "random forms none of two clients or more; use batch_partition",
     "training.on_failure=partial": "whole units; use training.on_failure: drop_unit",
     "selection={name: guarded, inner: {name: random, k: 6}, T: 3}": "guarded works on one a round",
     "secagg.protocol=opa": "is opa, which does not say",
+    "secagg.protocol={name: unit_sums, protocol: secagg}": "is unit_sums, which does not say",
     "secagg.size=4": "is 4, and units of selection: batch_partition have 3 clients; use 3 or null",
     "attacks=[least_squares]": "attacks: least_squares works on one a round",
     "topology={name: tree, edges: 2}": "is no star, which secagg: unit_sums needs",
@@ -283,5 +315,19 @@ def test_a_killed_run_goes_on_with_the_same_bytes(tmp_path):
 
 def test_an_audit_refuses_what_no_table_of_rounds_tells_apart(tmp_path):
     path = play(tmp_path)[3]
-    said = CliRunner().invoke(simfl, ["audit", str(path)])
-    assert said.exit_code == 2 and len(said.output.splitlines()) == 1 and "the sum of each unit" in said.output
+    for more in ([], ["--colluder", "0"], ["--colluders", "1"]):
+        said = CliRunner().invoke(simfl, ["audit", str(path), *more])
+        assert said.exit_code == 2 and len(said.output.splitlines()) == 1 and "the sum of each unit" in said.output
+
+
+def test_a_protocol_of_a_plugin_has_to_say_again_what_hides_a_unit():
+    """One that changes SecAgg shows updates, and is of whole cohorts, unless it says otherwise."""
+    names, hides = ("changed_a", "changed_b", "changed_c"), {"shows_updates": False, "covers": SUMMABLE}
+    with undone():
+        for name, said in zip(names, ({}, {"by_units": True}, {"by_units": True, **hides}), strict=True):
+            body = {**said, "__module__": "own", "limit": lambda self, cohort: 3.0}
+            PROTOCOLS(name)(dataclass(frozen=True, kw_only=True)(type("Changed", (PROTOCOLS["secagg"],), body)))
+        with pytest.raises(InvalidScenario, match="is changed_a, which does not say"):
+            parse("secagg.protocol=changed_a")
+        shown = [parse(f"secagg.protocol={name}").secagg.shows_updates for name in names[1:]]
+    assert shown == [True, False]

@@ -1,6 +1,8 @@
 """What clients object to, beside the text of docs/explanation/proofs/verifiable.md; what they do on the clock."""
 
 import json
+import subprocess
+import sys
 from itertools import combinations, islice, product
 from math import comb
 from pathlib import Path
@@ -241,7 +243,19 @@ def test_the_number_is_said_to_be_of_coefficients_as_clipped_sums_of_a_unit_can_
 def test_theory_promises_nothing_where_the_scenario_itself_names_clients_of_the_servers():
     lying = "{name: lying_server, lie: sybils, sybils: [2], victim: 3, rounds: 4, weighting: equal}"
     known = simfl.theory(Scenario.parse(BASE, "t", [f"training={lying}", "secagg=ideal"]))
-    assert known.selection["guarantee_malicious"] < 4
+    assert known.selection["guarantee_malicious"] == 1
+
+
+def test_what_a_server_says_does_not_depend_on_whether_it_has_been_imported():
+    """By a process that has read the scenario only."""
+    program = f"""
+from simfl.scenario import Scenario
+from simfl.selection.theory.expected_cardinality import guarantee
+lying = "training={{name: lying_server, lie: selects, victim: 3, rounds: 4, weighting: equal}}"
+print(guarantee(Scenario.parse({BASE!r}, "t", [lying, "secagg=ideal"])))
+"""
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "{'strong': 1, 'semi_strong': 1, 'weak': 1}"
 
 
 @pytest.mark.parametrize("protocol", ["secagg", "ideal"])

@@ -38,6 +38,7 @@ PARQUET = (".parquet", ".pq")
 ARRAYS = (".npz", ".npy")
 SHEETS = (".xlsx", ".xls", ".ods", ".numbers")
 PACKED = (".gz", ".bz2", ".xz")
+SUMS_OF_UNITS = "the sum of each unit, which no table of rounds tells apart"
 
 
 def read(path: Path | str, columns: Columns | None = None, options: LogOptions | None = None) -> Log:
@@ -174,7 +175,7 @@ def _folder(path: Path) -> Log:
     peers = () if set(matrices) == {SERVER} else ("the update of each client that sums up what others send, by itself",)
     matrix, strong = together(matrices), reader.summary.get("privacy_strong")
     seen = (*peers, *reader.summary.get("beside_sums", ()))
-    seen += ("the sum of each unit, which no table of rounds tells apart",) if "sums_of_units" in reader.summary else ()
+    seen += (SUMS_OF_UNITS,) if "sums_of_units" in reader.summary else ()
     tolerated = reader.summary.get("tolerated_colluders")
     weighting = scenario["training"].get("weighting")
     samples = None if weighting == "equal" else read_table(reader.file(reader.table("clients.csv"))).samples.to_numpy()
@@ -184,11 +185,12 @@ def _folder(path: Path) -> Log:
 def with_coalition(log: Log, path: Path, colluding: Sequence[int]) -> tuple[Log, bool]:
     """The log with the very rows that these clients and the server know, failed sessions' too, and whether it has them.
 
-    As it is for others than folders of runs, runs of another simfl, runs whose messages nobody counts, and those that
-    name plugin files, which an audit does not execute.
+    As it is for others than folders of runs, runs of another simfl, runs whose messages nobody counts or that open
+    several sums a round, and those that name plugin files, which an audit does not execute.
     """
     view = _view(path, colluding) if colluding else None
-    if view is None or view.open or not view.same:  # rows would not say what updates count
+    unlike = view is None or view.open or not view.same  # rows would not say what updates count
+    if view is None or unlike or SUMS_OF_UNITS in log.beside_sums:
         return log, False
     return replace(log, matrix=view.rows, rounds=view.round.tolist(), beside_sums=(), tolerated=None), True
 

@@ -8,7 +8,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Floats, View
 from simfl.selection.asking import ask
-from simfl.selection.base import Policy, resolved_policy
+from simfl.selection.base import Policy
 
 MOST_CLIENTS = 150
 """More take minutes."""
@@ -31,7 +31,7 @@ def windows(setting: ScenarioView) -> list[JsonObject]:
         and where the policy looks at what happens in a run.
     """
     n, streams = setting.clients, Streams(setting.seed)
-    policy = resolved_policy(setting)
+    policy = setting.selection
     if n > MOST_CLIENTS or policy.reads or policy.asks or policy.reads_history:
         return []
     sizes = sorted({round(n * factor) for factor in WINDOWS})

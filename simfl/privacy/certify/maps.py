@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.scenario_view import ScenarioView, summands
+from simfl.core.scenario_view import ScenarioView, aggregated
 
 Facts = Mapping[str, NDArray[np.float64]]
 """What a stage said of every round, by name: float64 (rounds,), NaN where it said nothing."""
@@ -281,4 +281,4 @@ def same_weights(setting: ScenarioView) -> list[Problem]:
 
 def participants(setting: ScenarioView) -> int:
     """Clients in a whole aggregate."""
-    return summands(setting) or setting.clients
+    return aggregated(setting) or setting.clients

@@ -179,16 +179,16 @@ class Guarantees(Privacy):
             )
         if not view.same:
             values[:-1] = np.minimum(values[:-1], 1.0)
-        values[:, : _first(P)] = np.inf
         if not (whole or view.open):  # what holds after the last sum of each round
             last = np.searchsorted(view.round, np.arange(view.rounds), side="right") - 1
             values = np.append(values, np.full((len(values), 1), np.inf), axis=1)[:, last]
             values[1:, ~evaluation_rounds(view.rounds, self.every)] = np.nan
+        values[:, : np.append(view.round, view.rounds)[_first(P)]] = np.inf
         return values
 
 
 def _first(P: Any) -> int:
-    """The first round with an aggregate; the number of rounds where there is none."""
+    """The first sum of somebody; the number of sums where there is none."""
     counts = np.flatnonzero(np.diff(P.indptr))
     return int(counts[0]) if len(counts) else P.shape[0]
 

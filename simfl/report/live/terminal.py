@@ -17,7 +17,7 @@ BAR = 24
 FEW = 6
 NOT_KNOWN = "not known"
 CAPTION = (f"Exposed: the round from which on the sums give the client's own update away; it is then {RECONSTRUCTABLE} "
-           f"{IF_ONLY_SUMS}. What the server sees of single clients beside the sums is not counted.")  # fmt: skip
+           f"{IF_ONLY_SUMS}. What the server sees beside sums of whole rounds is not counted.")  # fmt: skip
 STYLES = {"done": "green", "failed": "red", "running": "bold", "waiting": "dim"}
 
 

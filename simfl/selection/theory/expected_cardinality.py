@@ -11,7 +11,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, can_lose_clients, dropout_rates, failure_rates, never_fails
 from simfl.selection.asking import order_of_clients
-from simfl.selection.base import CanBeAsked, resolved_policy
+from simfl.selection.base import CanBeAsked
 from simfl.selection.theory.families import Family
 
 LARGEST_LOG10 = 100
@@ -36,7 +36,7 @@ def theory(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> J
         clients that hold none, if there are any; ``full_rank_probability`` after as many rounds as clients (bernoulli
         with equal dropout only). None for all that is not known: everything about a policy that declares no family.
     """
-    policy = resolved_policy(setting)
+    policy = setting.selection
     n = setting.clients
     about = {"policy": policy.name, "clients": n, "k": policy.k, "T": policy.unit_size, "mode": policy.mode}
     known = ("family_size", "family_size_log10", "expected_selected", "expected_cardinality", "left_out", "guarantee",
@@ -82,7 +82,7 @@ def _aggregated_cardinality(
     independent = family.independent or losses.on_failure == "abort"
     if independent and not setting.devices.availability.independent:
         return None
-    policy = resolved_policy(setting)
+    policy = setting.selection
     mean = family.aggregated_cardinality(here, 1.0 - rates[order], losses.on_failure, policy.uniform)
     return None if mean is None else float(f"{mean:.12g}")
 
@@ -115,7 +115,7 @@ def guarantee(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -
     ``privacy.rows: weights`` only the weak guarantee follows: numbers of samples, which nobody knows yet, scale the
     columns.
     """
-    policy, n = resolved_policy(setting), setting.clients
+    policy, n = setting.selection, setting.clients
     upheld, family = policy.guarantee(n), policy.family(n)
     if (upheld is None and family is None) or not sent(setting):
         return None
@@ -147,7 +147,7 @@ def guarantee_malicious(setting: ScenarioView, samples: NDArray[np.int64] | None
     protocol opens only what they confirm, and its failures are closed: the server can then choose which whole units are
     in a sum, and nothing else. The other conditions, and ``samples``, are those of :func:`guarantee`.
     """
-    policy, n, protocol = resolved_policy(setting), setting.clients, setting.secagg
+    policy, n, protocol = setting.selection, setting.clients, setting.secagg
     family = policy.family(n)
     if policy.receipts(n) is None or not (protocol.opens_confirmed and protocol.closes_failures):
         return 1
@@ -171,7 +171,7 @@ def keeps_to_family(setting: ScenarioView, P: Any, loses_units: bool = False) ->
         P: the weights of the clients in each sum, scipy CSR (rounds, clients); members of a unit have one weight.
         loses_units: any units may be missing, as a server that lies may say of those that it does not want.
     """
-    policy, n = resolved_policy(setting), setting.clients
+    policy, n = setting.selection, setting.clients
     family = policy.family(n) if policy.guarantee(n) is None else None
     if family is None:
         return True
