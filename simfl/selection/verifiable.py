@@ -153,6 +153,7 @@ class Verifier:
         streams: of the public seed.
         clients: how many are registered.
         last_round: the last round that it has answered; -1 = none.
+        known_sum: the sum of that round that it has signed or, if it is not in it, been shown; None = none yet.
     """
 
     client: int
@@ -160,6 +161,7 @@ class Verifier:
     streams: Streams
     clients: int
     last_round: int = -1
+    known_sum: frozenset[int] | None = None
 
     def row(self, t: int, available: NDArray[np.bool_]) -> Units:
         """What the beacon of round t selects among those who are said to be available."""
@@ -204,7 +206,12 @@ def _units_are_whole(me: Verifier, claim: Claim) -> bool:
 
 def _all_agree(me: Verifier, claim: Claim) -> bool:
     """All clients in the sum have signed that it is of these."""
-    return all(claim.agreed.get(client) == claim.summed for client in claim.summed)
+    return {claim.agreed.get(client) for client in claim.summed} <= {claim.summed}  # a set looks at identity first
+
+
+def _one_sum_is_taken(me: Verifier, claim: Claim) -> bool:
+    """It has taken no other set of clients for the sum of this round, which is the last that it has answered."""
+    return claim.round > me.last_round or (claim.round == me.last_round and me.known_sum in (None, claim.summed))
 
 
 def _answered_once(me: Verifier, claim: Claim) -> bool:
@@ -218,7 +225,8 @@ CHECKS: dict[str, Callable[[Verifier, Claim], bool]] = {
     "unit": _unit_confirms,
     "whole": _units_are_whole,
     "agree": _all_agree,
+    "one": _one_sum_is_taken,
     "once": _answered_once,
 }
-"""What a client checks by itself, by name: before it sends, ``row``, ``masks``, ``unit`` and ``once``; before it signs
-the sum of a round in which it has sent, ``whole``; before it opens that one, ``agree``."""
+"""What a client checks by itself, by name: before it sends, ``row``, ``masks``, ``unit`` and ``once``; of the sum of
+the round that it has answered last, ``whole`` and ``one`` before it signs, ``agree`` and ``one`` before it opens."""

@@ -1,8 +1,7 @@
 """A second judge of checked selections: server and clients by the text of docs/explanation/proofs/verifiable.md alone.
 
 It shares no code with the rule nor with the judge of test_verifiable: rows of families are listed here, what is sent
-and opened is a graph of masks (a sum is open if no unknown mask leads out of it), guarantees are linear programs. What
-simfl does of the same is in test_checks_of_clients.
+and opened is a graph of masks (a sum is open if no unknown mask leads out of it), guarantees are linear programs.
 """
 
 from functools import cache
@@ -15,7 +14,7 @@ import pytest
 from scipy.optimize import linprog
 
 NOBODY = frozenset()
-ALL_CHECKS = frozenset({"masks", "holders", "unit", "whole", "agree"})
+ALL_CHECKS = frozenset({"masks", "holders", "unit", "whole", "agree", "one"})
 
 
 class Told(NamedTuple):
@@ -49,43 +48,41 @@ def halves(n, T, k):
     return rows
 
 
-def sums(told, t_of=lambda n: ceil(n / 2), sybils=NOBODY, checks=ALL_CHECKS, silent=NOBODY):
-    """The sets of clients whose sums a server can read after it has told them this; its own clients do what it likes.
+def sums(told, t_of=lambda n: ceil(n / 2), sybils=NOBODY, checks=ALL_CHECKS, again=None):
+    """The sets of clients whose sums a server can read of what each honest client is ``told``, if they make the checks.
 
-    Args:
-        told: by honest client; who is not in it is told nothing.
-        t_of: shares that open a secret in a row of so many; the fewest with 2 t >= n, as ``secagg`` has by default.
-        sybils: clients of the server's.
-        checks: those that clients make.
-        silent: clients that have signed a receipt, and fail before they send.
+    ``t_of`` shares open a secret in a row of so many; ``sybils`` are the server's; ``again`` is another sum of the
+    round that everybody is told of afterwards.
     """
     sent = {}
     for i, it in told.items():
-        unit = next(unit for unit in it.row if i in unit)
-        mates = set(unit) - {i} - sybils
-        masks = "masks" not in checks or set(unit) - {i} <= it.masked <= members(it.row) - {i}
-        agreed = all(j in told and told[j].row == it.row and told[j].model == it.model for j in mates)
-        if masks and (agreed or "unit" not in checks) and i not in silent:
+        mates = set(next(unit for unit in it.row if i in unit)) - {i}
+        masks = "masks" not in checks or mates <= it.masked <= members(it.row) - {i}
+        agreed = all(j in told and told[j].row == it.row and told[j].model == it.model for j in mates - sybils)
+        if masks and (agreed or "unit" not in checks):
             sent[i] = it
-    signed = {i: it.summed for i, it in sent.items() if whole(it.summed, it.row) or "whole" not in checks}
-    agree = {i: all(j in sybils or signed.get(j) == summed for j in summed) for i, summed in signed.items()}
-    opens = {i: s for i, s in signed.items() if whole(s, sent[i].row) and (agree[i] or "agree" not in checks)}
+    taken = [{i: it.summed for i, it in sent.items()}]
+    taken += [dict.fromkeys(sent, again)] if again is not None and "one" not in checks else []
+    opens = []
+    for summed in taken:
+        signed = {i: s for i, s in summed.items() if whole(s, sent[i].row) or "whole" not in checks}
+        agree = {i: all(j in sybils or signed.get(j) == s for j in s) for i, s in signed.items()}
+        opens += [(i, s) for i, s in signed.items() if whole(s, sent[i].row) and (agree[i] or "agree" not in checks)]
     return frozenset(_readable(sent, opens, t_of, sybils, "holders" in checks))
 
 
 def _readable(sent, opens, t_of, sybils, in_row):
     keys, own = set(sybils), set(sybils)
     for j, it in sent.items():
-        holders = [i for i in opens if i != j and j in sent[i].masked and (i in members(it.row) or not in_row)]
-        in_sum = sum(j in opens[i] for i in holders)
+        shown = [(i, s) for i, s in opens if i != j and j in sent[i].masked and (i in members(it.row) or not in_row)]
         for_free, t = len(sybils & members(it.row)), t_of(len(members(it.row)))
-        own |= {j} if in_sum + for_free >= t else set()
-        keys |= {j} if len(holders) - in_sum + for_free >= t else set()
+        own |= {j} if len({i for i, s in shown if j in s}) + for_free >= t else set()
+        keys |= {j} if len({i for i, s in shown if j not in s}) + for_free >= t else set()
     group = {i: {i} for i in sent}
     closed = set(sent) - own
     for i, it in sent.items():
-        for j in it.masked - keys if i not in keys else ():
-            if j not in sent or i not in sent[j].masked:
+        for j in it.masked & set(sent) - keys if i not in keys else ():  # of who sends nothing the key may be open
+            if i not in sent[j].masked:
                 closed.add(i)
             elif group[i] is not group[j]:
                 group[i] |= group[j]
@@ -98,18 +95,15 @@ def _readable(sent, opens, t_of, sybils, in_row):
 def semi_strong(sets, clients):
     """The least |v|_1 of combinations v of these sums with a largest entry of 1, over the clients given."""
     P = np.array([[float(i in each) for i in clients] for each in sorted(map(sorted, sets))])
-    r, n = P.shape
-    best = np.inf
+    (r, n), best = P.shape, np.inf
     for i in np.flatnonzero(P.any(axis=0)):
-        A = np.block([[P.T, -np.eye(n)], [-P.T, -np.eye(n)]])
+        A, free = np.block([[P.T, -np.eye(n)], [-P.T, -np.eye(n)]]), [(None, None)] * r + [(0, None)] * n
         cost, fixed = np.r_[np.zeros(r), np.ones(n)], np.r_[P[:, i], np.zeros(n)][None]
-        free = [(None, None)] * r + [(0, None)] * n
         best = min(best, linprog(cost, A, np.zeros(2 * n), fixed, [1.0], free).fun)
     return round(float(best), 6)
 
 
 def guarantee(found, n, sybils=NOBODY):
-    """Of everything that was read in any rounds, for honest clients."""
     return semi_strong(frozenset(each - sybils for each in found), tuple(sorted(set(range(n)) - sybils)))
 
 
@@ -149,9 +143,8 @@ def plays(family, seed, count, sybils=NOBODY, split=False):
 
 def read(lies, **how):
     """All that is read in rounds in which these lies are told; updates under the model Z are 0."""
-    return frozenset(
-        frozenset(i for i in each if told[i].model == "A") for told in lies for each in sums(told, **how)
-    ) - {NOBODY}  # fmt: skip
+    found = ((told, each) for told in lies for each in sums(told, **how))
+    return frozenset(frozenset(i for i in each if told[i].model == "A") for told, each in found) - {NOBODY}
 
 
 FAMILIES = {
@@ -202,11 +195,19 @@ def test_a_sum_is_signed_only_if_it_is_whole_to_who_signs():
     assert sums(told, checks=ALL_CHECKS - {"whole"}) == {frozenset({v})}
 
 
+def test_a_client_takes_one_sum_a_round():
+    """With the key and the own mask of everybody, opened for two sums one after the other, each update is read."""
+    (row,) = batches(4, 2, 4)
+    told = {i: Told(row, members(row) - {i}, frozenset({0, 1})) for i in range(4)}
+    assert sums(told, again=frozenset({2, 3})) == {frozenset({0, 1})}
+    assert sums(told, again=frozenset({2, 3}), checks=ALL_CHECKS - {"one"}) == {frozenset({i}) for i in range(4)}
+
+
 def test_who_has_signed_a_receipt_and_sent_nothing_leaves_nobody_alone():
     n, family = FAMILIES["batches of 6"]
     for told in plays(family, 2, 600):
-        for silent in told:
-            for each in sums(told, silent=frozenset({silent})):
+        for silent, it in told.items():
+            for each in sums(told | {silent: it._replace(masked=NOBODY)}):
                 assert not each & {i for unit in told[silent].row if silent in unit for i in unit}
 
 

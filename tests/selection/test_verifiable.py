@@ -4,6 +4,7 @@ The judge is an elimination of its own over the masks between pairs (Bonawitz et
 and open, the combinations of messages in which no unknown mask remains are what the server knows.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, islice, product
@@ -385,6 +386,11 @@ def test_what_is_sent_is_what_was_signed():
     claim = claim._replace(receipts=tuple(each.receipt(claim) for each in verifiers))
     assert me.objections(claim) == []
     assert me.objections(claim._replace(sent=ZEROING)) == ["unit"]
+    for last_round, taken, objections in (
+        (2, frozenset(), []), (3, None, ["once"]), (3, row, ["once"]), (3, frozenset(), ["once", "one"]),
+        (4, None, ["once", "one"]), (4, row, ["once", "one"]),
+    ):  # fmt: skip
+        assert sorted(replace(me, last_round=last_round, known_sum=taken).objections(claim)) == objections
     assert me.objections(claim._replace(model=ZEROING, sent=ZEROING)) == ["unit"]
 
 

@@ -6,6 +6,7 @@ asked about every claim of small federations, and the bytes of its runs are comp
 """
 
 import json
+from dataclasses import replace
 from functools import cache
 from itertools import chain, combinations, product
 
@@ -115,10 +116,10 @@ def lie(row, rng):
     return told
 
 
-TWO = frozenset({frozenset({0, 1}), frozenset({2, 3})})
+TWO, TABLE = frozenset({frozenset({0, 1}), frozenset({2, 3})}), np.array([[0, 1], [2, 3]], dtype=np.int32)
 
 
-@pytest.mark.parametrize("units, lies", [(2, 4000), (3, 1500), pytest.param(2, 10**6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("units, lies", [(2, 4000), (3, 1500), (4, 300)])
 def test_no_masks_holders_and_sums_told_to_the_clients_of_a_row_split_a_unit(units, lies):
     """Each client is told its own; most of the time one of two sums, as few others are signed by all; units fail."""
     rng = np.random.default_rng(units)
@@ -132,28 +133,36 @@ def test_no_masks_holders_and_sums_told_to_the_clients_of_a_row_split_a_unit(uni
         assert not splits({i: told[i] for i in left}, units)
 
 
-def test_fewer_shares_masks_of_a_part_or_holders_from_elsewhere_split_a_unit():
-    """What the rules ask for is needed: the program does find what it looks for."""
-    row, all4 = TWO, frozenset(range(4))
-    told = {i: (row, all4, all4, frozenset({0, 1}) if i < 2 else frozenset()) for i in range(4)}
-    assert not splits(told, t=2) and splits(told, t=1)
-    unit = frozenset({0, 1})
-    told = {i: (row, all4, all4, unit) for i in all4}
-    assert not splits(told, t=2)
-    assert splits(told | {i: (row, all4 - {1 - i}, all4, unit) for i in unit}, t=2)
-    far = frozenset({frozenset({4, 5}), frozenset({6, 7})})
-    told |= {i: (far, all4 | {4, 5}, all4 | {4, 5}, frozenset()) for i in (4, 5)}
-    assert splits(told | {0: (row, all4, all4 | {4, 5}, unit)}, t=2)
+@pytest.mark.slow
+@pytest.mark.parametrize("family, k", [*product(FAMILIES, (4, 6))])
+def test_no_rows_and_sums_told_to_six_clients_split_a_unit(family, k):
+    """Every unit that sends is told any row with it, each of its clients any whole sum of that: all there are."""
+    rows = FAMILIES[family](6, k, 2)
+    for units in chain.from_iterable(combinations({unit for row in rows for unit in row}, n) for n in (1, 2, 3)):
+        if len(frozenset().union(*units)) == 2 * len(units):
+            for of in product(*([row for row in rows if unit in row] for unit in units)):
+                who = [(i, row, unions(row)[-1]) for unit, row in zip(units, of, strict=True) for i in unit]
+                for sums in product(*(unions(row) for _, row, _ in who)):
+                    told = {i: (row, all_, all_, chosen) for (i, row, all_), chosen in zip(who, sums, strict=True)}
+                    assert not splits(told, k // 2)
 
 
-def test_a_client_that_signs_or_opens_another_sum_later_splits_a_unit():
-    """The second sum is asked for after a later round, or instead of the first one, which lacks a signature."""
+def test_fewer_shares_masks_of_a_part_holders_from_elsewhere_or_a_second_sum_split_a_unit():
+    """What the rules ask for is needed: the program does find what it looks for. A second sum is asked for after a
+    later round, or instead of the first one, which lacks a signature.
+    """
     unit, none, all4 = frozenset({0, 1}), frozenset(), frozenset(range(4))
-    told = {i: (TWO, all4, all4, unit) for i in range(4)}
+    told = {i: (TWO, all4, all4, unit if i < 2 else none) for i in all4}
+    assert not splits(told, t=2) and splits(told, t=1)
+    told = {i: (TWO, all4, all4, unit) for i in all4}
     first, later = dict.fromkeys(told, unit), dict.fromkeys(told, none)
-    assert not splits(told, t=2, steps=[(first, first)])
+    assert not splits(told, t=2) and not splits(told, t=2, steps=[(first, first)])
     assert splits(told, t=2, steps=[(first, first), (later, later)])
     assert splits(told, t=2, steps=[(first, {0: unit, 1: none, 2: unit, 3: none})])
+    assert splits(told | {i: (TWO, all4 - {1 - i}, all4, unit) for i in unit}, t=2)
+    far = frozenset({frozenset({4, 5}), frozenset({6, 7})})
+    told |= {i: (far, all4 | {4, 5}, all4 | {4, 5}, none) for i in (4, 5)}
+    assert splits(told | {0: (TWO, all4, all4 | {4, 5}, unit)}, t=2)
 
 
 @pytest.mark.parametrize("n, sybils", [(4, 1), (6, 1), (6, 2)])
@@ -166,18 +175,11 @@ def test_clients_of_the_servers_own_anywhere_in_the_row_take_as_many_more_shares
     told = [{i: (row, everybody, everybody, chosen) for i, chosen in enumerate(each)} for each in every]
     assert not any(splits(each, enough, liars) for each in told)
     assert any(splits(each, enough - 1, liars) for each in told)
-
-
-def test_secagg_opens_with_half_of_the_row_or_more():
     assert all(2 * SecAgg().sizes(n)[1] >= n for n in range(2, 200)) and not SecAgg(threshold=0.49).opens_confirmed
 
 
 def policy_of(inner):
     return POLICIES.of({"name": "verifiable", "inner": {"name": inner, "k": 4, "T": 2, "mode": "uniform"}})
-
-
-def array(row):
-    return np.array([sorted(unit) for unit in row], dtype=np.int32)
 
 
 @pytest.mark.parametrize("inner, clients", [("batch_partition", 4), ("batch_partition", 6), ("half_partition", 6)])
@@ -188,7 +190,7 @@ def test_the_rows_that_pass_are_those_of_the_family(inner, clients):
         for there in product([False, True], repeat=n):
             available = np.array(there, dtype=bool)
             fits = n % 2 == 0 or inner == "half_partition"
-            drawn = Verifier(0, policy, STREAMS, clients).row(2, available) if fits else array(TWO)
+            drawn = Verifier(0, policy, STREAMS, clients).row(2, available) if fits else TABLE
             row = frozenset(frozenset(unit) for unit in drawn.tolist())
             for me in range(clients):
                 claim = Claim(2, available, drawn, b"m", b"m", frozenset(), frozenset(), (), frozenset(), {})
@@ -203,15 +205,14 @@ def test_the_rows_that_pass_are_those_of_the_family(inner, clients):
 def test_every_claim_of_masks_receipts_and_sums_is_judged_as_the_text_says():
     """Of four clients in two units, what client 1 is told, each check by all that it depends on."""
     me, row, all4 = 1, TWO, frozenset(range(4))
-    units, there = array(sorted(row, key=sorted)), np.ones(4, dtype=bool)
+    units, there = TABLE, np.ones(4, dtype=bool)
     verifier = Verifier(me, policy_of("batch_partition"), STREAMS, 4, last_round=2)
     base = Claim(3, there, units, b"m", b"m", all4, all4, (), all4, {})
     five = unions(tuple(frozenset({i}) for i in range(5)))
     for masked, holders in product(five, five):
         expected = {0, 1} <= masked <= holders <= all4
         assert CHECKS["masks"](verifier, base._replace(masked=masked, holders=holders)) == expected
-    fields = product((0, 2), (2, 3), (units.tobytes(), b""), (b"m", b"z"))
-    receipts = [Receipt(*each) for each in fields]
+    receipts = [Receipt(*each) for each in product((0, 2), (2, 3), (units.tobytes(), b""), (b"m", b"z"))]
     right = Receipt(0, 3, units.tobytes(), b"m")
     for some, sent in product(chain(combinations(receipts, 1), combinations(receipts, 2), [()]), (b"m", b"z")):
         assert CHECKS["unit"](verifier, base._replace(receipts=some, sent=sent)) == (right in some and sent == b"m")
@@ -221,16 +222,15 @@ def test_every_claim_of_masks_receipts_and_sums_is_judged_as_the_text_says():
             agreed = {i: each for i, each in zip(sorted(summed), others, strict=True) if each is not None}
             claim = base._replace(summed=summed, agreed=agreed)
             assert CHECKS["agree"](verifier, claim) == all(agreed.get(i) == summed for i in summed)
+    for taken, t in product([None, *unions(row)], range(5)):
+        expected = t > 2 or (t == 2 and taken in (None, all4))
+        assert CHECKS["one"](replace(verifier, known_sum=taken), base._replace(round=t)) == expected
     assert [CHECKS["once"](verifier, base._replace(round=t)) for t in range(5)] == [False, False, False, True, True]
 
 
-RUN = """clients: 24
-selection: {name: verifiable, inner: {name: batch_partition, k: 8, T: 4, mode: uniform}}
-training: {name: fedavg, rounds: 5, weighting: equal}
-learning: {name: none, parameters: 10}
-secagg: secagg
-devices: {computation: {name: constant, seconds: 1}}
-"""
+RUN = """{clients: 24, training: {name: fedavg, rounds: 5, weighting: equal}, learning: {name: none, parameters: 10},
+selection: {name: verifiable, inner: {name: batch_partition, k: 8, T: 4, mode: uniform}},
+secagg: secagg, devices: {computation: {name: constant, seconds: 1}}}"""
 
 
 def test_checks_cost_the_bytes_and_seconds_that_the_text_counts(tmp_path):
@@ -241,11 +241,10 @@ def test_checks_cost_the_bytes_and_seconds_that_the_text_counts(tmp_path):
         for overrides in (["selection.sign_s=0.1", "selection.verify_s=0.01"], [inner])
     )
     n, T, clients, rounds, signature, number, digest = 8, 4, 24, 5, 64, 4, 32
-    up = signature + 2 * (number + signature)
+    up, seconds = signature + 2 * (number + signature), 3 * 0.1 + ((n - 1) + (T - 1) + n) * 0.01
     told = number + clients // 8 + digest
     down = (n - 1) * signature + told + (T - 1) * (number + signature) + n // 8 + n * (number + signature)
     assert checked["bytes_up"] - believed["bytes_up"] == up * n * rounds
     assert checked["bytes_down"] - believed["bytes_down"] == down * n * rounds
-    seconds = 3 * 0.1 + ((n - 1) + (T - 1) + n) * 0.01
     assert checked["time_s"] - believed["time_s"] == pytest.approx(seconds * rounds)
     assert checked["guarantee_malicious"] == 4

@@ -22,7 +22,7 @@ from simfl.plugins.servers import SERVERS, SynchronousServer, jobs_in_sum
 
 Units = NDArray[np.int32]
 MODEL, ZEROING = b"the model", b"a model with which an update is 0"
-UNSIGNED = {"whole", "agree"}
+UNSIGNED = {"whole", "agree", "one"}
 """Checks that a client makes after its upload: a sum that fails one is not opened."""
 
 
@@ -42,6 +42,12 @@ class Deception(NamedTuple):
     summed: frozenset[int]
     learned: frozenset[int]
     zeroing: frozenset[int] = frozenset()
+
+    def among(self, available: NDArray[np.bool_]) -> "Deception":
+        """The same with the units that are there as a whole: nobody else hears what is said, or sends anything."""
+        units = self.units[available[self.units].all(axis=1)]
+        members = _members(units)
+        return self._replace(units=units, summed=self.summed & members, learned=self.learned & members)
 
 
 @SERVERS("lying_server")
@@ -69,6 +75,7 @@ class LyingServer(SynchronousServer):
         """Selects, lies, and sums what the clients let it."""
         view = self.view(t)
         deception = LIES[self.intent.lie](self, t, self.select_among(view))
+        deception = deception.among(view.available)
         if deception.round < t and self.before is not None:
             view = self.before[0]
         objections = dict(self._objections(view, deception))
@@ -93,6 +100,7 @@ class LyingServer(SynchronousServer):
     def _objections(self, view: View, deception: Deception) -> Iterator[tuple[int, list[str]]]:
         """What clients object to, if the policy has them check; what each of them has seen is written down."""
         parts, members = self.parts, deception.units.ravel().tolist()
+        checking = parts.policy.receipts(parts.clients) is not None
         agreed = dict.fromkeys(members, deception.summed)
         models = {i: ZEROING if i in deception.zeroing else MODEL for i in members}
         row, n = frozenset(members), parts.clients
@@ -102,10 +110,10 @@ class LyingServer(SynchronousServer):
         claims = {i: claim._replace(model=models[i], sent=models[i]) for i in members}
         receipts = tuple(each.receipt(claims[i]) for i, each in clients.items())
         for i, each in clients.items():
-            objections = each.objections(claims[i]._replace(receipts=receipts))
-            checks = parts.policy.receipts(parts.clients) is not None and i not in self.intent.sybils
-            self.note("told", round=view.round, client=i, objections=objections if checks else None)
-            if checks and objections:
+            checks = checking and i not in self.intent.sybils
+            objections = each.objections(claims[i]._replace(receipts=receipts)) if checks else None
+            self.note("told", round=view.round, client=i, objections=objections)
+            if objections:
                 yield i, objections
 
 
