@@ -165,9 +165,7 @@ class MaskedProtocol(Protocol):
             return [f"one missing client fails a sum: of {most}, about {100 * failing:.0f} % of the sums fail"]
         if not 0 < dropouts < expected_losses:
             return []
-        return [
-            f"about {expected_losses:.3g} of {most} clients of a sum fail, and more than {dropouts} may break its sum"
-        ]
+        return [f"about {expected_losses:.3g} of {most} clients fail in a sum, and more than {dropouts} may break it"]
 
     def upload_bytes(self, update_bytes: object, dimension: int) -> Any:
         """An element a coordinate, whatever the update would need in clear, and one for the weight."""

@@ -380,7 +380,7 @@ def test_the_largest_clip_that_is_named_is_the_largest():
         ("secagg", ("selection.k=2",), "each client can subtract its own update"),
         ("{name: secagg, scale: 1.0e+3}", (), "sums can wrap around"),
         ("lightsecagg", ("devices.failure=bernoulli:probability=0.4",), "about 4 of 10 clients fail .* more than 3"),
-        ("{name: secagg, threshold: 0.95}", ("devices.failure=bernoulli:probability=0.3",), "about 97 % of the rounds"),
+        ("{name: secagg, threshold: 0.95}", ("devices.failure=bernoulli:probability=0.3",), "about 97 % of the sums"),
         ("{name: secagg, threshold: 0.95}", (), None),
         ("secagg", ("training.quorum=5",), "up to 5 of 10 clients out, and more than 4 may break a sum"),
         ("secagg", ("training.quorum=0.55",), None),
