@@ -151,15 +151,15 @@ def has_buffer(rule: "Rule") -> "TypeGuard[BufferedRule]":
     return rule.asynchronous
 
 
-def aggregated(setting: ScenarioView) -> int | None:
+def aggregate_size(setting: ScenarioView) -> int | None:
     """Updates in an aggregate; None where a policy selects now more, now fewer."""
     rule = setting.training
     return rule.buffer if has_buffer(rule) else setting.selection.k
 
 
 def summands(setting: ScenarioView) -> int | None:
-    """Updates in a sum that is opened, of all that are aggregated or of one unit; None as of :func:`aggregated`."""
-    return setting.selection.unit_size if setting.secagg.sums_units else aggregated(setting)
+    """Updates in a sum that is opened, of all that are aggregated or of one unit; None as of :func:`aggregate_size`."""
+    return setting.selection.unit_size if setting.secagg.sums_units else aggregate_size(setting)
 
 
 def changing_weights(setting: ScenarioView) -> bool:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from simfl.core.scenario_view import ScenarioView, aggregated
+from simfl.core.scenario_view import ScenarioView, aggregate_size
 from simfl.core.types import Bools, Floats, Integers, Vectors
 from simfl.training.aggregates import AGGREGATES, AggregationRule, BesideUpdates
 
@@ -297,7 +297,7 @@ class Bucketed(AggregationRule):
 
 def _vector_count(setting: ScenarioView) -> int | None:
     """Vectors that an aggregate is given: updates, or sums of units; None where there are now more, now fewer."""
-    count = aggregated(setting)
+    count = aggregate_size(setting)
     return count // setting.selection.unit_size if count and setting.secagg.sums_units else count
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.scenario_view import ScenarioView, aggregated
+from simfl.core.scenario_view import ScenarioView, aggregate_size
 
 Facts = Mapping[str, NDArray[np.float64]]
 """What a stage said of every round, by name: float64 (rounds,), NaN where it said nothing."""
@@ -281,4 +281,4 @@ def same_weights(setting: ScenarioView) -> list[Problem]:
 
 def participants(setting: ScenarioView) -> int:
     """Clients in a whole aggregate."""
-    return aggregated(setting) or setting.clients
+    return aggregate_size(setting) or setting.clients
