@@ -32,9 +32,9 @@ class UnitSums(Protocol):
     """Opens the sum of each unit by itself, by a session of another protocol for each, all at the same time.
 
     The server learns the units' sums, so that an aggregate that resists attackers can compare them: each is one vector,
-    the weighted mean of its clients, with their weight; single updates stay hidden. A phase waits for all answers of all units, and
-    the server computes for one after another. Units are the buckets of Karimireddy, He and Jaggi, "Byzantine-robust
-    learning on heterogeneous datasets via bucketing", ICLR 2022, section 4.
+    the weighted mean of its clients, with their weight; single updates stay hidden. A phase waits for all answers of
+    all units, and the server computes for one after another. Units are the buckets of Karimireddy, He and Jaggi,
+    "Byzantine-robust learning on heterogeneous datasets via bucketing", ICLR 2022, section 4.
     """
 
     protocol: Annotated[Any, PROTOCOLS, Field(description="sums up each unit; only its clients may take part in that")]
