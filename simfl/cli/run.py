@@ -225,7 +225,7 @@ def _why_nothing(folder: "ResultsFolder", summary: JsonObject) -> str:
     rows = csv.DictReader(folder.read("phases.csv").decode().splitlines() if "phases.csv" in folder else [])
     if reasons := Counter(row["failure"] for row in rows if row["failure"]):
         return "every round was skipped; in {1} the protocol failed: {0}".format(*reasons.most_common(1)[0])
-    refused = ", or clients refused" if {"refusing_clients", "refused_sum"} & summary.keys() else ""
+    refused = ", or clients refused" if summary.get("refusing_clients") or summary.get("refused_sum") else ""
     return f"every round was skipped: in none were enough clients available and in time{refused}"
 
 

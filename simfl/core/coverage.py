@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 
 from simfl.core.payload import ALONE, DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
 from simfl.core.registration.family_index import FAMILIES
-from simfl.core.registration.packages import is_rim, packages
+from simfl.core.registration.packages import packages
 from simfl.core.scenario_view import ScenarioView, changing_weights
 
 if TYPE_CHECKING:
     from simfl.privacy.stage import Stage
+
+SERVERS = "simfl.agents.servers"
+"""The module of the registry of servers, which few scenarios need before a run."""
 
 STALEST = 1000
 """Up to this staleness the weights of updates are looked at; those of simfl's rules fall with it."""
@@ -362,9 +365,8 @@ def plugin_server(setting: ScenarioView) -> Any:
 
 
 def _server(setting: ScenarioView) -> Any:
-    """The class of the server; None = no server has been imported, and no entry point of simfl's names it."""
+    """The class of the server; None = no server has been imported, and no package has one of this name."""
     name: Any = setting.training.server
-    for entry in packages("simfl.server"):
-        if entry.name == name and is_rim(entry):
-            import_module(entry.module)
+    if any(entry.name == name for entry in packages("simfl.server")):
+        import_module(SERVERS)  # whose registry then loads it
     return FAMILIES.imported.get("server", {name: None}).get(name)

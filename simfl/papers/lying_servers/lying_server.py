@@ -53,7 +53,7 @@ class Deception(NamedTuple):
 @SERVERS("lying_server")
 @dataclass(eq=False)
 class LyingServer(SynchronousServer):
-    """A synchronous server that lies as its rule says; of a unit in which a client objects, nothing is sent."""
+    """A synchronous server that lies as its rule says; a unit in which a client objects is in no sum."""
 
     asks_agents = counts_unsummed = confirms = True
     follows_policy = False
@@ -71,6 +71,11 @@ class LyingServer(SynchronousServer):
         assert isinstance(self.parts.rule, LyingServerRule)
         return self.parts.rule
 
+    @property
+    def checked(self) -> bool:
+        """Whether its clients check what they are told."""
+        return self.parts.policy.receipts(self.parts.clients) is not None
+
     def round(self, t: int) -> Any:
         """Selects, lies, and sums what the clients let it."""
         view = self.view(t)
@@ -80,8 +85,7 @@ class LyingServer(SynchronousServer):
             view = self.before[0]
         objections = dict(self._objections(view, deception))
         unsigned = any(UNSIGNED & {*names} for names in objections.values())
-        checks = self.parts.policy.receipts(self.parts.clients) is not None
-        row = {REFUSING.name: len(objections)} | ({"refused_sum": int(unsigned)} if checks else {})
+        row = {REFUSING.name: len(objections)} | ({"refused_sum": int(unsigned)} if self.checked else {})
         silent = [i for i, names in objections.items() if {*names} - UNSIGNED]
         units = deception.units[~np.isin(deception.units, silent).any(axis=1)]
         if not units.size:
@@ -90,8 +94,9 @@ class LyingServer(SynchronousServer):
         outcome, jobs = yield from self._work_with(t, units)
         self.answered |= dict.fromkeys(units.ravel().tolist(), deception.round)
         self.before = view, deception
-        opened = not unsigned and isinstance(outcome, SessionResult) and outcome.kept_units.any()
-        session = outcome if isinstance(outcome, SessionResult) and opened else None
+        session = None
+        if isinstance(outcome, SessionResult) and outcome.kept_units.any() and not unsigned:
+            session = outcome
         arrived = [] if session is None else jobs_in_sum(jobs, session, units)
         learned = [job for job in arrived if job.client in deception.learned]
         row |= {} if outcome is None else outcome.row
@@ -100,7 +105,6 @@ class LyingServer(SynchronousServer):
     def _objections(self, view: View, deception: Deception) -> Iterator[tuple[int, list[str]]]:
         """What clients object to, if the policy has them check; what each of them has seen is written down."""
         parts, members = self.parts, deception.units.ravel().tolist()
-        checking = parts.policy.receipts(parts.clients) is not None
         agreed = dict.fromkeys(members, deception.summed)
         models = {i: ZEROING if i in deception.zeroing else MODEL for i in members}
         row, n = frozenset(members), parts.clients
@@ -110,7 +114,7 @@ class LyingServer(SynchronousServer):
         claims = {i: claim._replace(model=models[i], sent=models[i]) for i in members}
         receipts = tuple(each.receipt(claims[i]) for i, each in clients.items())
         for i, each in clients.items():
-            checks = checking and i not in self.intent.sybils
+            checks = self.checked and i not in self.intent.sybils
             objections = each.objections(claims[i]._replace(receipts=receipts)) if checks else None
             self.note("told", round=view.round, client=i, objections=objections)
             if objections:
