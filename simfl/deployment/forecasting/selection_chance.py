@@ -104,13 +104,12 @@ class Selections:
         used = np.where(cover, self.used, np.iinfo(np.int64).max)
         t, first = np.nonzero(cover & (used == used.min(axis=1, keepdims=True)))
         others = ~np.eye(there.shape[1], dtype=bool)[first]
-
-        def counts(among: Bools, pairs: Integers) -> list[Floats]:
-            """Choices of pairs, (J,), and those without each of the units that may be first."""
-            both, many = np.concatenate([among, among[t] & others]), np.append(pairs, pairs[t])
-            return np.split(pairings(both, int(many.max(initial=0)))[many, np.arange(len(many))], [len(pairs)])
-
-        (every, without), (seen, seen_without) = counts(there, m), counts(there & ~self.rows, np.where(r > 0, m - r, 0))
+        # choices of pairs of all that are available and of those that are in no sum, with and without each that may be first
+        unseen, rest = there & ~self.rows, np.where(r > 0, m - r, 0)
+        among = np.concatenate([there, there[t] & others, unseen, unseen[t] & others])
+        pairs = np.concatenate([m, m[t], rest, rest[t]])
+        chosen = pairings(among, int(pairs.max(initial=0)))[pairs, np.arange(len(pairs))]
+        every, without, seen, seen_without = np.split(chosen, np.cumsum([len(m), len(t), len(m)]))
         with np.errstate(divide="ignore", invalid="ignore"):
             share = seen / every
             if self.mode == "fair":
