@@ -104,7 +104,7 @@ class Selections:
         used = np.where(cover, self.used, np.iinfo(np.int64).max)
         t, first = np.nonzero(cover & (used == used.min(axis=1, keepdims=True)))
         others = ~np.eye(there.shape[1], dtype=bool)[first]
-        # choices of pairs of all that are available and of those that are in no sum, with and without each that may be first
+        # choices of pairs of all available units, and of those in no sum; without each unit that may be first
         unseen, rest = there & ~self.rows, np.where(r > 0, m - r, 0)
         among = np.concatenate([there, there[t] & others, unseen, unseen[t] & others])
         pairs = np.concatenate([m, m[t], rest, rest[t]])
