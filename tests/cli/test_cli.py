@@ -46,7 +46,7 @@ def call(*words, **more):
 
 
 NOTE = (
-    "secagg: not said, so ideal: numbers about privacy assume that only sums are seen; a protocol (simfl list "
+    "secagg: not set, so ideal: numbers about privacy assume that only sums are seen; a protocol (simfl list "
     "secagg) costs time and bytes"
 )
 
