@@ -106,7 +106,7 @@ def _tolerance(known: "Theory", colluders: int) -> str:
     if protocol.shows_updates:
         return "the server sees every update without them, so that nothing is guaranteed"
     if protocol.assumes:
-        return f"whoever colludes, {protocol.name} takes for granted that {protocol.assumes}"
+        return f"whoever colludes, {protocol.name} assumes that {protocol.assumes}"
     if most <= 0:
         return "nothing is promised against any of them: sums are too small, or may fail as clients are silent"
     if colluders <= most:

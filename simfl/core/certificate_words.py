@@ -95,7 +95,7 @@ OF_ONE_RUN = (
 )
 """Said of the certificates of several runs."""
 
-NOT_COMPARED = "no guarantee, as not all take the same for granted"
+NOT_COMPARED = "no guarantee, as not all assume the same"
 
 
 def assumptions(column: "Column") -> list[str]:

@@ -29,8 +29,8 @@ Every number that simfl reports is described once, in `simfl/core/columns.py`, o
 headings, units and directions. A finished run describes its own columns, plugins' too, in `columns.json`.
 
 "Better" says which way is better; "in the summary" how `summary.json` sums the rounds up. Of certificates,
-`columns.json` also says whom they are against (`observer`), what they protect (`protects`) and what they take for
-granted (`assumes`), as the end of this page does; where a run's protocol assumes something more, that is among it.
+`columns.json` also says whom they are against (`observer`), what they protect (`protects`) and what they assume
+(`assumes`), as the end of this page does; where a run's protocol assumes something more, that is among it.
 Where there are several observers (edges, servers, clients without a server), `observers.csv` has the columns of privacy
 of each.
 

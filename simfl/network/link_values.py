@@ -221,7 +221,7 @@ class LinkList:
             words = set(words_of(name))
             if words & (LATENCY_WORDS | UNCLEAR):
                 keys = f"network.latency names the value that holds latencies: write latency: {name}, unit: ms"
-                raise ScenarioError(self.key, f"{self.head}nobody says the unit of '{name}'; {keys} (or s, us, rtt_ms)")
+                raise ScenarioError(self.key, f"{self.head}'{name}' has no unit; {keys} (or s, us, rtt_ms)")
         raise ScenarioError(self.key, f"{links[0].where}{self._lacks(links[0], ('latency_s', 'rtt_ms'))}")
 
     def _lacks(self, row: FileLink, names: Collection[str]) -> str:
@@ -269,7 +269,7 @@ class LinkList:
         for name in self.names:
             if BANDWIDTH_WORDS & set(words_of(name)) or get_close_matches(name.lower(), ["bandwidth"], 1, 0.75):
                 keys = f"write bandwidth: {name}, bandwidth_unit: Mbit/s ({', '.join(BYTES_PER_S)})"
-                why = f"nobody says the unit of '{name}'; {keys}, or bandwidth: {UNLIMITED}"
+                why = f"'{name}' has no unit; {keys}, or bandwidth: {UNLIMITED}"
                 raise ScenarioError(self.key, f"{self.head}{why}")
         return None
 

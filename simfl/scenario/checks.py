@@ -189,11 +189,11 @@ def _complete_one(scenario: S) -> tuple[S, Wrong]:
         return _resolve(scenario)
     assumed, against = _resolve(replace(scenario, secagg=PROTOCOLS.of("ideal")))
     if not against:
-        why = f"take for granted that {assumed.secagg.assumes}; a protocol (simfl list secagg) costs time and bytes"
-        return _with_note(assumed, f"secagg: not said, so {assumed.secagg.name}: numbers about privacy {why}"), []
+        why = f"assume that {assumed.secagg.assumes}; a protocol (simfl list secagg) costs time and bytes"
+        return _with_note(assumed, f"secagg: not set, so {assumed.secagg.name}: numbers about privacy {why}"), []
     shown, wrong = _resolve(replace(scenario, secagg=PROTOCOLS.of("plain")))
     key, why = next((item for item in against if item not in wrong), against[0])
-    said = f"secagg: not said, so {shown.secagg.name}, since the server sees each update: {dotted_key(key)} {why}"
+    said = f"secagg: not set, so {shown.secagg.name}, since the server sees each update: {dotted_key(key)} {why}"
     return _with_note(shown, said), wrong
 
 

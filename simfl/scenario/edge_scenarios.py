@@ -73,5 +73,5 @@ def first_difference(keys: tuple[str, ...], one: "Scenario", other: "Scenario") 
         for name in mine if isinstance(mine, dict) else ():
             if mine[name] != others.get(name):
                 said = f"{mine[name]} in an edge of {one.clients} clients, {others.get(name)} in one of {other.clients}"
-                return (key, name), f"is not said, and would be {said}; say it"
+                return (key, name), f"is not set, and would be {said}; set it"
     return None

@@ -107,9 +107,9 @@ def _availability(scenario: "Scenario", world: str) -> Availability:
     base: Availability = scenario.devices.availability
     rates = base.build(scenario, Streams(scenario.seed)).dropout
     if rates is None:
-        raise ScenarioError("", "nobody knows how often clients are away by this scenario's devices.availability")
+        raise ScenarioError("", "how often clients are unavailable does not follow from devices.availability")
     if not rates.any():
-        raise ScenarioError("", "nobody is ever away in this scenario; give devices.availability.dropout, e.g. "
+        raise ScenarioError("", "no client is ever unavailable; give devices.availability.dropout, e.g. "
                             "devices.availability=bernoulli:dropout=0.2")  # fmt: skip
     if world == "memoryless" and isinstance(base, Bernoulli):
         return base

@@ -358,7 +358,7 @@ def test_messages_are_between_a_client_and_its_edge(kind, tmp_path):
         (["topology.noise=cloud", "topology.edge_rounds=2"], "topology.noise: is cloud, but what is noised is one sum"),
         (["topology.selects=cloud", "selection=oort:k=3"], "topology.selects: is cloud, but selection 'oort' reads"),
         (["topology.selects=cloud", "topology.cloud_buffer=2"], "topology.selects: is cloud, but with buffers nobody"),
-        (["topology.edges=['0-3', '4-11']", "selection=all"], "selection.k: is not said, and would be 4 in an edge of"),
+        (["topology.edges=['0-3', '4-11']", "selection=all"], "selection.k: is not set, and would be 4 in an edge of"),
         (["topology.latencys_s=1"], "latency_s"),
     ],
 )

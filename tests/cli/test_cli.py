@@ -46,8 +46,8 @@ def call(*words, **more):
 
 
 NOTE = (
-    "secagg: not said, so ideal: numbers about privacy take for granted that only sums are seen; a protocol (simfl "
-    "list secagg) costs time and bytes"
+    "secagg: not set, so ideal: numbers about privacy assume that only sums are seen; a protocol (simfl list "
+    "secagg) costs time and bytes"
 )
 
 

@@ -77,7 +77,7 @@ def test_attributes_of_other_names(tmp_path, unit, factor, end):
     assert down == pytest.approx([0.01 + 1, 0.03 + 2])
     with pytest.raises(ScenarioError, match="has no 'wait'; it has .*weight"):
         build(tmp_path, f"g.{end}", latency="wait")
-    with pytest.raises(ScenarioError, match="(it has .*weight.*|'weight'); network.latency names the value"):
+    with pytest.raises(ScenarioError, match="(it has .*weight|'weight' has no unit).*; network.latency names"):
         build(tmp_path, f"g.{end}")
 
 
@@ -118,7 +118,7 @@ BROKEN = {
     "header.csv": (b"one,other\na,b\n", "header.csv:1: wrong header"),
     "column.csv": (
         b"src,dst,rtt_mss\na,b,1\n",
-        "column.csv:1: nobody says the unit of 'rtt_mss'; .*latency: rtt_mss, unit: ms",
+        "column.csv:1: 'rtt_mss' has no unit; .*latency: rtt_mss, unit: ms",
     ),
     "columns.csv": (b"src,dst,rtt_ms,dst\n", "columns.csv:1: two columns are named 'dst'"),
     "nodelay.csv": (b"src,dst,bandwidth_bytes_per_s\nhub,a,1\n", "nodelay.csv:2: .*either latency_s or rtt_ms"),

@@ -116,14 +116,14 @@ def test_the_diagonal_is_the_latency_within_a_place(tmp_path):
 @pytest.mark.parametrize(
     ("text", "fields", "message"),
     [
-        ("src,dst,delay\nhub,a,1\n", {}, "path: n.csv:1: nobody says .*'delay'; .*latency: delay, unit: ms"),
-        ("src,dst,weight\nhub,a,1\n", {}, "path: n.csv:1: nobody says the unit of 'weight'"),
+        ("src,dst,delay\nhub,a,1\n", {}, "path: n.csv:1: 'delay' has no unit; .*latency: delay, unit: ms"),
+        ("src,dst,weight\nhub,a,1\n", {}, "path: n.csv:1: 'weight' has no unit"),
         (
             "src,dst,rtt_ms,capacity\nhub,a,1,2\n",
             {},
             "path: n.csv:1: .*; write bandwidth: capacity, bandwidth_unit",
         ),
-        ("src,dst,rtt_ms,bandwith\nhub,a,1,2\n", {}, "path: n.csv:1: nobody says the unit of 'bandwith'"),
+        ("src,dst,rtt_ms,bandwith\nhub,a,1,2\n", {}, "path: n.csv:1: 'bandwith' has no unit"),
         ("src,dst,rtt_ms,cap\nhub,a,1,2\n", {"bandwidth": "capp"}, "bandwidth: n.csv:1: no link has 'capp'.*'cap'"),
         (
             "src,dst,latency_ms\nhub,a,1\n",

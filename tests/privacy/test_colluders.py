@@ -284,7 +284,7 @@ def test_a_runs_folder_is_not_audited_against_more_than_its_protocol_tolerates(l
     ("secagg", "colluders", "said"),
     [
         ("plain", 1, "the server sees every update without them"),
-        ("ideal", 2, "whoever colludes, ideal takes for granted that only sums are seen"),
+        ("ideal", 2, "whoever colludes, ideal assumes that only sums are seen"),
         ("lightsecagg", 2, "the protocol hides single updates from the server and up to"),
         ("{name: lightsecagg, private: 0.25}", 4, "4 are more than the 3 that the protocol tolerates"),
     ],

@@ -32,7 +32,7 @@ def _tried(chosen: tuple[Plugin, ...], out: Path, killed: bool = False) -> Outco
 
 
 CHECKS = (
-    Check(9, "pairs", "two plugins of 11 of 26 families (five minutes: 40 of the pairs) in one scenario: refused in "
+    Check(9, "pairs", "two plugins of 11 of 29 families (five minutes: 40 of the pairs) in one scenario: refused in "
           "one line, or run for three rounds; parts, forms and bytes on the wire are those that the certificates speak "
           "of; killed and resumed, the same bytes", "pairs", (4, 40, 1772), two),
     Check(9, "triples", "three plugins drawn at random, likewise", "triples", (4, 30, 3000), three),

@@ -115,11 +115,11 @@ def test_a_file_may_put_another_into_a_world_but_not_out_of_it(tmp_path):
 def test_worlds_that_cannot_be_had_are_refused_in_one_line(tmp_path, monkeypatch):
     number = AVAILABILITIES["number"]
     assert "did you mean 'sticky'" in problem(number, "world=stiky")
-    assert "nobody is ever away" in problem("always", "world=groups")
+    assert "no client is ever unavailable" in problem("always", "world=groups")
     assert "dropouts up to 0.8333 fit" in problem({"name": "bernoulli", "dropout": 0.9}, "world=sticky")
     assert "one is never away" in problem({"name": "bernoulli", "dropout": [0.0, *[0.2] * 14]}, "world=groups")
     trace = {"name": "trace", "inline": [[0, 0, 2]], "unit": "rounds"}
-    assert "nobody knows how often" in problem(trace, "world=groups")
+    assert "how often clients are unavailable does not follow" in problem(trace, "world=groups")
     monkeypatch.setenv("SIMFL_DATA", str(tmp_path))
     assert "needs the file availability.csv" in problem(number, "world=trace")
     (tmp_path / "availability.csv").write_text("client,start_round,end_round\n0,0,2\n3,1,2\n")

@@ -255,7 +255,7 @@ PROTOCOLS_HEAD = """
 Of a sum of eight clients where nobody fails. Where clients can be silent nothing is promised before the run, and in a
 run each session says whom it tolerates.
 
-| protocol | the server sees | colluders | taken for granted |
+| protocol | the server sees | colluders | assumed |
 |---|---|---|---|"""
 PAIRS_HEAD = """
 ## Pairs

@@ -81,7 +81,12 @@ OTHERS = {
     ("privacy accounting", "Flower"): "Rényi (clients)",  # flwr.serverapp.RdpAccountant
     ("buffered asynchronous training", "FLGo"): "yes",  # flgo 0.4.4, algorithm/fedbuff.py: (1 + staleness) ** -0.5
     ("deployment on real devices", "FedScale"): "Android",  # fedscale/edge/android
-    ("data sets that are built in", "FLGo"): "images, text, graphs, tables, time series",  # flgo/benchmark
+    ("data sets with a loader", "FLGo"): "images, text, graphs, tables, time series",  # flgo/benchmark
+    ("data sets with a loader", "APPFL"): "torchvision, torchaudio, Hugging Face, LEAF",  # appfl 1.12.0, loader.py
+    ("simulated clock", "FedScale"): "yes",  # cloud/aggregation: global_virtual_clock, async_aggregator.py has a heap
+    ("availability of devices", "FLGo"): "models and traces",  # flgo 0.4.4, simulator/phone_simulator.py
+    ("deployment on real devices", "FLGo"): "yes (ZeroMQ)",  # flgo 0.4.4, algorithm/realbase.py
+    ("many GPUs", "FLGo"): "yes (one machine)",  # flgo 0.4.4, algorithm/fedbase.py: update_device, client by client
 }
 """Cells about other simulators that were wrong once, with what shows that they are right."""
 

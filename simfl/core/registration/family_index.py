@@ -23,6 +23,7 @@ class _Families(MutableMapping[str, "Registry[Plugin]"]):
         "agents": "simfl.clients.client_agents",
         "client": "simfl.clients.base",
         "personal": "simfl.clients.base",
+        "schedule": "simfl.clients.schedules",
         "attack": "simfl.attacks.base",
         "availability": "simfl.devices.base",
         "computation": "simfl.devices.base",

@@ -151,8 +151,8 @@ def recovery(report: Report) -> list[str]:
         return []
     low, high = value(float(report.hidden.min())), value(float(report.hidden.max()))
     spread = f" on average, from {low} to {high} a client" if low != high else ""
-    return [f"Least squares over all sums misses {value(report.predicted_error)} of an update's square{spread}",
-            f"({WORST}, uncorrelated and of equal length; less of those that point the same way)."]  # fmt: skip
+    return [f"Least squares over all sums has a relative squared error of {value(report.predicted_error)}{spread}",
+            f"({WORST}, uncorrelated and of equal length; less where they point the same way)."]  # fmt: skip
 
 
 def uncertainty(report: Report) -> str:

@@ -121,6 +121,6 @@ def _limits(of: PolicyAdvice) -> list[str]:
     said = [f"* Futures have devices like those of the log, as `simfl forecast` infers them; {TESTED}.",
             "* Only a guard promises for every future; batches and half-batches, after a log of other sums, only for "
             "those that were simulated.",
-            f"* Exposed is so {WORST}; that {ONLY_SUMS} is taken for granted."]  # fmt: skip
+            f"* Exposed is so {WORST}; that {ONLY_SUMS} is assumed."]  # fmt: skip
     said += [f"* {each}" for each in of.refusals]
     return said

@@ -205,7 +205,7 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
     said.extend(_remaining_guarantee(choice, plan) for choice in plan.policies[1:] if choice.before is not None)
     said.extend(_comparison_limits(past, plan, seen, model))
     said.append(f"As in the audit, who is exposed to the server is so {WORST}; updates that change tell less. That "
-                f"{ONLY_SUMS} is taken for granted.")  # fmt: skip
+                f"{ONLY_SUMS} is assumed.")  # fmt: skip
     return said
 
 

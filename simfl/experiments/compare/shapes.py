@@ -179,7 +179,7 @@ def unseen_collapses(runs: int) -> str:
 def premises(runs: int) -> str:
     """What the intervals of so many runs of each configuration take for granted, in words."""
     return (
-        "Intervals of means take for granted that no run lies further out than the furthest one seen in the "
+        "Intervals of means assume that no run lies further out than the furthest one seen in the "
         f"comparison, those of differences that they are about normal. {unseen_collapses(runs)}."
     )
 
@@ -195,7 +195,7 @@ def far_sentence(measure: str, far: Mapping[str, Sequence[object]], few: bool) -
     named = "; ".join(f"{label} ({', '.join(map(str, seeds))})" for label, seeds in far.items())
     text = f"{measure} far from all other seeds of its configuration: {named}"
     if not few:
-        return f"{text}. Its intervals and tests take no shape for granted"
+        return f"{text}. Its intervals and tests assume no shape"
     return (
         f"{text}. As others may collapse like this, it has no interval and no star in any configuration with fewer "
         f"than {FEWEST_RUNS} seeds; more seeds help, or training.aggregations where rounds were skipped"
