@@ -25,9 +25,9 @@ FACTORS = 3
 """Shared by the units of a round, at most."""
 DRAWS, BURN, THIN = 120, 120, 2
 """Sets of parameters that are kept, sweeps before the first, and sweeps for each."""
-STARTS = 4
-"""Chains of pairs of half-batches, from levels drawn anew: such sums say least of who else was there, and a chain takes
-hundreds of sweeps from one level to another one."""
+SLOWER = 3
+"""Times as many sweeps for pairs of half-batches: such sums say least of who else was there, and a chain takes hundreds
+of sweeps from one level to another one."""
 CELLS = 60_000
 """Rounds times units of a log's last part, from which availability is inferred."""
 LEAST, MOST = 0.02**2, 2.0**2
@@ -128,15 +128,14 @@ def parts_of_day(times_s: Floats) -> Integers:
 
 def fit(seen: Observed, model: str, rng: np.random.Generator) -> AvailabilityFit:
     """What the log says of a model's parameters."""
-    parameters = []
+    parameters, slower = [], SLOWER if seen.selections.circle else 1
+    burn, thin = BURN * slower, THIN * slower
     for law, (mode, chance) in enumerate(seen.chances.items()):
-        starts = max(1, round(STARTS * chance)) if seen.selections.circle else 1
-        for _ in range(starts):
-            chain = _Chain.of(seen._replace(selections=replace(seen.selections, mode=mode)), PARTS[model], rng)
-            for sweep in range(BURN + round(DRAWS * chance / starts) * THIN):
-                chain.sweep(rng)
-                if sweep >= BURN and (sweep - BURN) % THIN == 0:
-                    parameters.append((*chain.parameters(), law))
+        chain = _Chain.of(seen._replace(selections=replace(seen.selections, mode=mode)), PARTS[model], rng)
+        for sweep in range(burn + round(DRAWS * chance) * thin):
+            chain.sweep(rng)
+            if sweep >= burn and (sweep - burn) % thin == 0:
+                parameters.append((*chain.parameters(), law))
     return AvailabilityFit(model, *(np.array(values) for values in zip(*parameters, strict=True)))
 
 
@@ -178,11 +177,8 @@ class _Chain:
             prior[1, -1] = spreads[-1] = 1e-9
         if "c" not in parts:
             spreads[0] = 1e-9
-        weights, means, rate = np.zeros((rows.shape[1], len(kinds))), prior[0].copy(), 0.5
-        if seen.selections.circle:
-            means[0] += np.sqrt(prior[1, 0]) * rng.standard_normal()
-            weights[:, 0], rate = means[0], float(ndtr(means[0]))
-        there = rows.copy() if seen.selections.mode == "all" else seen.selections.start(rate, rng)
+        weights, means = np.zeros((rows.shape[1], len(kinds))), prior[0].copy()
+        there = rows.copy() if seen.selections.mode == "all" else seen.selections.start(rng)
         weights[:, 1 + hours : -1] = 0.1 * rng.standard_normal((len(weights), factors))
         return cls(seen.selections, there, common, weights, means, spreads, kinds, prior, hours,
                    factors, parts)  # fmt: skip

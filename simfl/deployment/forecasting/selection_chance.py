@@ -57,9 +57,9 @@ class Selections:
         bound = least if self.mode == "fair" else most
         return ~self.rows & (self.used < bound) & self.rows.any(axis=1, keepdims=True)
 
-    def start(self, rate: float, rng: np.random.Generator) -> Bools:
-        """Units whose availability makes all selections possible, about such a part of those that may be, (J, M)."""
-        some = self.rows | (~self.barred & (rng.random(self.rows.shape) < rate))
+    def start(self, rng: np.random.Generator) -> Bools:
+        """Units whose availability makes all selections possible, about half of those that may be, (J, M)."""
+        some = self.rows | (~self.barred & (rng.random(self.rows.shape) < 0.5))
         summed: Bools = np.asarray(self.rows.any(axis=1))
         if self.circle:
             whole = np.greater_equal(self.rows.sum(axis=1), 2 * self.need)
