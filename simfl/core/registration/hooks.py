@@ -1,7 +1,7 @@
 """Whether simfl can call a plugin as its protocol says: parameters, types of constants, names of hooks."""
 
 import re
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from types import FunctionType, UnionType
@@ -13,6 +13,11 @@ ALIKE = 0.85
 
 def refuse_misfits(cls: type, protocol: type, what: str) -> None:
     """
+    Args:
+        cls: a plugin, or a class that derives from one of simfl.
+        protocol: of its family; ``object`` = it is no plugin.
+        what: it is, for messages.
+
     Raises:
         TypeError: a hook takes other parameters than simfl gives it, a constant is of another type, or a method is
             named almost as a hook that is not given.
@@ -21,12 +26,12 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
     said = {name: item for each in reversed(cls.__mro__) if each not in ours for name, item in vars(each).items()}
     hooks = {name: item for each in reversed(ours) for name, item in vars(each).items() if name[0] != "_"}
     types = {name: hint for each in reversed(protocol.__mro__) for name, hint in _annotations(each).items()}
-    keys = {f.name for f in fields(cls)}
+    keys = {f.name for f in fields(cls)} if is_dataclass(cls) else set()
     for name, item in said.items():
         if isinstance(item, FunctionType):
             if isinstance(hooks.get(name), FunctionType):
                 _refuse_parameters(item, hooks[name], f"{what}: {name}")
-            elif name[0] != "_" and name not in {*hooks, *types, *keys}:
+            elif protocol is not object and name[0] != "_" and name not in {*hooks, *types, *keys}:
                 left = [each for each, hook in hooks.items() if isinstance(hook, FunctionType) and each not in said]
                 for near in get_close_matches(name, left, 1, ALIKE):
                     raise TypeError(f"{what}: '{name}' is no hook; did you mean '{near}'? else call it '_{name}'")
