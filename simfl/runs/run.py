@@ -33,7 +33,7 @@ from simfl.results.run_files import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
 from simfl.runs.client_links import build_links
 from simfl.runs.clients_table import clients_files
-from simfl.runs.continuing import check_longer
+from simfl.runs.longer_run import check_longer
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
 from simfl.scenario import Scenario, data_files
 from simfl.scenario.edge_scenarios import edge_groups, edge_scenario

@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from inspect import Parameter, signature
 from types import FunctionType, UnionType
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
 ALIKE = 0.85
 """From here on one name is taken for a slip of the other (``difflib``)."""
@@ -54,14 +54,14 @@ def _refuse_parameters(hook: FunctionType, wanted: FunctionType, what: str) -> N
 
 
 def _words(hint: Any) -> str:
-    text = str(get_args(hint)[0] if get_origin(hint) is ClassVar else hint)
+    text = str(get_args(hint)[0] if get_origin(hint) in (ClassVar, Annotated) else hint)
     return re.sub(r"<class '(.*)'>", r"\1", re.sub(r"([A-Za-z_]\w*\.)+(?=\w)", "", text))
 
 
 def _fits(value: object, hint: Any) -> bool:
     """Whether a constant is of the type that the protocol says; what is computed is looked at where it is used."""
     kind, parts = get_origin(hint), get_args(hint)
-    if kind is ClassVar:
+    if kind in (ClassVar, Annotated):
         return _fits(value, parts[0])
     if kind in (Union, UnionType):
         return any(_fits(value, part) for part in parts)
@@ -71,4 +71,9 @@ def _fits(value: object, hint: Any) -> bool:
         return all(_fits(each, parts[0]) for each in value) if kind is frozenset or parts[1:] == (...,) else True
     wanted = kind or hint
     computed = isinstance(value, property) or type(value).__module__ == "functools"
-    return computed or not isinstance(wanted, type) or isinstance(value, (int, float) if wanted is float else wanted)
+    return (
+        computed
+        or wanted is Any
+        or not isinstance(wanted, type)
+        or isinstance(value, (int, float) if wanted is float else wanted)
+    )

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
-from simfl.cli.view_text import BY
 from simfl.core.registration.family_index import FAMILIES, plugin_failure
 from simfl.privacy.certify.chain import is_known
+from simfl.privacy.certify.maps import BY
 from simfl.probes.declarations import (
     Data,
     better_unsaid,
@@ -24,6 +25,7 @@ from simfl.probes.signal import refutations
 from simfl.probes.simulate import DIMENSION, simulate
 from simfl.scenario import Scenario
 from simfl.scenario.plugin_files import load
+from simfl.scenario.yaml.places import dotted_key
 from simfl.selection.theory.expected_cardinality import guarantee
 
 ACCOUNTANTS = [{"name": "zero_out", "delta": 1e-5}]
@@ -104,7 +106,7 @@ def judged_file(file: Path, needed: Sequence[Path] = ()) -> list[Verdict]:
         for _, cls in registry.imported_plugins() if cls.__module__ == module
     ]  # fmt: skip
     if not plugins:
-        raise ValueError("registers no plugin that a scenario can choose")
+        raise ValueError("registers no plugin that a scenario can choose; simfl plot RESULTS --figure NAME --plugin FILE draws")
     return [verdict_on(family, cls, sorted(names)) for family, cls in plugins]
 
 
@@ -136,6 +138,8 @@ def verdict_on(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdic
                 refuted |= dict.fromkeys(_refutations(family, cls, scenario, data))
     except Exception as error:  # somebody else's plugin may do anything
         lines = str(error).strip().splitlines() or [type(error).__name__]
+        if isinstance(error, ValidationError):  # of its example, before anything is played
+            lines = [f"its `example` does not fit: {dotted_key(each['loc'])}: {each['msg']}" for each in error.errors()]
         refuted[plugin_failure(error) or f"cannot be played: {lines[0]}"] = None
     if not played and not refuted:
         counts_as.append("its example fits none of the scenarios in which its family is probed: not measured")
