@@ -301,6 +301,20 @@ def test_what_simfl_cannot_call_is_refused_when_the_file_is_read(tmp_path, code,
     assert "wrong.py: does not load: " in done.stderr and done.stderr.endswith(f"TypeError: {message}\n")
 
 
+@pytest.mark.parametrize("kept", [False, True])
+def test_who_is_there_after_a_resume_is_played(tmp_path, kept):
+    draws = "self.turns = (self.turns + 1) % 4\n        return np.arange(8) % 4 == self.turns"
+    turns = AVAILABLE.replace("return np.ones(4, bool)", draws)
+    turns = turns.replace("dropout = None", "dropout = None\n    turns = np.array(0)")
+    if kept:
+        turns = turns.replace("return {}", "return {'turns': self.turns}")
+        turns = turns.replace("pass\n", "self.turns = state['turns']\n")
+    (tmp_path / "wrong.py").write_text(HEAD + turns)
+    done = CliRunner().invoke(command, ["validate", str(tmp_path / "wrong.py")])
+    assert done.exit_code == (0 if kept else 2)
+    assert ("draw depends on earlier rounds by what state() does not hold" in done.stderr) is not kept
+
+
 def test_an_error_that_no_check_foresees_names_the_plugin_at_hand():
     registry = FAMILIES["metric"]
 
