@@ -204,10 +204,11 @@ def _shorten_labels(groups: tuple[Group, ...]) -> tuple[Group, ...]:
 
 def _names_in_list(word: str) -> str:
     """A list, or an object, of a grid by the names in it: ``[{name: clipping, norm: 1}]`` is ``clipping``."""
-    key, value = re.fullmatch(r"([\w.]+=)?(.*)", word, re.DOTALL).groups("")
+    value = re.sub(r"^[\w.]+=", "", word)
     if not value.startswith(("[", "{")):
         return word
-    return key + ("+".join(re.findall(r"""\bname"?: *"?(\w+)""", value)) or ("none" if value == "[]" else value))
+    names = re.findall(r"""\bname"?: *"?(\w+)""", value)
+    return word.removesuffix(value) + ("+".join(names) or ("none" if value == "[]" else value))
 
 
 def _title(groups: tuple[Group, ...]) -> str:
