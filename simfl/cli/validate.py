@@ -117,7 +117,7 @@ def _check(
 
 def _check_plugins(file: str, needed: list[Path]) -> JsonObject:
     """What probes say of the plugins of a file, which may need those of others."""
-    from simfl.probes.verdicts import judged_file
+    from simfl.cli.validate_plugins import judged_file
 
     try:
         verdicts = judged_file(Path(file), needed)

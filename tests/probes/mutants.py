@@ -11,6 +11,7 @@ from unittest import mock
 import numpy as np
 
 from simfl.agents.aggregation import pipeline
+from simfl.cli.validate_plugins import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
 from simfl.clients.local_training import PlainSgd
 from simfl.compression.base import COMPRESSIONS, Compression
 from simfl.compression.quantise import Quantise
@@ -41,7 +42,6 @@ from simfl.privacy.stage import STAGES, Members, Stage
 from simfl.probes import simulate as simulate_module
 from simfl.probes.declarations import parse, refuted_codes, refuted_masks, refuted_rows
 from simfl.probes.signal import refutations, repeated_noise
-from simfl.probes.verdicts import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.masked_protocol import MaskedProtocol
 from simfl.secagg.plain import Plain

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
+from simfl.cli.validate_plugins import FEDAVG, FEDBUFF, scene
 from simfl.core.registration.family_index import FAMILIES
 from simfl.probes.declarations import parse
 from simfl.probes.simulate import simulate
-from simfl.probes.verdicts import FEDAVG, FEDBUFF, scene
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.crypto.field import Q
 from simfl.secagg.pairwise_session import PairwiseClient

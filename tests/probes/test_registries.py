@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import simfl.probes
+from simfl.cli.validate_plugins import CENTRAL, FEDAVG, WORDS, scene, scenes, verdict_on
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.protocol import required_fields
 from simfl.privacy.accountant import ACCOUNTANTS
@@ -23,7 +24,6 @@ from simfl.probes.declarations import (
 )
 from simfl.probes.signal import refutations, refuted_noise, refuted_weights, repeated_noise
 from simfl.probes.simulate import simulate
-from simfl.probes.verdicts import CENTRAL, FEDAVG, WORDS, scene, scenes, verdict_on
 from tests.support.sizes import repeats
 
 SETTINGS = {"adaptive_gaussian": {"bit_std": 4.0}, "xnoise": {"sharers": 4},

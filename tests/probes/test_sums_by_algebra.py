@@ -8,10 +8,10 @@ from unittest import mock
 import numpy as np
 import pytest
 
+from simfl.cli.validate_plugins import FAILING, FEDAVG, FEDBUFF, scene
 from simfl.privacy.multiround import guarantees
 from simfl.probes import simulate as simulate_module
 from simfl.probes.declarations import parse
-from simfl.probes.verdicts import FAILING, FEDAVG, FEDBUFF, scene
 from simfl.runs import views
 from simfl.runs.run import build
 from tests.support.sizes import repeats

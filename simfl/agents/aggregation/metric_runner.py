@@ -47,9 +47,9 @@ class MetricRunner:
             of_model = row, seen, predictions
             moment = RoundSnapshot(done.number, clients, weights, *of_model, rng, attackers, shares, success)
             checked_pair(
-                given := metric.after(moment, self.states[i]), _whose(metric), "after", "(values by name, state)"
+                result := metric.after(moment, self.states[i]), _whose(metric), "after", "(values by name, state)"
             )
-            values, self.states[i] = given[0], checked_arrays(given[1], _whose(metric), "after")
+            values, self.states[i] = result[0], checked_arrays(result[1], _whose(metric), "after")
             cells |= checked_values(metric, values, metric.columns, "after")
         return cells
 

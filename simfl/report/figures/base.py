@@ -72,8 +72,8 @@ class Kind:
         from matplotlib.figure import Figure
         from pandas import DataFrame
 
-        for given, kind in ((fig, Figure), (table, DataFrame)):
-            checked_type(given, kind, f"figure '{self.name}'", "its function", "(matplotlib Figure, pandas DataFrame)")
+        for part, kind in ((fig, Figure), (table, DataFrame)):
+            checked_type(part, kind, f"figure '{self.name}'", "its function", "(matplotlib Figure, pandas DataFrame)")
         if certificates := [column for column in drawn_columns(study, table) if column.observer]:
             style.footnote(fig, study.certificate_notes(certificates))
         return result
