@@ -18,7 +18,7 @@ from scipy.sparse import random_array
 from simfl.core.rng import Streams
 from simfl.core.types import Job
 from simfl.privacy.accountant import history_of_log
-from simfl.privacy.dp.accountants.amplification import Pld
+from simfl.privacy.dp.accountants.pld_and_rdp import Pld
 from simfl.privacy.dp.losses import epsilon_timeline
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import STAGES, Members

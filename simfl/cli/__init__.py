@@ -150,12 +150,12 @@ def _end(context: click.Context, message: str, code: int) -> NoReturn:
 
 
 def _internal(context: click.Context, error: Exception | SystemExit, debug: bool) -> NoReturn:
-    from simfl.core.registration.family_index import plugin_failure
+    from simfl.core.registration.family_index import plugin_failure, suspect
 
     where = "".join(traceback.format_exception(error))
     if about := plugin_failure(error) or others().failure(context.invoked_subcommand or "", error):
         _end(context, (where if debug else "") + about, INTERNAL)
-    summary = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+    summary = " ".join(f"{type(error).__name__}: {error}".split())[:200] + suspect(error)
     if debug:
         _end(context, f"{where}internal error ({summary}); please report it with the lines above", INTERNAL)
     try:

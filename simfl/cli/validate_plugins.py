@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
-from simfl.cli.view_text import BY
 from simfl.core.registration.family_index import FAMILIES, plugin_failure
+from simfl.core.rng import Streams
 from simfl.privacy.certify.chain import is_known
+from simfl.privacy.certify.maps import BY
 from simfl.probes.declarations import (
     Data,
     better_unsaid,
@@ -24,6 +26,7 @@ from simfl.probes.signal import refutations
 from simfl.probes.simulate import DIMENSION, simulate
 from simfl.scenario import Scenario
 from simfl.scenario.plugin_files import load
+from simfl.scenario.yaml.places import dotted_key
 from simfl.selection.theory.expected_cardinality import guarantee
 
 ACCOUNTANTS = [{"name": "zero_out", "delta": 1e-5}]
@@ -68,6 +71,9 @@ def scenes(family: str, plugin: Mapping[str, Any]) -> Iterator[Data]:
         yield from (scene(selection=plugin, clients=n, training=long, devices=devices) for devices, n in worlds)
 
 
+ROUNDS = 12
+"""In which an availability model is asked who is there."""
+
 DRAWS = 120
 """Of the noise, before anything is suspected."""
 
@@ -104,7 +110,7 @@ def judged_file(file: Path, needed: Sequence[Path] = ()) -> list[Verdict]:
         for _, cls in registry.imported_plugins() if cls.__module__ == module
     ]  # fmt: skip
     if not plugins:
-        raise ValueError("registers no plugin that a scenario can choose")
+        raise ValueError("registers no plugin that a scenario can choose; figures: simfl plot ... --plugin FILE")
     return [verdict_on(family, cls, sorted(names)) for family, cls in plugins]
 
 
@@ -120,10 +126,13 @@ def verdict_on(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdic
     if cls.unsaid:
         why = "counts as not said, since it changes something of the class that says it"
         counts_as.append(f"{', '.join(cls.unsaid)} {why}; repeat what still holds")
+    if family == "availability":
+        refuted |= dict.fromkeys(_unkept_draws(cls, files))
     if family not in WORDS:
         said = ", ".join(claims(cls, family))
         words = f"certificates read what it says, which no probe measures: {said}"
-        return Verdict(family, cls.name, [*counts_as, words if said else "says nothing that a certificate reads"], ())
+        counts_as.append(words if said else "says nothing that a certificate reads")
+        return Verdict(family, cls.name, counts_as, list(refuted))
     try:
         plugin = FAMILIES[family].of({"name": cls.name, **cls.example})
         for scene in scenes(family, {"name": cls.name, **cls.example}):
@@ -136,10 +145,29 @@ def verdict_on(family: str, cls: type[Any], files: Sequence[str] = ()) -> Verdic
                 refuted |= dict.fromkeys(_refutations(family, cls, scenario, data))
     except Exception as error:  # somebody else's plugin may do anything
         lines = str(error).strip().splitlines() or [type(error).__name__]
+        if isinstance(error, ValidationError):  # of its example, before anything is played
+            lines = [f"its `example` does not fit: {dotted_key(each['loc'])}: {each['msg']}" for each in error.errors()]
         refuted[plugin_failure(error) or f"cannot be played: {lines[0]}"] = None
     if not played and not refuted:
         counts_as.append("its example fits none of the scenarios in which its family is probed: not measured")
     return Verdict(family, cls.name, counts_as, list(refuted), played)
+
+
+def _unkept_draws(cls: type[Any], files: Sequence[str]) -> Iterator[str]:
+    """Whether a run that is interrupted in the middle goes on with other clients than the whole run."""
+    device = {"availability": {"name": cls.name, **cls.example}}
+    if (scenario := parse(scene(clients=8, devices=device) | {"plugins": list(files)})) is None:
+        return
+    try:
+        whole, before, after = (scenario.devices.availability.build(scenario, Streams(1), None) for _ in range(3))
+        draws = [whole.draw(t, 3600.0 * t).copy() for t in range(ROUNDS)]
+        for t in range(ROUNDS // 2):
+            before.draw(t, 3600.0 * t)
+        after.restore(before.state())
+        if any((after.draw(t, 3600.0 * t) != draws[t]).any() for t in range(ROUNDS // 2, ROUNDS)):
+            yield "draw depends on earlier rounds by what state() does not hold: a resumed run has other clients"
+    except Exception as error:  # somebody else's plugin may do anything
+        yield plugin_failure(error) or f"cannot be played: {error}"
 
 
 def _refutations(family: str, cls: type[Any], scenario: Scenario, data: Data) -> Iterator[str]:

@@ -6,12 +6,11 @@ import numpy as np
 
 from simfl.core.errors import amount
 from simfl.core.json_data import JsonObject
+from simfl.privacy.certify.maps import BY
 from simfl.privacy.certify.observer_view import NoiseTerm, ObserverView
 
 FEW = 12
 """Clients that a line names; the JSON names all."""
-
-BY = {"client": "each client to its update", "share": "the clients, in parts", "server": "the server to the sum"}
 
 
 def view_json(view: ObserverView) -> JsonObject:

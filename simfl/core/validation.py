@@ -1,6 +1,7 @@
 """What plugins answer, looked at once where it is asked for: shapes, types, ranges."""
 
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,29 @@ def checked_pair(value: object, plugin: object, method: str, wanted: str) -> Non
     """
     if not isinstance(value, tuple) or len(value) != 2:
         raise PluginError(plugin, f"{method} must give {wanted}, not {describe_type(value)}")
+
+
+def checked_arrays(state: object, plugin: object, method: str) -> dict[str, Any]:
+    """What a plugin's method gave to be kept, if it is arrays by name, which a checkpoint can hold.
+
+    Raises:
+        PluginError: it is something else.
+    """
+    checked_type(state, Mapping, plugin, method, "arrays by name")
+    assert isinstance(state, Mapping)
+    for name, value in state.items():
+        if not isinstance(name, str) or not _is_array(value):
+            raise PluginError(
+                plugin, f"{method} must give arrays by name, and gives {describe_type(value)} as {name!r}"
+            )
+    return dict(state)
+
+
+def _is_array(value: object) -> bool:
+    try:
+        return np.asarray(value).dtype.kind in "biufSU"
+    except ValueError:  # lists of different lengths
+        return False
 
 
 def checked_vectors(values: object, shape: tuple[int | None, ...], plugin: object, method: str) -> None:

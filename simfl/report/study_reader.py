@@ -131,6 +131,9 @@ def runs_below(folder: Path, name: str) -> list[Path]:
 def _runs_by_scenario(runs: dict[Path, Run]) -> tuple[tuple[str, ...], list[PlannedRun]]:
     """Members of runs that no index describes: they say themselves in what they differ."""
     axes, values = varying([run.scenario for run in runs.values()])
+    keys = tuple(axis for axis in axes if axis != "plugins")  # whose files other keys tell apart
+    if len({tuple(value[axis] for axis in keys) for value in values}) == len({(*value.values(),) for value in values}):
+        axes = keys
     members = [
         PlannedRun(run.digest, value, run.seed, "done", None, run)
         for run, value in zip(runs.values(), values, strict=True)
@@ -201,9 +204,11 @@ def _shorten_labels(groups: tuple[Group, ...]) -> tuple[Group, ...]:
 
 def _names_in_list(word: str) -> str:
     """A list, or an object, of a grid by the names in it: ``[{name: clipping, norm: 1}]`` is ``clipping``."""
-    if not word.startswith(("[", "{")):
+    value = re.sub(r"^[\w.]+=", "", word)
+    if not value.startswith(("[", "{")):
         return word
-    return "+".join(re.findall(r"\bname: *(\w+)", word)) or ("none" if word == "[]" else word)
+    names = re.findall(r"""\bname"?: *"?(\w+)""", value)
+    return word.removesuffix(value) + ("+".join(names) or ("none" if value == "[]" else value))
 
 
 def _title(groups: tuple[Group, ...]) -> str:

@@ -8,6 +8,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from simfl.agents.aggregation.components import Components
 from simfl.agents.edges.members import EdgeMembers, components_of, edge_streams
 from simfl.agents.server_choice import server_for
@@ -18,7 +20,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import summands
 from simfl.core.storage.data_folder import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
-from simfl.core.validation import checked_type
+from simfl.core.validation import checked_numbers, checked_type
 from simfl.devices.base import Available, Computing, Failing, Staying
 from simfl.learning.base import Learner
 from simfl.network.links import sharing
@@ -31,7 +33,7 @@ from simfl.results.run_files import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
 from simfl.runs.client_links import build_links
 from simfl.runs.clients_table import clients_files
-from simfl.runs.continuing import check_longer
+from simfl.runs.longer_run import check_longer
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
 from simfl.scenario import Scenario, data_files
 from simfl.scenario.edge_scenarios import edge_groups, edge_scenario
@@ -138,6 +140,9 @@ def _built(plugin: Any, base: type, *arguments: object) -> Any:
 def _available(scenario: Scenario, streams: Streams, names: tuple[str, ...] | None) -> Available:
     """Who is there when: of those who have joined and not left, who is available."""
     available: Available = _built(scenario.devices.availability, Available, scenario, streams, names)
+    named, dropout = f"availability '{scenario.devices.availability.name}'", available.dropout
+    if dropout is not None:
+        checked_numbers(np.array(dropout, ndmin=1), np.size(dropout), named, "its dropout", 0, 1, "shares from 0 to 1")
     stays_s = scenario.agents.client.stays_s(scenario.clients, streams)
     return available if stays_s is None else Staying(available, stays_s)
 

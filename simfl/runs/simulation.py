@@ -40,9 +40,9 @@ from simfl.results.tables import (
     TableWriter,
 )
 from simfl.runs.clients_table import left_out, write_accuracies
-from simfl.runs.continuing import go_on_from, keep_last
 from simfl.runs.edge_tables import write_edge
 from simfl.runs.finalise import cell, finish, round_cells
+from simfl.runs.longer_run import go_on_from, keep_last
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import plugin_columns
 from simfl.selection.theory.expected_cardinality import theory

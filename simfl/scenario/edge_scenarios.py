@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.errors import ScenarioError
+from simfl.core.errors import PluginError, ScenarioError
 from simfl.core.registration.protocol import plain
 from simfl.core.rng import Streams
+from simfl.core.validation import checked_type, describe_type
 from simfl.selection.base import POLICIES
 from simfl.topology.base import StarTopology
 from simfl.training.fedavg import FedAvg
@@ -21,8 +22,18 @@ OF_EDGES = ("selection", "training", "compression", "secagg", "privacy")
 
 
 def edge_groups(scenario: "Scenario") -> tuple[NDArray[np.int32], ...]:
-    """The clients of each edge; none in a star."""
-    return scenario.topology.groups(scenario.clients, Streams(scenario.seed))
+    """The clients of each edge; none in a star.
+
+    Raises:
+        PluginError: a topology gives something else.
+    """
+    groups: Any = scenario.topology.groups(scenario.clients, Streams(scenario.seed))
+    named = f"topology '{scenario.topology.name}'"
+    checked_type(groups, tuple, named, "groups", "a tuple of arrays of clients")
+    for group in groups:
+        if not isinstance(group, np.ndarray) or group.dtype.kind not in "iu" or group.ndim != 1:
+            raise PluginError(named, f"groups must give arrays of clients, int32 (n,), not {describe_type(group)}")
+    return groups
 
 
 def edge_scenario(scenario: "Scenario", clients: int) -> "Scenario":

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from simfl.core.errors import PLUGIN_FILE as PREFIX
 from simfl.core.registration.family_index import broken, plugin_file_paths, undone
+from simfl.core.registration.hooks import refuse_misfits
 from simfl.core.registration.packages import raised_at
 from simfl.core.registration.source_code import LARGEST_BYTES, spec_of
 from simfl.core.storage.disk import cache_root, open_regular
@@ -129,6 +130,8 @@ def _execute(text: bytes, name: str, path: Path) -> None:
     with undone() as keep:
         try:
             spec.loader.exec_module(module)
+            for cls in [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == name]:
+                refuse_misfits(cls, object, cls.__name__)
             keep()
         except KeyboardInterrupt:
             sys.modules.pop(name)

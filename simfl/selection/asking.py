@@ -12,7 +12,7 @@ from simfl.core.errors import PluginError, ScenarioError, suggestion
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import CLEAR_FIELDS, VIEW_FIELDS, Arrays, Receipts, Units, View
-from simfl.core.validation import describe_type, read_only
+from simfl.core.validation import checked_arrays, describe_type, read_only
 from simfl.selection.base import Guarantee, Policy, Scalars
 from simfl.selection.units.sizes import order_problems
 
@@ -49,10 +49,7 @@ def observe(policy: Policy, view: View, summed: NDArray[np.int32]) -> Arrays:
     Raises:
         PluginError: its state is none that a checkpoint can hold.
     """
-    state = policy.observe(seen_by(policy, view), summed)
-    if not isinstance(state, dict) or not all(isinstance(value, np.ndarray | np.generic) for value in state.values()):
-        raise PluginError(f"selection '{policy.name}'", f"observe must give arrays by name, not {describe_type(state)}")
-    return state
+    return checked_arrays(policy.observe(seen_by(policy, view), summed), f"selection '{policy.name}'", "observe")
 
 
 @dataclass(frozen=True)

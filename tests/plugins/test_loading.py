@@ -572,7 +572,7 @@ def test_a_server_without_rounds_is_refused_when_it_is_registered():
         SERVERS("lazy")(dataclass(eq=False)(type("Lazy", (RoundServer,), {"__module__": __name__})))
     with pytest.raises(TypeError, match=r"server 'idle' lacks run"):
         SERVERS("idle")(dataclass(eq=False)(type("Idle", (Server,), {"__module__": __name__})))
-    with pytest.raises(TypeError, match=r"server 'alone' does not inherit from simfl.agents.servers.Server"):
+    with pytest.raises(TypeError, match=r"server 'alone' does not inherit from simfl.plugins.servers.Server"):
         SERVERS("alone")(dataclass(eq=False)(type("Alone", (), {"play": lambda self: (yield), "__module__": __name__})))
 
 

@@ -1,9 +1,13 @@
 """A plugin that gives a value of a wrong type or shape ends the run in one line that names it."""
 
+from dataclasses import dataclass
+
 import pytest
 from click.testing import CliRunner
 
 from simfl.cli import simfl as command
+from simfl.core.registration.family_index import FAMILIES, suspect
+from simfl.metrics.base import Metric
 from tests.plugins.test_loading import forgotten  # noqa: F401  # what a test registers is gone after it
 
 HEAD = """
@@ -12,10 +16,15 @@ import numpy as np
 from simfl.plugins import Aggregate
 from simfl.plugins.attacks import OBSERVERS
 from simfl.plugins.clients import CLIENTS, PERSONAL, LocalPass, LocalResult, Upload
+from simfl.plugins import Column
 from simfl.plugins.devices import AVAILABILITY, Available
+from simfl.plugins.figures import figure
+from simfl.plugins.metrics import METRICS, Metric
 from simfl.plugins.privacy import STAGES
+from simfl.plugins.selection import POLICIES
 from simfl.plugins.secagg import PROTOCOLS, PhaseRequest, PreparedUnits, Protocol, SessionResult
 from simfl.plugins.servers import SERVERS, OwnModelsServer
+from simfl.plugins.topology import TOPOLOGIES, Tree
 from simfl.plugins.training import RULES, SgdRule
 
 """
@@ -114,6 +123,53 @@ class Wrong(SgdRule):
     server = "wrong_peers"
     own_models = many_aggregators = True
 '''
+METRIC = '''
+@METRICS("wrong")
+@dataclass(frozen=True)
+class Wrong(Metric):
+    """Gives something wrong."""
+
+    columns = (Column("clients_now", "Clients", "count", "Clients now."),)
+
+    def start(self, clients, dimension):
+        return {}
+
+    def after(self, snapshot, state):
+        return {"clients_now": len(snapshot.clients)}, state
+'''
+POLICY = '''
+@POLICIES("wrong")
+@dataclass(frozen=True)
+class Wrong:
+    """Gives something wrong."""
+
+    k: int = 4
+
+    unit_size = 1
+
+    def family(self, clients):
+        return None
+
+    def start(self, clients):
+        return {"turn": np.zeros(1)}
+
+    def observe(self, view, summed):
+        return {"turn": view.state["turn"]}
+
+    def select(self, view, k, rng):
+        return np.arange(k, dtype=np.int32).reshape(-1, 1)
+'''
+EDGES = '''
+@TOPOLOGIES("wrong")
+@dataclass(frozen=True, kw_only=True)
+class Wrong(Tree):
+    """Gives something wrong."""
+
+    edges: int = 2
+
+    def groups(self, clients, streams):
+        return (np.arange(2), np.arange(2, 4))
+'''
 SMALL = """\
 name: small
 clients: 4
@@ -135,6 +191,39 @@ CASES = [
      "secagg 'wrong': add must give an Aggregate, not int64 of shape (4,)"),
     ("secagg=wrong", PROTOCOL, ("updates.vectors.sum(axis=0)", "updates.vectors.sum(axis=1)"),
      "secagg 'wrong': what add gives as vector must be an array of shape (650,), not float32 of shape (4,)"),
+    ("secagg=wrong", PROTOCOL, ('phases = ("keys",)', 'phases = ("shares",)'),
+     "secagg 'wrong': prepare asks in a phase 'keys', which its `phases` (shares) do not name"),
+    ("secagg=wrong", PROTOCOL, ("cohort.units.ravel())", "np.array([4]))"),
+     "secagg 'wrong': prepare asks client 4; there are 0 to 3"),
+    ("secagg=wrong", PROTOCOL, ("cohort.units.ravel())", "cohort.units)"),
+     "secagg 'wrong': prepare must ask clients, int32 of shape (n,), not int32 of shape (4, 1)"),
+    ("secagg=wrong", PROTOCOL, ("cohort.units.ravel())", "cohort.units.ravel(), up_bytes=-1)"),
+     "secagg 'wrong': prepare asks with up_bytes -1; it must be finite, 0 or more"),
+    ("secagg=wrong", PROTOCOL, ("cohort.units.ravel())", "cohort.units.ravel(), up_bytes='1')"),
+     "secagg 'wrong': prepare asks with str; up_bytes must be a number or 4 numbers"),
+    ("secagg=wrong", PROTOCOL, ("updates.clients,", "updates.clients[:1],"),
+     "secagg 'wrong': what add gives as clients must be an array of shape (4,), not int32 of shape (1,)"),
+    ("privacy.stages=[wrong]", STAGE, ("return vector, state", "return vector[:3], state"),
+     "stage 'wrong': what server gives as vector must be an array of shape (650,), not float32 of shape (3,)"),
+    ("privacy.stages=[wrong]", STAGE, ("return vector, state", "return vector, 3"),
+     "stage 'wrong': server must give arrays by name, not int"),
+    ("metrics=[wrong]", METRIC, ("}, state", "}"),
+     "metric 'wrong': after must give (values by name, state), not dict"),
+    ("metrics=[wrong]", METRIC, ("}, state", "}, 3"), "metric 'wrong': after must give arrays by name, not int"),
+    ("metrics=[wrong]", METRIC, ("return {}\n", "return None\n"),
+     "metric 'wrong': start must give arrays by name, not NoneType"),
+    ("selection=wrong", POLICY, ('return {"turn": np.zeros(1)}', "return 3"),
+     "selection 'wrong': start must give arrays by name, not int"),
+    ("selection=wrong", POLICY, ('view.state["turn"]', "view"),
+     "selection 'wrong': observe must give arrays by name, and gives View as 'turn'"),
+    ("selection=wrong", POLICY, ("return None", "return 3"),
+     "selection 'wrong': family must give a Family of rows, or None, not int"),
+    ("topology=wrong", EDGES, ("(np.arange(2), np.arange(2, 4))", "None"),
+     "topology 'wrong': groups must give a tuple of arrays of clients, not NoneType"),
+    ("topology=wrong", EDGES, ("(np.arange(2), np.arange(2, 4))", "([0, 1], [2, 3])"),
+     "topology 'wrong': groups must give arrays of clients, int32 (n,), not list"),
+    ("devices.availability=wrong", AVAILABLE, ("dropout = None", "dropout = np.full(4, 2.0)"),
+     "availability 'wrong': its dropout must give shares from 0 to 1, not 2"),
     ("privacy.stages=[wrong]", STAGE, ("return vectors", "return vectors[0]"),
      "stage 'wrong': what client gives must be an array of shape (4, 650), not float32 of shape (650,)"),
     ("privacy.stages=[wrong]", STAGE, ("return vector, state", "return vector"),
@@ -178,6 +267,70 @@ CASES = [
      ("    own_models", "    def check(self, setting):\n        return ['no']\n\n    own_models"),
      "training 'wrong': check must give (key, message) for each problem, not str"),
 ]  # fmt: skip
+
+
+REFUSED = [
+    (POLICY, ("select(self, view, k, rng)", "select(self, view, k)"),
+     "selection 'wrong': select is called with (view, k, rng): too many positional arguments"),
+    (POLICY, ("select(self, view, k, rng)", "select(self, view, k, rng, more)"),
+     "selection 'wrong': select is called with (view, k, rng): missing a required argument: 'more'"),
+    (POLICY, ("def observe", "def observes"),
+     "selection 'wrong': 'observes' is no hook; did you mean 'observe'? else call it '_observes'"),
+    (POLICY, ("unit_size = 1", "unit_size = 1\n    reads = 'loss'"),
+     "selection 'wrong': reads must be frozenset[str], not 'loss'"),
+    (POLICY, ("    unit_size = 1\n", ""),
+     "selection 'wrong' lacks unit_size; simfl.plugins.selection.Policy says what that is"),
+    (PROTOCOL, ('phases = ("keys",)', 'phases = "keys"'), "secagg 'wrong': phases must be tuple[str, ...], not 'keys'"),
+    (STAGE, ("    def client", "    adds_noise = 'client'\n\n    def client"),
+     "stage 'wrong': adds_noise must be Noise | None, not 'client'"),
+    (EDGES, ("clients, streams", "clients"),
+     "topology 'wrong': groups is called with (clients, streams): too many positional arguments"),
+    (AVAILABLE, ("draw(self, round, now_s)", "draw(self, round)"),
+     "Built: draw is called with (round, now_s): too many positional arguments"),
+    (POLICY, ("@POLICIES", "figure('wrong', 'W', 'Time')(lambda: None)\n\n@POLICIES"),
+     "figure 'wrong': its function is called with (study): too many positional arguments"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "change", "message"), REFUSED)
+def test_what_simfl_cannot_call_is_refused_when_the_file_is_read(tmp_path, code, change, message):
+    assert code.count(change[0]) == 1
+    (tmp_path / "wrong.py").write_text(HEAD + code.replace(*change))
+    done = CliRunner().invoke(command, ["validate", str(tmp_path / "wrong.py")])
+    assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
+    assert "wrong.py: does not load: " in done.stderr and done.stderr.endswith(f"TypeError: {message}\n")
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_who_is_there_after_a_resume_is_played(tmp_path, kept):
+    draws = "self.turns = (self.turns + 1) % 4\n        return np.arange(8) % 4 == self.turns"
+    turns = AVAILABLE.replace("return np.ones(4, bool)", draws)
+    turns = turns.replace("dropout = None", "dropout = None\n    turns = np.array(0)")
+    if kept:
+        turns = turns.replace("return {}", "return {'turns': self.turns}")
+        turns = turns.replace("pass\n", "self.turns = state['turns']\n")
+    (tmp_path / "wrong.py").write_text(HEAD + turns)
+    done = CliRunner().invoke(command, ["validate", str(tmp_path / "wrong.py")])
+    assert done.exit_code == (0 if kept else 2)
+    assert ("draw depends on earlier rounds by what state() does not hold" in done.stderr) is not kept
+
+
+def test_an_error_that_no_check_foresees_names_the_plugin_at_hand():
+    registry = FAMILIES["metric"]
+
+    @registry("at_hand")
+    @dataclass(frozen=True)
+    class AtHand(Metric):
+        """Gives something wrong."""
+
+    def use(metric):
+        return metric.after(None, {})[2]
+
+    with pytest.raises(IndexError) as caught:
+        use(AtHand())
+    assert suspect(caught.value).startswith(
+        ", perhaps by what metric 'at_hand' gives: return metric.after(None, {})[2]"
+    )
 
 
 def play(folder, choice, code):

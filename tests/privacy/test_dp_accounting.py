@@ -15,7 +15,7 @@ from simfl.core.errors import IntegrityError
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History, history_of_log
 from simfl.privacy.certify.observer_view import ObserverView
-from simfl.privacy.dp.accountants.amplification import Pld, Rdp
+from simfl.privacy.dp.accountants.pld_and_rdp import Pld, Rdp
 from simfl.privacy.dp.losses import epsilon_timeline, noised_weights
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import STAGES
@@ -262,7 +262,7 @@ def test_claims_that_do_not_hold_are_refused_with_the_reason(accountant, claim, 
 def test_without_the_library_its_extra_is_named(monkeypatch):
     from simfl.core.errors import MissingError
 
-    monkeypatch.setattr("simfl.privacy.dp.accountants.amplification.find_spec", lambda name: None)
+    monkeypatch.setattr("simfl.privacy.dp.accountants.pld_and_rdp.find_spec", lambda name: None)
     with pytest.raises(MissingError, match=r"simfl\[dp\]"):
         claimed("pld", "none", FIXED)
 

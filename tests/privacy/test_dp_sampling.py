@@ -13,7 +13,7 @@ from simfl.core.types import SERVER
 from simfl.network.base import NETWORKS, Network
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import Clear, ObserverView
-from simfl.privacy.dp.accountants.amplification import Pld, Rdp
+from simfl.privacy.dp.accountants.pld_and_rdp import Pld, Rdp
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.stage import STAGES, Members
 from simfl.runs.run import run

@@ -10,7 +10,7 @@ from simfl.core.types import SERVER
 from simfl.plugins.privacy import Clip, Loss, Noise, Stage
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import ObserverView
-from simfl.privacy.dp.accountants.amplification import Pld, Rdp
+from simfl.privacy.dp.accountants.pld_and_rdp import Pld, Rdp
 from simfl.privacy.dp.losses import epsilon_timeline, run_losses
 
 ROUNDS, CLIENTS, DELTA = 2, 3, 1e-5

@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from simfl.core.rng import Streams
-from simfl.privacy.dp.accountants.amplification import Pld, Rdp
+from simfl.privacy.dp.accountants.pld_and_rdp import Pld, Rdp
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, gaussian, laplace, skellam, staircase
 from tests.privacy.test_bruteforce import equals_brute_force, random_matrix
 from tests.privacy.test_dp_mechanisms import chi_square

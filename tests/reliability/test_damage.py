@@ -185,7 +185,7 @@ SEARCHES = {"search.csv", "together.json", "pruned.json"}
 
 def test_the_campaign_damages_every_kind_of_file_that_is_written(left):
     tables = {name.removesuffix(".seals.part") for name in left if name.endswith(".seals.part")}
-    assert {*OWN, *SWEEPS} - SEARCHES - {LAST} <= left  # that one is damaged in tests/runs/test_continuing.py
+    assert {*OWN, *SWEEPS} - SEARCHES - {LAST} <= left  # that one is damaged in tests/runs/test_longer_run.py
     assert {f"{name}.part" for name in tables} <= left
     written = {
         *OWN,

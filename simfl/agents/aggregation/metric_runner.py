@@ -12,7 +12,7 @@ from simfl.clients.client_agents import AttackRun
 from simfl.core.columns import Column
 from simfl.core.errors import PluginError
 from simfl.core.types import Arrays, prefix_arrays, under
-from simfl.core.validation import describe_type, read_only
+from simfl.core.validation import checked_arrays, checked_pair, describe_type, read_only
 from simfl.metrics.base import Metric, RoundSnapshot
 from simfl.training.base import Rule
 
@@ -23,7 +23,10 @@ class MetricRunner:
     def __init__(self, parts: Components[Rule]) -> None:
         self.parts = parts
         self.attack_run = AttackRun(parts, parts.streams)
-        self.states = [metric.start(parts.clients, parts.learner.dimension) for metric in parts.metrics]
+        self.states = [
+            checked_arrays(metric.start(parts.clients, parts.learner.dimension), _whose(metric), "start")
+            for metric in parts.metrics
+        ]
 
     def after(self, done: RoundResult, model: NDArray[np.float32]) -> dict[str, float | None]:
         """Their cells of a round, by name.
@@ -43,7 +46,10 @@ class MetricRunner:
             shares = done.believed if metric.reads_shares else None
             of_model = row, seen, predictions
             moment = RoundSnapshot(done.number, clients, weights, *of_model, rng, attackers, shares, success)
-            values, self.states[i] = metric.after(moment, self.states[i])
+            checked_pair(
+                result := metric.after(moment, self.states[i]), _whose(metric), "after", "(values by name, state)"
+            )
+            values, self.states[i] = result[0], checked_arrays(result[1], _whose(metric), "after")
             cells |= checked_values(metric, values, metric.columns, "after")
         return cells
 

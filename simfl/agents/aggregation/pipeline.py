@@ -21,7 +21,7 @@ sums nobody releases nothing, unless the rule divides by a fixed number (:meth:`
 A checkpoint needs the stages' states and the residuals: all other inputs are arguments, or others' state.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain, compress
 from typing import Any
@@ -36,7 +36,7 @@ from simfl.clients.client_agents import AttackRun
 from simfl.core.coverage import compression_place
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, under
-from simfl.core.validation import checked_type, checked_vectors, read_only
+from simfl.core.validation import checked_arrays, checked_type, checked_vectors, read_only
 from simfl.privacy.stage import NOT_FINITE, Members, of_each_sample, of_one_sample
 from simfl.secagg.sessions import ClientUpdates, SessionResult, unit_of
 from simfl.training.aggregates import BesideUpdates, Factor
@@ -149,7 +149,10 @@ class AggregationPipeline:
         self.attack_run = AttackRun(parts, parts.streams)
         self.remembers = parts.rule.aggregate.reads_previous or not parts.agents.all_standard
         self.previous = np.zeros(parts.learner.dimension if self.remembers else 0, dtype=np.float32)
-        self.states: list[Arrays] = [stage.start(d) for stage, d in zip(parts.stages, parts.stage_inputs, strict=True)]
+        self.states: list[Arrays] = [
+            checked_arrays(stage.start(d), f"stage '{stage.name}'", "start")
+            for stage, d in zip(parts.stages, parts.stage_inputs, strict=True)
+        ]
 
     def train(self, jobs: Sequence[Job]) -> Updates:
         """Trains exactly these jobs, in one batch; what clients then send is theirs to say."""
@@ -260,6 +263,8 @@ class AggregationPipeline:
         total = self.parts.protocol.add(done, client_updates, self.parts.streams)
         checked_type(total, Aggregate, protocol, "add", "an Aggregate")
         checked_vectors(total.vector, (client_updates.vectors.shape[1],), protocol, "add gives as vector")
+        checked_vectors(total.clients, (n := len(client_updates.jobs),), protocol, "add gives as clients")
+        checked_vectors(total.weights, (n,), protocol, "add gives as weights")
         return total
 
     def _apply_factor(
@@ -295,6 +300,8 @@ class AggregationPipeline:
         """What the server's stages make of an aggregate of updates, (n, d), which may hold no numbers."""
         stages = self.parts.stages
         facts = tuple(it.facts(members, state) for it, state in zip(stages, promises.states_for(stages, self.states)))
+        for it, known in zip(stages, facts, strict=True):
+            checked_type(known, Mapping, f"stage '{it.name}'", "facts", "numbers by name")
         server_update = self._whole(self._release(server_update, members))
         self.previous = server_update if self.remembers else self.previous
         shown = [{column.name for column in stage.columns} for stage in stages]
@@ -311,7 +318,8 @@ class AggregationPipeline:
                 vector = self.compression.unpack(vector, members.number)
             state = promises.states_for(stages[i : i + 1], self.states[i : i + 1])[0]
             released = stages[i].server(vector, members, state, self.parts.stage_streams[i])
-            vector, self.states[i] = promises.required_release(stages, i, released, state)
+            length = (self.parts.stage_inputs[i] if vector.size else 0,)
+            vector, self.states[i] = promises.required_release(stages, i, released, state, length)
         return vector if place else self.compression.unpack(vector, members.number)
 
     def _client_updates(

@@ -14,6 +14,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
 from simfl.core.types import CLEAR_FIELDS, Arrays, Job, Units, View, prefix_arrays, under
+from simfl.core.validation import checked_arrays
 from simfl.devices.base import checked_available, checked_durations_s
 from simfl.learning.base import Sizes
 from simfl.secagg.sessions import PhaseRequest
@@ -62,7 +63,8 @@ class ClientRecords:
         self.reads = parts.policy.reads
         self.reports = {name: np.full(parts.clients, np.nan) for name in sorted(self.reads & STORED)}
         self.estimates = estimate_job_s(parts) if self.reads & {"estimate_s", "upload_estimate_s"} else {}
-        self.policy_state = parts.policy.start(parts.clients)
+        named = f"selection '{parts.policy.name}'"
+        self.policy_state = checked_arrays(parts.policy.start(parts.clients), named, "start")
         self.attack_run = AttackRun(parts, parts.streams)
         if "estimate_s" in self.estimates:
             everybody = range(parts.clients)

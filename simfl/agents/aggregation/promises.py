@@ -3,7 +3,7 @@
 Of simfl's own parts, which tests compare with exact sums, the sum is looked at where noise rests on it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import isclose
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ from simfl.core.errors import PluginError
 from simfl.core.payload import SUMMABLE
 from simfl.core.registration.protocol import is_foreign
 from simfl.core.types import Aggregate, Arrays, Job, Updates
-from simfl.core.validation import checked_pair, checked_type, read_only
+from simfl.core.validation import checked_arrays, checked_pair, checked_vectors, read_only
 from simfl.privacy.certify.chain import noise_where
 from simfl.privacy.certify.maps import Bound, norms
 from simfl.privacy.stage import Members, Stage
@@ -133,18 +133,18 @@ def states_for(stages: Sequence[Stage], states: Sequence[Arrays]) -> list[Any]:
     ]
 
 
-def required_release(stages: Sequence[Stage], i: int, released: Any, before: Arrays) -> Any:
+def required_release(stages: Sequence[Stage], i: int, released: Any, before: Arrays, shape: tuple[int]) -> Any:
     """What stage ``i`` makes of a sum, and the state that it keeps: nothing of a sum to which noise is yet to come.
 
     Raises:
         PluginError: it gives something else, or does not say of what it keeps that it is public.
     """
     stage = stages[i]
-    checked_pair(released, f"stage '{stage.name}'", "server", "(vector, state)")
+    checked_pair(released, named := f"stage '{stage.name}'", "server", "(vector, state)")
+    checked_vectors(released[0], shape, named, "server gives as vector")
+    after = checked_arrays(released[1], named, "server")
     noised = any(noise_where(it) == "server" for it in stages[: i + 1])
     if noised and is_foreign(stage) and not stage.public_state:
-        after = released[1]
-        checked_type(after, Mapping, f"stage '{stage.name}'", "server", "its state, arrays by name")
         if after.keys() != before.keys() or not all(_same(after[name], before[name]) for name in after):
             why = "server keeps what may follow from a sum without its noise; say public_state, if it does not"
             raise PluginError(f"stage '{stage.name}'", why)

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
 from os.path import basename
-from traceback import extract_tb
+from traceback import extract_tb, walk_tb
 from typing import TYPE_CHECKING
 
 from simfl.core.errors import PLUGIN_FILE
 from simfl.core.registration.packages import Broken, raised_at
-from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.protocol import Plugin, is_plugin
 
 if TYPE_CHECKING:
     from simfl.core.registration.registry import Registry
@@ -124,6 +124,27 @@ def plugin_failure(error: BaseException) -> str | None:
     if lacking in plugins_by_file:  # simfl asked an object of the plugin's for what it has not
         return f"plugin {' or '.join(plugins_by_file[lacking])} failed: {lacking}: {error}"
     return None
+
+
+def suspect(error: BaseException) -> str:
+    """Where simfl was at work on somebody else's plugin, which may have given what does not fit; empty if nowhere."""
+    for (frame, _), place in zip(reversed([*walk_tb(error.__traceback__)]), reversed(extract_tb(error.__traceback__))):
+        for value in frame.f_locals.values():
+            if type(value).__module__.partition(".")[0] != "simfl" and (is_plugin(value) or _is_of_plugin_file(value)):
+                what = f"{place.line} ({basename(place.filename)}:{place.lineno})"
+                return f", perhaps by what {describe_plugin(value)} gives: {what}"
+    return ""
+
+
+def _is_of_plugin_file(value: object) -> bool:
+    return type(value).__module__.startswith(PLUGIN_FILE)
+
+
+def describe_plugin(value: object) -> str:
+    """``selection 'mine'``, or the class of an object that a plugin file's code has made."""
+    names = (f"{family} '{name}'" for family, registry in FAMILIES.imported.items()
+             for name, cls in registry.imported_plugins() if cls is type(value))  # fmt: skip
+    return next(names, f"{type(value).__qualname__} of {basename(_file(type(value)))}")
 
 
 def plugin_file_paths() -> frozenset[str]:

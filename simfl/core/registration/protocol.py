@@ -1,5 +1,6 @@
 """What every plugin is, whatever its family, and what its family's protocol makes of a class."""
 
+import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cached_property
@@ -8,6 +9,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeGuard, get_type_hints
 from weakref import WeakSet
 
 from simfl.core.errors import PluginError
+from simfl.core.registration.hooks import refuse_misfits
 from simfl.core.scenario_view import ScenarioView
 
 registered: WeakSet[type] = WeakSet()
@@ -80,6 +82,8 @@ def hold_to(protocol: type, cls: type, what: str, derived: tuple[str, ...], prom
     """
     _refuse_derived(cls, protocol, derived, what)
     _forget_promises(cls, protocol, promises)
+    if not cls.__module__.startswith("simfl."):
+        refuse_misfits(cls, protocol, what)
     for wanted in (protocol, Plugin):
         _add_protocol_defaults(cls, wanted, what)
 
@@ -90,7 +94,9 @@ def _add_protocol_defaults(cls: type, protocol: type, what: str) -> None:
     Raises:
         TypeError: the class lacks something for which there is none.
     """
-    said = f"{protocol.__module__}.{protocol.__name__}"
+    said = next((f"{name}.{protocol.__name__}" for name, module in list(sys.modules.items())
+                 if name.startswith("simfl.plugins.") and vars(module).get(protocol.__name__) is protocol),
+                f"{protocol.__module__}.{protocol.__name__}")  # fmt: skip
     if not getattr(protocol, "_is_protocol", False) and not issubclass(cls, protocol):
         raise TypeError(f"{what} does not inherit from {said}")
     known: set[str] = {*dir(cls), *(f.name for f in fields(cls))}

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from simfl.core.errors import BusyError, IntegrityError, ScenarioError, SimflError, is_exhausted
 from simfl.core.json_data import JsonObject
-from simfl.core.registration.family_index import plugin_failure
+from simfl.core.registration.family_index import plugin_failure, suspect
 from simfl.core.storage.disk import file_lock
 from simfl.experiments.sweep.stop_rule import PrunedError, StopRule
 from simfl.experiments.sweep.task import Task, clear_failure
@@ -114,7 +114,7 @@ def _attempt(task: Task) -> JsonObject:
     except (Exception, SystemExit) as error:
         if is_exhausted(error):
             return {"error": "out of memory"}
-        what = plugin_failure(error) or f"internal error ({type(error).__name__}: {error})"
+        what = plugin_failure(error) or f"internal error ({type(error).__name__}: {error}{suspect(error)})"
         return {"error": _line(what, task), "detail": traceback.format_exc()}
     return {"warning": _line(warning, task)} if warning else {}
 

@@ -176,6 +176,10 @@ def as_applied(link: Map) -> Map:
     return Map() if applies < bounds or "apply" in vars(link) else link
 
 
+BY = {"client": "each client to its update", "share": "the clients, in parts", "server": "the server to the sum"}
+"""Who adds noise, by :attr:`Noise.where`, in words."""
+
+
 @dataclass(frozen=True)
 class Noise:
     """Where a stage adds noise; what it leaves of an update :meth:`simfl.privacy.stage.Stage.loss` says.

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from simfl.core.columns import Column
 from simfl.core.errors import SimflError
 from simfl.core.registration.packages import Broken, load_package, packages
-from simfl.core.validation import checked_pair
+from simfl.core.validation import checked_pair, checked_type
 from simfl.report import style
 from simfl.report.measures import over_rounds, over_time, seed_column
 from simfl.report.study import Study
@@ -68,6 +69,11 @@ class Kind:
         result = self.draw(study)
         checked_pair(result, f"figure '{self.name}'", "its function", "(figure, table)")
         fig, table = result
+        from matplotlib.figure import Figure
+        from pandas import DataFrame
+
+        for part, kind in ((fig, Figure), (table, DataFrame)):
+            checked_type(part, kind, f"figure '{self.name}'", "its function", "(matplotlib Figure, pandas DataFrame)")
         if certificates := [column for column in drawn_columns(study, table) if column.observer]:
             style.footnote(fig, study.certificate_notes(certificates))
         return result
@@ -138,6 +144,10 @@ def figure(name: str, title: str, section: str, wide: bool = False) -> Callable[
     """
 
     def register(draw: Draw) -> Draw:
+        try:
+            signature(draw).bind(None)
+        except TypeError as error:
+            raise TypeError(f"figure '{name}': its function is called with (study): {error}") from None
         caption = " ".join((draw.__doc__ or "").split("\n\n")[0].split())
         FIGURES[name] = Kind(name, title, caption, section, wide, draw)
         return draw

@@ -74,7 +74,7 @@ def _against_guarantee(study: Study, names: tuple[str, ...]) -> Drawn:
         for axes, name in zip(row_of_axes, panels, strict=True):
             for group, shown in with_colours(study, groups):
                 _point(axes, shown, rows[group.label], name, up, on_page=len(worlds) == 1)
-        row_of_axes[0].set_ylabel(GUARANTEE[up])
+        row_of_axes[0].set_ylabel(GUARANTEE[up].replace(", ", ",\n" if len(worlds) > 1 else ", "))
         style.title(row_of_axes[0], world)
     for axes, name in zip(places[-1], panels, strict=True):  # which share their limits with those above them
         _say_number(axes, study, known[name])

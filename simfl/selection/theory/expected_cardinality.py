@@ -10,6 +10,7 @@ from simfl.core.coverage import beside_sums, confirms, follows_policy, sent, uns
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, can_lose_clients, dropout_rates, failure_rates, never_fails
+from simfl.core.validation import checked_type
 from simfl.selection.asking import order_of_clients
 from simfl.selection.base import CanBeAsked
 from simfl.selection.theory.families import Family
@@ -43,6 +44,8 @@ def theory(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> J
              "guarantee_malicious", "full_rank_probability")  # fmt: skip
     result: JsonObject = about | dict.fromkeys(known)
     family = policy.family(n)
+    if family is not None:
+        checked_type(family, Family, f"selection '{policy.name}'", "family", "a Family of rows, or None")
     result["guarantee"] = guarantee(setting, samples)
     result["guarantee_malicious"] = guarantee_malicious(setting, samples)
     if samples is not None and not samples.all():
