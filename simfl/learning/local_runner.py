@@ -161,7 +161,6 @@ class LocalRunner:
                 if _is_plain(each, self.local) and np.array_equal(each.start, downloaded, equal_nan=True):
                     sgd[i].append(delta)
                 after = algorithm.end(contexts[i], each, delta, job_work.steps, job_work.rate)
-                checked_type(after, (LocalPass, LocalResult), algorithm, "end", "a LocalResult, or another LocalPass")
                 passes[i] += 1.0 if each.epochs is None else each.epochs / self.local.local_epochs
                 if isinstance(after, LocalPass):
                     further[i] = after

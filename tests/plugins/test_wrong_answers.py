@@ -132,7 +132,7 @@ CASES = [
     ("secagg=wrong", PROTOCOL, ("uploaded.all(axis=1)", "uploaded.all(axis=0)"),
      "secagg 'wrong': what recover gives as kept_units must be an array of shape (4,), not bool of shape (1,)"),
     ("secagg=wrong", PROTOCOL, ("Aggregate(updates.vectors.sum(axis=0), updates.clients, updates.row)", "updates.row"),
-     "secagg 'wrong': add must give an Aggregate, not int64 of shape (4,)"),
+     "secagg 'wrong': add must give Aggregate, not int64 of shape (4,)"),
     ("secagg=wrong", PROTOCOL, ("updates.vectors.sum(axis=0)", "updates.vectors.sum(axis=1)"),
      "secagg 'wrong': what add gives as vector must be an array of shape (650,), not float32 of shape (4,)"),
     ("privacy.stages=[wrong]", STAGE, ("return vectors", "return vectors[0]"),
@@ -140,11 +140,11 @@ CASES = [
     ("privacy.stages=[wrong]", STAGE, ("return vector, state", "return vector"),
      "stage 'wrong': server must give (vector, state), not float32 of shape (650,)"),
     ("attacks=[wrong]", ATTACK, ("seen.read, state", "seen.read"),
-     "attack 'wrong': observe must give (guess, state), not float32 of shape (650,)"),
+     "attack 'wrong': observe must give tuple[Any, dict[str, Any]], not float32 of shape (650,)"),
     ("attacks=[wrong]", ATTACK, ('{"distance": 1.0}', "1.0"),
-     "attack 'wrong': error must give numbers by name, not float"),
+     "attack 'wrong': error must give Mapping[str, float], not float"),
     ("training.personal=wrong", CLIENT, ("LocalResult(Upload(delta))", "Upload(delta)"),
-     "wrong.py.Wrong: end must give a LocalResult, or another LocalPass, not Upload"),
+     "personal 'wrong': end must give LocalResult or LocalPass, not Upload"),
     ("training.personal=wrong", CLIENT, ("Upload(delta)", "delta"),
      "wrong.py.Wrong: end must give a LocalResult of an Upload, not float32 of shape (650,)"),
     ("training.personal=wrong", CLIENT, ("return model", "return 3"),
@@ -176,7 +176,7 @@ CASES = [
      "training 'wrong': server is 'peers', and no server has that name "),
     ("training={name: wrong, rounds: 1}", PEERS,
      ("    own_models", "    def check(self, setting):\n        return ['no']\n\n    own_models"),
-     "training 'wrong': check must give (key, message) for each problem, not str"),
+     "training 'wrong': check must give list[tuple[str, str]], not list of str"),
 ]  # fmt: skip
 
 

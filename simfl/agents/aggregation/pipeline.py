@@ -36,7 +36,7 @@ from simfl.clients.client_agents import AttackRun
 from simfl.core.coverage import compression_place
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, under
-from simfl.core.validation import checked_type, checked_vectors, read_only
+from simfl.core.validation import checked_vectors, read_only
 from simfl.privacy.stage import NOT_FINITE, Members, of_each_sample, of_one_sample
 from simfl.secagg.sessions import ClientUpdates, SessionResult, unit_of
 from simfl.training.aggregates import BesideUpdates, Factor
@@ -214,20 +214,25 @@ class AggregationPipeline:
         beside = self._beside(number, updates.clients if done.opened is None else np.arange(len(done.opened)))
         compared = [updates.vectors, updates.weights]
         more = {"beside": beside} if self.parts.rule.aggregate.reads_server else {}
-        combine = partial(updates.combine, **more)
 
-        def keep(vectors: Vectors, weights: Any, *rest: Any) -> Vectors:
-            compared[:] = vectors, weights
-            return combine(vectors, weights, *rest)
+        def combine(vectors: Vectors, weights: Any, *rest: Any) -> Vectors:
+            if done.opened is not None:
+                compared[:] = vectors, weights
+            vector: Vectors = updates.combine(vectors, weights, *rest, **more)
+            checked_vectors(vector, vectors.shape[1:], f"aggregate '{self.parts.rule.aggregate.name}'", "combine gives")
+            return vector
 
-        return updates._replace(combine=combine if done.opened is None else keep), compared, beside
+        return updates._replace(combine=combine), compared, beside
 
     def _count_shares(self, updates: ClientUpdates, done: SessionResult, compared: Any, beside: Any, some: Any) -> Any:
         """What some updates count in the aggregate, (n,), of units their parts; None = nobody asks, or not known."""
         if not any(metric.reads_shares for metric in self.parts.metrics):
             return None
         vectors, weights = compared
-        shares = self.parts.rule.aggregate.shares(vectors, weights, beside)
+        aggregate = self.parts.rule.aggregate
+        shares = aggregate.shares(vectors, weights, beside)
+        if shares is not None:
+            checked_vectors(shares, weights.shape, f"aggregate '{aggregate.name}'", "shares gives")
         if shares is not None and done.opened is not None:
             whole = weights[unit := unit_of(done.opened, updates.clients)]
             shares = shares[unit] * np.divide(updates.weights, whole, out=np.zeros(len(unit)), where=whole > 0)
@@ -258,7 +263,6 @@ class AggregationPipeline:
         """The protocol's sum, looked at before anything rests on it."""
         protocol = f"secagg '{self.parts.protocol.name}'"
         total = self.parts.protocol.add(done, client_updates, self.parts.streams)
-        checked_type(total, Aggregate, protocol, "add", "an Aggregate")
         checked_vectors(total.vector, (client_updates.vectors.shape[1],), protocol, "add gives as vector")
         return total
 

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
+from inspect import isfunction, unwrap
 from os.path import basename
 from traceback import extract_tb
 from typing import TYPE_CHECKING
@@ -133,6 +134,6 @@ def plugin_file_paths() -> frozenset[str]:
 
 def _file(cls: type) -> str:
     """The file of a class's code, as tracebacks call it, also in notebooks; empty if it has no code of its own."""
-    codes = (getattr(item, "__code__", None) for item in vars(cls).values())
+    codes = (getattr(unwrap(item), "__code__", None) for item in vars(cls).values() if isfunction(item))
     files = (code.co_filename for code in codes if code is not None)
     return next((file for file in files if not file.startswith("<")), "")

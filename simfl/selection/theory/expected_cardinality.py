@@ -1,6 +1,7 @@
 """What theory says about a scenario's selection, beside which simulated values are put."""
 
 from itertools import pairwise
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from simfl.core.coverage import beside_sums, confirms, follows_policy, sent, uns
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, can_lose_clients, dropout_rates, failure_rates, never_fails
+from simfl.core.validation import checked_type
 from simfl.selection.asking import order_of_clients
-from simfl.selection.base import CanBeAsked
+from simfl.selection.base import CanBeAsked, HasRows
 from simfl.selection.theory.families import Family
 
 LARGEST_LOG10 = 100
@@ -42,7 +44,8 @@ def theory(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> J
     known = ("family_size", "family_size_log10", "expected_selected", "expected_cardinality", "left_out", "guarantee",
              "guarantee_malicious", "full_rank_probability")  # fmt: skip
     result: JsonObject = about | dict.fromkeys(known)
-    family = policy.family(n)
+    family, gave = policy.family(n), f"selection '{policy.name}'"
+    checked_type(family, (HasRows, NoneType), gave, "family", "a family of rows or None")
     result["guarantee"] = guarantee(setting, samples)
     result["guarantee_malicious"] = guarantee_malicious(setting, samples)
     if samples is not None and not samples.all():

@@ -1,0 +1,160 @@
+"""Whether what a plugin of somebody else's says and gives is of the type that its family's protocol names."""
+
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import fields
+from functools import cache, cached_property, wraps
+from inspect import get_annotations, isfunction, isgeneratorfunction
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from simfl.core.errors import PluginError
+from simfl.core.registration.protocol import is_plugin
+from simfl.core.validation import describe_type
+
+NUMBERS = {
+    bool: (bool, np.bool_),
+    int: (int, np.integer),
+    float: (float, int, np.floating, np.integer),
+    str: (str,),
+}
+SEQUENCES, SETS = (list, tuple), (set, frozenset)
+
+
+def hold_to_types(protocol: type, cls: type, what: str) -> None:
+    """Has a class look at what its own members give, whenever they are asked.
+
+    Args:
+        protocol: of its family, whose annotations say the types; arrays are looked at where they are used.
+        cls: the class.
+        what: it is, for messages.
+
+    Raises:
+        TypeError: a value of the class itself is of another type.
+    """
+    for name, item in list(vars(cls).items()):
+        known = [each for each in protocol.__mro__ if name in vars(each) or name in get_annotations(each)]
+        same = any(vars(each).get(name) is item for each in known)
+        if name.startswith("_") or not known or same or name in {each.name for each in fields(cls)}:
+            continue
+        if isfunction(item):
+            setattr(cls, name, _looking(item, what, protocol))
+        elif isinstance(item, property):
+            setattr(cls, name, property(_looking(item.fget, what, protocol)))
+        elif not isinstance(item, cached_property | classmethod | staticmethod):
+            hint = said_type(protocol, name)
+            if not fits(item, hint):
+                raise TypeError(f"{what}: {_difference(name, hint, item)}")
+
+
+def _looking(given: Callable[..., Any], what: str, protocol: type) -> Callable[..., Any]:
+    """The function, refusing what it gives of another type."""
+
+    @wraps(given)
+    def gives(*args: Any, **keywords: Any) -> Any:
+        name = given.__name__
+        try:
+            value = given(*args, **keywords)
+        except TypeError as error:
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # it has never begun
+                raise PluginError(what, f"{name} has other arguments than its family's: {error}") from error
+            raise
+        hint = Any if isgeneratorfunction(given) else said_type(protocol, name)
+        if not fits(value, hint):
+            raise PluginError(what, _difference(name, hint, value))
+        return value
+
+    return gives
+
+
+def _difference(name: str, hint: Any, value: Any) -> str:
+    of = ", ".join(dict.fromkeys(map(describe_type, value))) if isinstance(value, (*SEQUENCES, *SETS)) else ""
+    return f"{name} must give {in_words(hint)}, not {describe_type(value)}{of and f' of {of}'}"
+
+
+def in_words(hint: Any) -> str:
+    """A type as it stands in source code."""
+    if get_origin(hint) in (Union, UnionType):
+        return " or ".join(map(in_words, get_args(hint)))
+    if hint in (None, NoneType, Self):
+        return "a plugin" if hint is Self else "None"
+    if get_origin(hint) is Literal:
+        return " or ".join(map(repr, get_args(hint)))
+    inner = ", ".join("..." if each is ... else in_words(each) for each in get_args(hint))
+    name = (get_origin(hint) or hint).__name__
+    return f"{name}[{inner}]" if inner else name
+
+
+@cache
+def said_type(protocol: type, name: str) -> Any:
+    """What the protocol says that a member gives; Any = nothing that can be looked at."""
+    for cls in protocol.__mro__:
+        item = vars(cls).get(name)
+        source = item.fget if isinstance(item, property) else item
+        said = source.__annotations__.get("return", Any) if isfunction(source) else get_annotations(cls).get(name, Any)
+        if said is not Any:
+            try:
+                hint = get_type_hints(_One(said), vars(sys.modules[cls.__module__]))["it"]
+                return _whole(get_args(hint)[0] if get_origin(hint) is ClassVar else hint)
+            except NameError:  # a type that is imported for type checkers only
+                return Any
+    return Any
+
+
+class _One:
+    """Carries one annotation to where texts are resolved."""
+
+    def __init__(self, said: Any) -> None:
+        self.__annotations__ = {"it": said}
+
+
+def _whole(hint: Any) -> Any:
+    """The type, or Any where a part of it cannot be looked at."""
+    return hint if all(map(_known, _parts(hint))) else Any
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    yield hint
+    if get_origin(hint) not in (None, Literal, Callable):
+        for each in get_args(hint):
+            yield from _parts(each)
+
+
+def _known(hint: Any) -> bool:
+    kind = get_origin(hint) or hint
+    if kind in (Union, UnionType, Literal, Callable, Self, ..., Any, None):
+        return True
+    return isinstance(kind, type) and kind is not np.ndarray and not getattr(kind, "_is_protocol", False)
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type; lists are as good as tuples, sets as frozen ones, and numbers may be numpy's."""
+    kind, of = get_origin(hint) or hint, get_args(hint)
+    if hint is Any:
+        return True
+    if kind in (Union, UnionType):
+        return any(fits(value, each) for each in of)
+    if kind is Literal:
+        return isinstance(value, str | int | None) and value in of
+    if kind in (None, NoneType):
+        return value is None
+    if kind in NUMBERS:
+        return isinstance(value, NUMBERS[kind]) and (kind is bool or not isinstance(value, NUMBERS[bool]))
+    if kind is Callable:
+        return callable(value)
+    if kind is Self:
+        return is_plugin(value)
+    kinds = next((group for group in (SEQUENCES, SETS) if kind in group), (kind,))
+    if not isinstance(value, kinds):
+        return False
+    if isinstance(value, Mapping):
+        return not of or all(fits(key, of[0]) and fits(item, of[1]) for key, item in value.items())
+    if kind is tuple and of and of[-1] is not ...:
+        return len(value) == len(of) and all(map(fits, value, of))
+    if of and isinstance(value, Collection):
+        return all(fits(item, of[0]) for item in value)
+    if issubclass(kind, tuple) and kind is not tuple:
+        return all(fits(item, said_type(kind, name)) for name, item in value._asdict().items())
+    return True
