@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
-from simfl.agents.aggregation.exchange import CompletedSession, Exchange, check_result, sample_delays
+from simfl.agents.aggregation.exchange import CompletedSession, Exchange, sample_delays
+from simfl.agents.aggregation.session_checks import check_request, check_result
 from simfl.agents.gathering import CohortTrip, Gathering
 from simfl.agents.trips import Trips
 from simfl.agents.world import SESSION_ENDS
@@ -84,11 +85,11 @@ class LiveSession:
         """The next request; None once the session has ended, which is told at its end."""
         try:
             request = next(self.session) if responded is None else self.session.send(responded)
-            checked_type(request, PhaseRequest, self._protocol, self.name, "a PhaseRequest with every yield")
+            check_request(self._protocol, self.name, request, self.parts.clients)
             return request
         except StopIteration as end:
             self.result = end.value
-        check_result(self._protocol, self.name, self.result, self.units)
+        check_result(self.parts.protocol, self.name, self.result, self.units)
         now_s = self.exchanges[-1].ends_s if self.exchanges else self.begins_s
         ends_s = now_s + (self.result.compute_s if isinstance(self.result, SessionResult) else 0.0)
         whole = CompletedSession(self.name, ends_s, self.result, self.exchanges)

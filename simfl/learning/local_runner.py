@@ -13,7 +13,6 @@ from simfl.core.errors import PluginError
 from simfl.core.payload import Download, Upload
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
-from simfl.core.validation import checked_type
 from simfl.learning.backends.base import Engine
 from simfl.learning.base import Sizes
 from simfl.learning.client_accuracies import ClientSamples
@@ -178,7 +177,6 @@ class LocalRunner:
 
     def _check_upload(self, upload: Upload, algorithm: ClientAlgorithm) -> None:
         named = self.local.algorithm
-        checked_type(upload, Upload, named, "end", "a LocalResult of an Upload")
         check_declared(named, upload.kinds)
         private = algorithm.private
         if not named.sends and (upload.update if private is None else upload.update[~private]).any():

@@ -146,7 +146,7 @@ CASES = [
     ("training.personal=wrong", CLIENT, ("LocalResult(Upload(delta))", "Upload(delta)"),
      "personal 'wrong': end must give LocalResult or LocalPass, not Upload"),
     ("training.personal=wrong", CLIENT, ("Upload(delta)", "delta"),
-     "wrong.py.Wrong: end must give a LocalResult of an Upload, not float32 of shape (650,)"),
+     "personal 'wrong': end must give LocalResult or LocalPass, not LocalResult with upload = float32 of shape (650,)"),
     ("training.personal=wrong", CLIENT, ("return model", "return 3"),
      "wrong.py.Wrong: what personal gives must be an array of shape (650,), not int"),
     ("training.personal=wrong", CLIENT,

@@ -33,18 +33,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
+from simfl.agents.aggregation.session_checks import check_request, check_result
 from simfl.core.errors import ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Address
 from simfl.core.types import SERVER
-from simfl.core.validation import checked_type, checked_vectors
+from simfl.core.validation import checked_type
 from simfl.devices.base import checked_deaths, checked_durations_s
 from simfl.learning.base import Sizes
 from simfl.network.base import checked_delays_s
 from simfl.network.link_network import NetworkFlows
 from simfl.network.links import Flows
 from simfl.results.tables import PhaseRow
-from simfl.secagg.sessions import PhaseRequest, PreparedUnits, R, Session, SessionFailure, SessionResult
+from simfl.secagg.sessions import PhaseRequest, R, Session, SessionFailure, SessionResult
 from simfl.training.base import Rule
 
 WORK = "work"
@@ -61,9 +62,6 @@ REQUEST, ANSWER = 1, 2
 """What of a trip is lost on its way."""
 
 Floats = NDArray[np.float64]
-
-RESULTS = {"prepare": PreparedUnits, "recover": SessionResult}
-"""What sessions with these names return, if they do not fail."""
 
 
 class Delays(NamedTuple):
@@ -374,7 +372,7 @@ def run_session(
     try:
         request = next(session)
         while True:
-            checked_type(request, PhaseRequest, protocol, name, "a PhaseRequest with every yield")
+            check_request(protocol, name, request, parts.clients)
             where = Address(selection_id, request.to, parts.clients)
             one = exchange(request, sample_delays(parts, request, where, f"/{name}/{len(exchanges)}"), now)
             exchanges.append(one)
@@ -382,19 +380,7 @@ def run_session(
             request = session.send(one.responded)
     except StopIteration as end:
         result: R = end.value
-        check_result(protocol, name, result, units)
+        check_result(parts.protocol, name, result, units)
         return CompletedSession(
             name, now + (result.compute_s if isinstance(result, SessionResult) else 0.0), result, exchanges
         )
-
-
-def check_result(protocol: str, name: str, result: object, units: int | None) -> None:
-    """
-    Raises:
-        PluginError: a session of this name cannot return this.
-    """
-    if name not in RESULTS or isinstance(result, SessionFailure):
-        return
-    checked_type(result, RESULTS[name], protocol, name, f"{RESULTS[name].__name__} or SessionFailure in the end")
-    assert isinstance(result, PreparedUnits | SessionResult)
-    checked_vectors(result.kept_units, (units,), protocol, f"{name} gives as kept_units")

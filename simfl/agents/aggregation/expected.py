@@ -64,6 +64,7 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
         "clients": n,
         "sure": one_by_one or (policy.fixed_size and not (rule.losses and rule.losses.quorum)),
         "unit": unit,
+        "sums": n // unit if protocol.sums_units else 1,
         "elements": parts.elements,
         "one_by_one": one_by_one,
     }

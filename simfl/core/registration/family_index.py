@@ -134,6 +134,5 @@ def plugin_file_paths() -> frozenset[str]:
 
 def _file(cls: type) -> str:
     """The file of a class's code, as tracebacks call it, also in notebooks; empty if it has no code of its own."""
-    codes = (getattr(unwrap(item), "__code__", None) for item in vars(cls).values() if isfunction(item))
-    files = (code.co_filename for code in codes if code is not None)
+    files = (unwrap(item).__code__.co_filename for item in vars(cls).values() if isfunction(item))
     return next((file for file in files if not file.startswith("<")), "")

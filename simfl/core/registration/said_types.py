@@ -41,8 +41,8 @@ def hold_to_types(protocol: type, cls: type, what: str) -> None:
             continue
         if isfunction(item):
             setattr(cls, name, _looking(item, what, protocol))
-        elif isinstance(item, property):
-            setattr(cls, name, property(_looking(item.fget, what, protocol)))
+        elif isinstance(item, property) and item.fget is not None:
+            setattr(cls, name, item.getter(_looking(item.fget, what, protocol)))
         elif not isinstance(item, cached_property | classmethod | staticmethod):
             hint = said_type(protocol, name)
             if not fits(item, hint):
@@ -69,9 +69,29 @@ def _looking(given: Callable[..., Any], what: str, protocol: type) -> Callable[.
     return gives
 
 
+def as_written(function: Any) -> Any:
+    """A function as its class defines it, without the look at what it gives."""
+    return function.__wrapped__ if function.__code__.co_filename == __file__ else function
+
+
 def _difference(name: str, hint: Any, value: Any) -> str:
+    return f"{name} must give {in_words(hint)}, not {seen_as(value)}"
+
+
+def seen_as(value: Any) -> str:
+    """A value in words: its type, and those of what is in it; of a record the first value of a wrong one."""
+    kind: Any = type(value)
+    for name, item in _fields(value):
+        if not fits(item, said_type(kind, name)):
+            return f"{kind.__name__} with {name} = {describe_type(item)}"
     of = ", ".join(dict.fromkeys(map(describe_type, value))) if isinstance(value, (*SEQUENCES, *SETS)) else ""
-    return f"{name} must give {in_words(hint)}, not {describe_type(value)}{of and f' of {of}'}"
+    return f"{describe_type(value)}{of and f' of {of}'}"
+
+
+def _fields(value: Any) -> list[tuple[str, Any]]:
+    """The names and values of a record: a named tuple or a dataclass."""
+    names = getattr(value, "_fields", ()) if isinstance(value, tuple) else getattr(value, "__dataclass_fields__", ())
+    return [(name, getattr(value, name)) for name in names]
 
 
 def in_words(hint: Any) -> str:
@@ -82,6 +102,8 @@ def in_words(hint: Any) -> str:
         return "a plugin" if hint is Self else "None"
     if get_origin(hint) is Literal:
         return " or ".join(map(repr, get_args(hint)))
+    if get_origin(hint) is Callable:
+        return "a function"
     inner = ", ".join("..." if each is ... else in_words(each) for each in get_args(hint))
     name = (get_origin(hint) or hint).__name__
     return f"{name}[{inner}]" if inner else name
@@ -155,6 +177,4 @@ def fits(value: Any, hint: Any) -> bool:
         return len(value) == len(of) and all(map(fits, value, of))
     if of and isinstance(value, Collection):
         return all(fits(item, of[0]) for item in value)
-    if issubclass(kind, tuple) and kind is not tuple:
-        return all(fits(item, said_type(kind, name)) for name, item in value._asdict().items())
-    return True
+    return all(fits(item, said_type(kind, name)) for name, item in _fields(value))

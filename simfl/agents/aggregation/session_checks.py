@@ -1,0 +1,46 @@
+"""What the sessions of protocols ask for and return, looked at where a phase begins and where a session ends."""
+
+import numpy as np
+
+from simfl.core.errors import PluginError
+from simfl.core.registration.said_types import fits, seen_as
+from simfl.core.validation import checked_vectors, describe_type
+from simfl.secagg.base import Protocol
+from simfl.secagg.sessions import PhaseRequest, PreparedUnits, SessionFailure, SessionResult
+
+RESULTS = {"prepare": PreparedUnits, "recover": SessionResult}
+"""What sessions with these names return, if they do not fail."""
+
+
+def check_request(protocol: str, name: str, request: object, clients: int) -> None:
+    """
+    Raises:
+        PluginError: a session of this name cannot ask so many clients for this.
+    """
+    if not isinstance(request, PhaseRequest) or not fits(request, PhaseRequest):
+        raise PluginError(protocol, f"{name} must give a PhaseRequest with every yield, not {seen_as(request)}")
+    checked_vectors(request.to, (None,), protocol, f"{name} asks as to")
+    n, told = len(request.to), f"{name} must give numbers, one or one for each client asked, not"
+    if n and not (request.to.dtype.kind in "iu" and 0 <= request.to.min() and request.to.max() < clients):
+        raise PluginError(protocol, f"{name} asks {request.to.tolist()}; clients are 0 to {clients - 1}")
+    for size in request[2:5]:
+        if np.asarray(size).dtype.kind not in "fiu" or np.shape(size) not in ((), (n,)):
+            raise PluginError(protocol, f"{told} {describe_type(size)}")
+
+
+def check_result(protocol: Protocol, name: str, result: object, units: int | None) -> None:
+    """
+    Raises:
+        PluginError: a session of this name cannot return this.
+    """
+    who, kind = f"secagg '{protocol.name}'", SessionFailure if isinstance(result, SessionFailure) else RESULTS.get(name)
+    if kind is None:
+        return
+    if not isinstance(result, kind) or not fits(result, kind):
+        wanted = f"{RESULTS[name].__name__} or SessionFailure in the end" if name in RESULTS else kind.__name__
+        raise PluginError(who, f"{name} must give {wanted}, not {seen_as(result)}")
+    if isinstance(result, PreparedUnits | SessionResult):
+        checked_vectors(result.kept_units, (units,), who, f"{name} gives as kept_units")
+    if isinstance(result, SessionResult) and (result.opened is None) == protocol.sums_units:
+        why = "says that it opens the sum of each unit" if protocol.sums_units else "opens the sum of each unit"
+        raise PluginError(who, f"{why} (sums_units), and its SessionResult.opened tells otherwise")
