@@ -1,5 +1,7 @@
 """What the sessions of protocols ask for and return, looked at where a phase begins and where a session ends."""
 
+from typing import Any
+
 import numpy as np
 
 from simfl.core.errors import PluginError
@@ -10,6 +12,19 @@ from simfl.secagg.sessions import PhaseRequest, PreparedUnits, SessionFailure, S
 
 RESULTS = {"prepare": PreparedUnits, "recover": SessionResult}
 """What sessions with these names return, if they do not fail."""
+
+
+def checked_upload_bytes(protocol: Protocol, update_bytes: Any, dimension: int) -> Any:
+    """The size on the wire of updates of so many bytes, a number or (n,).
+
+    Raises:
+        PluginError: it is something else.
+    """
+    size = protocol.upload_bytes(update_bytes, dimension)
+    if np.asarray(size).dtype.kind not in "fiu" or np.shape(size) not in ((), np.shape(update_bytes)):
+        why = f"upload_bytes must give a number, or one an update, not {describe_type(size)}"
+        raise PluginError(f"secagg '{protocol.name}'", why)
+    return size
 
 
 def check_request(protocol: str, name: str, request: object, clients: int) -> None:

@@ -44,7 +44,7 @@ class Deception(NamedTuple):
     zeroing: frozenset[int] = frozenset()
 
     def among(self, available: NDArray[np.bool_]) -> tuple["Deception", Units]:
-        """The same where only the units that are there as a whole hear of the selection, or send anything; and these."""
+        """The same where only units that are there as a whole hear of the selection, or send anything; and these."""
         units = self.units[available[self.units].all(axis=1)]
         members = _members(units)
         return self._replace(summed=self.summed & members, learned=self.learned & members), units
