@@ -35,12 +35,12 @@ def check_request(protocol: str, name: str, request: object, clients: int) -> No
     if not isinstance(request, PhaseRequest) or not fits(request, PhaseRequest):
         raise PluginError(protocol, f"{name} must give a PhaseRequest with every yield, not {seen_as(request)}")
     checked_vectors(request.to, (None,), protocol, f"{name} asks as to")
-    n, told = len(request.to), f"{name} must give numbers, one or one for each client asked, not"
+    n, wanted = len(request.to), f"{name} must give numbers, one or one for each client asked, not"
     if n and not (request.to.dtype.kind in "iu" and 0 <= request.to.min() and request.to.max() < clients):
         raise PluginError(protocol, f"{name} asks {request.to.tolist()}; clients are 0 to {clients - 1}")
     for size in request[2:5]:
         if np.asarray(size).dtype.kind not in "fiu" or np.shape(size) not in ((), (n,)):
-            raise PluginError(protocol, f"{told} {describe_type(size)}")
+            raise PluginError(protocol, f"{wanted} {describe_type(size)}")
 
 
 def check_result(protocol: Protocol, name: str, result: object, units: int | None) -> None:

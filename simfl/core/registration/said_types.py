@@ -1,8 +1,8 @@
 """Whether what a plugin of somebody else's says and gives is of the type that its family's protocol names."""
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache, cached_property, wraps
 from inspect import get_annotations, isfunction, isgeneratorfunction
 from types import NoneType, UnionType
@@ -49,19 +49,19 @@ def hold_to_types(protocol: type, cls: type, what: str) -> None:
                 raise TypeError(f"{what}: {_difference(name, hint, item)}")
 
 
-def _looking(given: Callable[..., Any], what: str, protocol: type) -> Callable[..., Any]:
+def _looking(method: Callable[..., Any], what: str, protocol: type) -> Callable[..., Any]:
     """The function, refusing what it gives of another type."""
 
-    @wraps(given)
+    @wraps(method)
     def gives(*args: Any, **keywords: Any) -> Any:
-        name = given.__name__
+        name = method.__name__
         try:
-            value = given(*args, **keywords)
+            value = method(*args, **keywords)
         except TypeError as error:
             if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # it has never begun
                 raise PluginError(what, f"{name} has other arguments than its family's: {error}") from error
             raise
-        hint = Any if isgeneratorfunction(given) else said_type(protocol, name)
+        hint = Any if isgeneratorfunction(method) else said_type(protocol, name)
         if not fits(value, hint):
             raise PluginError(what, _difference(name, hint, value))
         return value
@@ -71,7 +71,7 @@ def _looking(given: Callable[..., Any], what: str, protocol: type) -> Callable[.
 
 def as_written(function: Any) -> Any:
     """A function as its class defines it, without the look at what it gives."""
-    return function.__wrapped__ if function.__code__.co_filename == __file__ else function
+    return vars(function).get("__wrapped__", function) if function.__code__.co_filename == __file__ else function
 
 
 def _difference(name: str, hint: Any, value: Any) -> str:
@@ -88,10 +88,12 @@ def seen_as(value: Any) -> str:
     return f"{describe_type(value)}{of and f' of {of}'}"
 
 
-def _fields(value: Any) -> list[tuple[str, Any]]:
+def _fields(value: Any) -> Iterable[tuple[str, Any]]:
     """The names and values of a record: a named tuple or a dataclass."""
-    names = getattr(value, "_fields", ()) if isinstance(value, tuple) else getattr(value, "__dataclass_fields__", ())
-    return [(name, getattr(value, name)) for name in names]
+    if isinstance(value, tuple) and any("_fields" in vars(cls) for cls in type(value).__mro__):
+        named: Any = value
+        return named._asdict().items()
+    return vars(value).items() if is_dataclass(value) and not isinstance(value, type) else ()
 
 
 def in_words(hint: Any) -> str:
@@ -148,7 +150,7 @@ def _known(hint: Any) -> bool:
     kind = get_origin(hint) or hint
     if kind in (Union, UnionType, Literal, Callable, Self, ..., Any, None):
         return True
-    return isinstance(kind, type) and kind is not np.ndarray and not getattr(kind, "_is_protocol", False)
+    return isinstance(kind, type) and kind is not np.ndarray and not vars(kind).get("_is_protocol")
 
 
 def fits(value: Any, hint: Any) -> bool:
