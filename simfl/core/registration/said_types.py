@@ -20,6 +20,9 @@ NUMBERS = {
     float: (float, int, np.floating, np.integer),
     str: (str,),
 }
+LOOKS = "_looks"
+"""What functions have that look at what others give."""
+
 SEQUENCES, SETS = (list, tuple), (set, frozenset)
 
 
@@ -40,9 +43,9 @@ def hold_to_types(protocol: type, cls: type, what: str) -> None:
         if name.startswith("_") or not known or same or name in {each.name for each in fields(cls)}:
             continue
         if isfunction(item):
-            setattr(cls, name, _looking(item, what, protocol))
+            setattr(cls, name, _looking(as_written(item), what, protocol))
         elif isinstance(item, property) and item.fget is not None:
-            setattr(cls, name, item.getter(_looking(item.fget, what, protocol)))
+            setattr(cls, name, item.getter(_looking(as_written(item.fget), what, protocol)))
         elif not isinstance(item, cached_property | classmethod | staticmethod):
             hint = said_type(protocol, name)
             if not fits(item, hint):
@@ -66,12 +69,13 @@ def _looking(method: Callable[..., Any], what: str, protocol: type) -> Callable[
             raise PluginError(what, _difference(name, hint, value))
         return value
 
+    vars(gives)[LOOKS] = True
     return gives
 
 
 def as_written(function: Any) -> Any:
     """A function as its class defines it, without the look at what it gives."""
-    return vars(function).get("__wrapped__", function) if function.__code__.co_filename == __file__ else function
+    return function.__wrapped__ if LOOKS in vars(function) else function
 
 
 def _difference(name: str, hint: Any, value: Any) -> str:
