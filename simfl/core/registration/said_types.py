@@ -33,9 +33,6 @@ def hold_to_types(protocol: type, cls: type, what: str) -> None:
         protocol: of its family, whose annotations say the types; arrays are looked at where they are used.
         cls: the class.
         what: it is, for messages.
-
-    Raises:
-        TypeError: a value of the class itself is of another type.
     """
     for name, item in list(vars(cls).items()):
         known = [each for each in protocol.__mro__ if name in vars(each) or name in get_annotations(each)]
@@ -47,9 +44,20 @@ def hold_to_types(protocol: type, cls: type, what: str) -> None:
         elif isinstance(item, property) and item.fget is not None:
             setattr(cls, name, item.getter(_looking(as_written(item.fget), what, protocol)))
         elif not isinstance(item, cached_property | classmethod | staticmethod):
-            hint = said_type(protocol, name)
-            if not fits(item, hint):
-                raise TypeError(f"{what}: {_difference(name, hint, item)}")
+            hint, method = said_type(protocol, name), any(isfunction(vars(each).get(name)) for each in known)
+            listed = name in ("columns", "finals") and isinstance(item, tuple)  # looked at with the scenario
+            if not (method or listed or fits(item, hint)):
+                setattr(cls, name, property(_looking(_always(name, item), what, protocol)))
+
+
+def _always(name: str, value: Any) -> Callable[..., Any]:
+    """A method of this name that gives the value."""
+
+    def gives(self: Any) -> Any:
+        return value
+
+    gives.__name__ = name
+    return gives
 
 
 def _looking(method: Callable[..., Any], what: str, protocol: type) -> Callable[..., Any]:
