@@ -66,11 +66,7 @@ class LiveSession:
         self.begins_s = self.world.now
         self.reported = False
         self.result: Any = None
-        checked_type(session, Generator, self._protocol, name, "a generator that yields phases")
-
-    @property
-    def _protocol(self) -> str:
-        return f"secagg '{self.parts.protocol.name}'"
+        checked_type(session, Generator, f"secagg '{parts.protocol.name}'", name, "a generator that yields phases")
 
     def start(self) -> None:
         """Sends the first requests."""
@@ -85,11 +81,11 @@ class LiveSession:
         """The next request; None once the session has ended, which is told at its end."""
         try:
             request = next(self.session) if responded is None else self.session.send(responded)
-            check_request(self.parts, self.name, request)
+            check_request(self.parts.protocol, self.name, request, self.parts.clients)
             return request
         except StopIteration as end:
             self.result = end.value
-        check_result(self._protocol, self.name, self.result, self.units)
+        check_result(self.parts.protocol, self.name, self.result, self.units)
         now_s = self.exchanges[-1].ends_s if self.exchanges else self.begins_s
         ends_s = now_s + (self.result.compute_s if isinstance(self.result, SessionResult) else 0.0)
         whole = CompletedSession(self.name, ends_s, self.result, self.exchanges)

@@ -134,7 +134,8 @@ def _lines(sums: JsonObject) -> Iterator[tuple[str, str]]:
         return
     about = "" if sums["sure"] else "about "
     size = f"{amount(sums['clients'], 'update')} of {amount(sums['elements'], 'element')}"
-    yield "sum", f"{about}{size}, in units of {sums['unit']:,}"
+    each = "" if sums["sums"] == 1 else ", each summed by itself"
+    yield "sum", f"{about}{size}, in units of {sums['unit']:,}{each}"
     if "refused" in sums:
         yield "sum", f"impossible: {sums['refused']}"
         return

@@ -34,6 +34,7 @@ FEDAVG: Data = {"name": "fedavg", "rounds": 2, "weighting": "equal"}
 FEDBUFF = FEDAVG | {"name": "fedbuff", "concurrency": 4, "buffer": 2, "staleness": "constant"}
 CENTRAL, LOCAL = {"name": "central_gaussian", "noise_multiplier": 3.0}, {"name": "local_gaussian"}
 HEAVY = CENTRAL | {"max_weight": 4.0}
+UNITS = {"name": "batch_partition", "k": 4, "T": 2}
 AWAY: Data = {"availability": {"name": "bernoulli", "dropout": 0.2}}
 FAILING = AWAY | {"failure": {"name": "bernoulli", "probability": 0.1}}
 
@@ -59,6 +60,11 @@ def scenes(family: str, plugin: Mapping[str, Any]) -> Iterator[Data]:
     elif family == "secagg":
         worlds = [(training, stages) for training in (FEDAVG, FEDBUFF) for stages in ([], [CENTRAL], [LOCAL])]
         yield from (scene(secagg=plugin, training=training, stages=stages) for training, stages in worlds)
+        worlds = [(FEDAVG, []), (FEDAVG | {"aggregate": "median"}, []), (FEDAVG, [CENTRAL])]
+        for secagg in (plugin, {"name": "unit_sums", "protocol": plugin}):
+            yield from (
+                scene(secagg=secagg, training=training, stages=stages, selection=UNITS) for training, stages in worlds
+            )
     elif family in ("compression", "aggregate", "staleness"):
         rule = {"aggregate": FEDAVG | {"aggregate": plugin}, "staleness": FEDBUFF | {"staleness": plugin}}
         changed: Data = {"compression": plugin} if family == "compression" else {"training": rule[family]}

@@ -292,7 +292,9 @@ class AttackRun:
         groups = self.groups(clients, "reports")
         values = np.array(values, copy=True) if groups else values
         for agent, places in groups:
-            values[places] = agent.reports(name, read_only(values[places].astype(np.float64)))
+            said = agent.reports(name, read_only(values[places].astype(np.float64)))
+            checked_vectors(said, (len(places),), f"agent '{agent.name}'", "reports gives")
+            values[places] = said
         return values
 
     def sends(self, jobs: Sequence[Job], updates: Updates, previous: Vectors, most: int) -> Updates:

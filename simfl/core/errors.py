@@ -36,9 +36,11 @@ class ScenarioError(SimflError):
     """
 
     def __init__(self, key: str, message: str) -> None:
-        super().__init__(f"{key}: {message}" if key else message)
-        self.key = key
-        self.message = message
+        super().__init__(key, message)
+        self.key, self.message = key, message
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.message}" if self.key else self.message
 
 
 class BusyError(SimflError):
@@ -69,8 +71,11 @@ class PluginError(SimflError):
         cls = type(plugin)
         file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
         place = basename(file) if cls.__module__.startswith(PLUGIN_FILE) and file else cls.__module__
-        super().__init__(f"{plugin if isinstance(plugin, str) else f'{place}.{cls.__qualname__}'}: {message}")
-        self.message = message
+        self.plugin, self.message = plugin if isinstance(plugin, str) else f"{place}.{cls.__qualname__}", message
+        super().__init__(self.plugin, message)
+
+    def __str__(self) -> str:
+        return f"{self.plugin}: {self.message}"
 
 
 class ExhaustedError(SimflError):

@@ -72,7 +72,7 @@ def checked_vectors(values: object, shape: tuple[int | None, ...], plugin: objec
     Raises:
         PluginError: it is something else.
     """
-    actual = values.shape if isinstance(values, np.ndarray) else ()
+    actual = values.shape if isinstance(values, np.ndarray) and values.dtype.kind in "fiub" else ()
     if len(actual) != len(shape) or any(n not in (None, m) for n, m in zip(shape, actual)):
         words = ", ".join("any" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "")
         raise PluginError(plugin, f"what {method} must be an array of shape ({words}), not {describe_type(values)}")

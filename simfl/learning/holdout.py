@@ -11,7 +11,7 @@ from simfl.clients.client_agents import AttackRun
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.validation import checked_vectors
+from simfl.core.validation import checked_pair, checked_vectors
 from simfl.learning.data.base import Dataset
 from simfl.learning.partitions.base import Split, apportion
 
@@ -148,6 +148,7 @@ def poison(
         true = data.x_train[mine], data.y_train[mine]
         changed = agent.poisons(*true, data.classes, streams("agents/poison", client))
         if changed is not None:
+            checked_pair(changed, f"agent '{agent.name}'", "poisons", "(x, y)")
             for new, old in zip(changed, true, strict=True):
                 checked_vectors(new, old.shape, f"agent '{agent.name}'", "poisons gives")
             x, y = [*x, changed[0]], [*y, changed[1]]

@@ -13,7 +13,6 @@ from simfl.core.errors import PluginError
 from simfl.core.payload import Download, Upload
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
-from simfl.core.validation import checked_type
 from simfl.learning.backends.base import Engine
 from simfl.learning.base import Sizes
 from simfl.learning.client_accuracies import ClientSamples
@@ -161,7 +160,6 @@ class LocalRunner:
                 if _is_plain(each, self.local) and np.array_equal(each.start, downloaded, equal_nan=True):
                     sgd[i].append(delta)
                 after = algorithm.end(contexts[i], each, delta, job_work.steps, job_work.rate)
-                checked_type(after, (LocalPass, LocalResult), algorithm, "end", "a LocalResult, or another LocalPass")
                 passes[i] += 1.0 if each.epochs is None else each.epochs / self.local.local_epochs
                 if isinstance(after, LocalPass):
                     further[i] = after
@@ -179,7 +177,6 @@ class LocalRunner:
 
     def _check_upload(self, upload: Upload, algorithm: ClientAlgorithm) -> None:
         named = self.local.algorithm
-        checked_type(upload, Upload, named, "end", "a LocalResult of an Upload")
         check_declared(named, upload.kinds)
         private = algorithm.private
         if not named.sends and (upload.update if private is None else upload.update[~private]).any():

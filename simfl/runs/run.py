@@ -20,7 +20,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import summands
 from simfl.core.storage.data_folder import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
-from simfl.core.validation import checked_numbers, checked_type
+from simfl.core.validation import checked_numbers, checked_type, checked_vectors
 from simfl.devices.base import Available, Computing, Failing, Staying
 from simfl.learning.base import Learner
 from simfl.network.links import sharing
@@ -144,7 +144,10 @@ def _available(scenario: Scenario, streams: Streams, names: tuple[str, ...] | No
     if dropout is not None:
         checked_numbers(np.array(dropout, ndmin=1), np.size(dropout), named, "its dropout", 0, 1, "shares from 0 to 1")
     stays_s = scenario.agents.client.stays_s(scenario.clients, streams)
-    return available if stays_s is None else Staying(available, stays_s)
+    if stays_s is None:
+        return available
+    checked_vectors(stays_s, (scenario.clients, 2), f"agent '{scenario.agents.client.name}'", "stays_s gives")
+    return Staying(available, stays_s)
 
 
 def run(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import is_plugin
+from simfl.core.registration.said_types import as_written
 from simfl.core.storage.data_folder import DATA_FOLDER
 from simfl.core.version import RESULTS
 from simfl.scenario import data_files, resolution
@@ -135,6 +136,7 @@ def _of(value: object, seen: set[int]) -> Iterator[str]:
 
 
 def _of_function(function: FunctionType, seen: set[int]) -> Iterator[str]:
+    function = as_written(function)
     if function.__module__ != "__main__":
         yield f"{function.__module__}.{function.__qualname__}"
         return

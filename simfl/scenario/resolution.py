@@ -7,7 +7,6 @@ from typing import Any
 
 from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import is_plugin
-from simfl.core.validation import checked_pair
 from simfl.scenario.yaml.places import KeyPath, dotted_key
 
 
@@ -69,9 +68,7 @@ def check_all(scenario: Any) -> list[tuple[KeyPath, str]]:
     problems: list[tuple[KeyPath, str]] = []
     for path, plugin in walk(scenario):
         if is_plugin(plugin):
-            for problem in plugin.check(scenario):
-                checked_pair(problem, f"{dotted_key(path)} '{plugin.name}'", "check", "(key, message) for each problem")
-                key, message = problem
+            for key, message in plugin.check(scenario):
                 problems.append(((*path, *_keys(key)), message))
     return problems
 

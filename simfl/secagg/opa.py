@@ -40,12 +40,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from simfl.core.columns import MASKED_COLUMNS, failing
-from simfl.core.prime_field import PRIMES, Residues, echelon, times
+from simfl.core.prime_field import PRIMES, Residues, times
 from simfl.core.rng import Streams
 from simfl.core.types import Aggregate, Bools, Integers
 from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.coded_session import MaskCode
-from simfl.secagg.crypto.field import Elements, Q
+from simfl.secagg.crypto.field import Elements, Q, inverse, vandermonde
 from simfl.secagg.crypto.keys import ELEMENT, ID, KEY, TAG, ProtocolViolation, channel, public_key, seal, secret, unseal
 from simfl.secagg.lightsecagg import Coded
 from simfl.secagg.masked_protocol import CommitteeProtocol, whole_units
@@ -184,14 +184,6 @@ def product(a: NDArray[Any], b: Residues, p: int) -> Residues:
     return total
 
 
-def powers(points: Sequence[int], width: int, p: int) -> Residues:
-    """Row i holds 1, a_i, a_i^2, ... modulo a prime."""
-    at, rows = np.array(points, dtype=np.uint64), np.ones((len(points), width), dtype=np.uint64)
-    for power in range(1, width):
-        rows[:, power] = times(rows[:, power - 1], at, p)
-    return rows
-
-
 def masks(number: int, seeds: Residues, length: int, streams: Streams) -> NDArray[np.uint64]:
     """G of each seed, (length, n), modulo p, of residues modulo each prime, (4, l, n); the round draws the matrix."""
     expanded = np.empty((length, seeds.shape[2]), dtype=np.uint64)
@@ -230,11 +222,11 @@ class OneShotClient:
 
     def shares(self, publics: Mapping[int, bytes]) -> dict[int, bytes]:
         """A sealed share of its seed for each member, whose keys are given by their places 0, 1, ..."""
-        code, points, at = self.code, [place + 1 for place in publics], []
+        code, points, at = self.code, np.array(list(publics)) + 1, []
         for p, seed, random_rows in zip(PRIMES, self.seed, self.rows, strict=True):
             pieces = np.zeros((code.survivors - code.private, code.piece), dtype=np.uint64)
             pieces.reshape(-1)[: code.length] = seed
-            at.append(product(powers(points, code.survivors, p), np.concatenate([pieces, random_rows]), p))
+            at.append(product(vandermonde(points, code.survivors, p), np.concatenate([pieces, random_rows]), p))
         sealed = {}
         for (place, public), share in zip(publics.items(), np.stack(at, axis=1), strict=True):
             key = channel(self.private, public, f"opa share {self.number} {self.me} {place}")
@@ -275,10 +267,8 @@ def decode_seed(code: MaskCode, responses: Mapping[int, Residues]) -> Residues:
         raise ProtocolViolation(f"{len(responses)} answers, but {code.survivors} are needed")
     places, seed = sorted(responses)[: code.survivors], []
     for i, p in enumerate(PRIMES):
-        matrix = powers([place + 1 for place in places], code.survivors, p)
-        beside_one = np.concatenate([matrix, np.eye(code.survivors, dtype=np.uint64)], axis=1)
-        inverse = echelon(beside_one, p, np.arange(code.survivors))[0][:, code.survivors :]
-        pieces = product(inverse, np.stack([responses[place][i] for place in places]), p)
+        decoding = inverse(vandermonde(np.array(places) + 1, code.survivors, p), p)
+        pieces = product(decoding, np.stack([responses[place][i] for place in places]), p)
         seed.append(pieces[: code.survivors - code.private].reshape(-1)[: code.length])
     return np.stack(seed)
 

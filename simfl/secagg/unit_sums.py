@@ -3,6 +3,7 @@
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from math import inf
 from operator import attrgetter
 from typing import Annotated, Any, Self
 
@@ -33,8 +34,9 @@ class UnitSums(Protocol):
 
     The server learns the units' sums, so that an aggregate that resists attackers can compare them: each is one vector,
     the weighted mean of its clients, with their weight; single updates stay hidden. A phase waits for all answers of
-    all units, and the server computes for one after another. Units are the buckets of Karimireddy, He and Jaggi,
-    "Byzantine-robust learning on heterogeneous datasets via bucketing", ICLR 2022, section 4.
+    all units, also where the protocol would go on with a quorum, and the server computes for one after another. Units
+    are the buckets of Karimireddy, He and Jaggi, "Byzantine-robust learning on heterogeneous datasets via bucketing",
+    ICLR 2022, section 4.
     """
 
     protocol: Annotated[Any, PROTOCOLS, Field(description="sums up each unit; only its clients may take part in that")]
@@ -84,6 +86,9 @@ class UnitSums(Protocol):
         if not inner.by_units:
             why = f"is {inner.name}, which does not say that nobody but a sum's clients takes part in it (by_units)"
             problems.append(("protocol", f"{why}; use secagg, secagg_plus, lightsecagg or ideal"))
+        if inner.certificate:
+            why = f"is {inner.name}, whose {inner.certificate} is of one sum a round, and there are several"
+            problems.append(("protocol", f"{why}; use one without, and noise of clients as a stage"))
         if losses is not None and losses.on_failure == "partial":
             problems.append(("name", "opens sums of whole units; use training.on_failure: drop_unit"))
         whole = [f"selection: {policy.name}"] if policy.reads_history else []
@@ -174,7 +179,9 @@ def _together(sessions: Sequence[Session[Any]]) -> Generator[PhaseRequest, Bools
         sizes = [(each.down_bytes, each.up_bytes, each.compute_s, np.zeros(len(each.to))) for each in now.values()]
         down, up, seconds, _ = (np.concatenate(part) for part in zip(*(np.broadcast_arrays(*each) for each in sizes)))
         to = np.concatenate([each.to for each in now.values()])
-        responded = yield PhaseRequest(first.kind, to, down, up, seconds, deadline_s=first.deadline_s)
+        deadlines_s = [inf if each.deadline_s is None else each.deadline_s for each in now.values()]
+        deadline_s = max(deadlines_s) if max(deadlines_s) < inf else None
+        responded = yield PhaseRequest(first.kind, to, down, up, seconds, deadline_s=deadline_s)
         ends = np.cumsum([len(each.to) for each in now.values()])[:-1]
         for j, each in zip(now, np.split(responded, ends), strict=True):
             go_on(j, each)

@@ -52,6 +52,15 @@ class CanBeAsked(Protocol):
         """Whether its guarantee speaks of a sum of these: a row, or whole units where there are ``losses``."""
 
 
+@runtime_checkable
+class HasRows(Protocol):
+    """Any family."""
+
+    @abstractmethod
+    def size_log10(self) -> float:
+        """The logarithm of the number of its rows."""
+
+
 class Policy(Plugin, Protocol):
     """Decides who takes part; a frozen dataclass whose fields are its YAML keys.
 

@@ -1,6 +1,7 @@
 """Every lie shows the victim's update where nobody checks, and none where clients do; honest rounds go on."""
 
 import json
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -91,3 +92,13 @@ def test_clients_of_the_servers_own_in_a_unit_are_seen_by_no_check(tmp_path):
 def test_what_is_not_simulated_is_refused(overrides, key):
     with pytest.raises(ScenarioError, match=key):
         Scenario.parse(BASE, "t", overrides)
+
+
+def test_a_round_is_said_again_as_it_was_also_where_some_are_away(tmp_path):
+    """Its row is that of the beacon: what shows that it is played again is its number, and nothing else."""
+    away = "devices.availability={name: bernoulli, dropout: 0.25}"
+    folder, _ = played(tmp_path, "replays", "batch", True, away)
+    there = Counter((each["round"], tuple(each["objections"])) for each in events(folder) if each["event"] == "told")
+    again = {t for t, objections in there if "once" in objections}
+    assert again and all(objections in ((), ("once",)) for t, objections in there)
+    assert {sum(there[t, of] for of in ((), ("once",))) for t in again} != {4}  # some were away

@@ -20,6 +20,7 @@ from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.privacy.multiround.matrix_metrics import against_any, multi_round
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, without_clients
+from simfl.runs.accounting import view_of_run
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 from tests.support.privacy_brute import exact, semi_strong, strong, weak
@@ -297,3 +298,30 @@ def test_theory_says_what_is_left_and_what_the_protocol_tolerates(log, secagg, c
     assert said in text.stdout
     everybody = call("theory", "run.yaml", "--colluders", 24)
     assert everybody.exit_code == 2 and "at most 23" in everybody.stderr
+
+
+FAILS = """
+clients: 8
+seed: 3
+devices: {failure: {name: bernoulli, probability: 0.25, phases: {unmask: 0.4}}}
+selection: {name: random, k: 4}
+training: {name: fedavg, rounds: 12, weighting: equal}
+learning: {name: none, parameters: 4}
+secagg: secagg
+privacy: multi_round
+"""
+
+
+def test_an_audit_with_colluders_counts_rounds_and_not_the_rows_that_they_know(tmp_path):
+    """A session that failed may show them no row, or several."""
+    folder = run(Scenario.parse(FAILS, "fails"), tmp_path).path
+    assert json.loads((folder / "summary.json").read_text())["skipped"] > 0
+    for colluders in ([7], [4, 5, 6, 7]):
+        words = [part for client in colluders for part in ("--colluder", str(client))]
+        rows = view_of_run(folder, "server", colluders).round
+        assert len(rows) != 12 or len(set(rows)) < 12
+        said = CliRunner().invoke(simfl, ["audit", str(folder), *words])
+        assert "\n12 rounds, " in said.output
+        document = json.loads(CliRunner().invoke(simfl, ["audit", str(folder), *words, "--json"]).output)
+        assert document["rounds"] == document["known_rounds"] == 12
+    assert len(rows) > len(set(rows))

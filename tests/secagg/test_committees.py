@@ -15,7 +15,7 @@ from simfl.core.rng import Streams
 from simfl.scenario import InvalidScenario, Scenario
 from simfl.secagg import flamingo, flamingo_session, opa
 from simfl.secagg.crypto import keys
-from simfl.secagg.crypto.field import Q
+from simfl.secagg.crypto.field import Q, vandermonde
 from simfl.secagg.crypto.keys import ProtocolViolation, public_key, secret
 from simfl.secagg.sessions import Cohort, SessionFailure
 from simfl.secagg.transcript import Transcript
@@ -248,7 +248,7 @@ def test_of_a_seed_as_many_shares_as_are_private_say_nothing():
     """The random rows' part of any T shares is invertible, so that they are uniform whatever the seed is."""
     code = made("opa", committee=6).code(6, D)
     for p in PRIMES:
-        powers = opa.powers(range(1, 7), code.survivors, p)[:, code.survivors - code.private :].astype(object)
+        powers = vandermonde(np.arange(1, 7), code.survivors, p)[:, code.survivors - code.private :].astype(object)
         for places in itertools.combinations(range(6), code.private):
             square = np.array(powers[list(places)].tolist(), dtype=np.int64) % 10007
             assert eliminated(square, code.private)[1] == code.private

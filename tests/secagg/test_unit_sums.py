@@ -14,10 +14,14 @@ from scipy.optimize import minimize
 from simfl.agents.aggregation.pipeline import AggregationPipeline
 from simfl.api.theory import theory
 from simfl.cli import simfl
+from simfl.cli.validate_plugins import verdict_on
+from simfl.core.columns import Column
+from simfl.core.errors import PluginError
 from simfl.core.payload import SUMMABLE
 from simfl.core.registration.family_index import undone
 from simfl.core.rng import Streams
 from simfl.core.types import Job
+from simfl.report.live.watched_folder import WatchedFolder
 from simfl.runs.accounting import view_of_run
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
@@ -25,6 +29,7 @@ from simfl.secagg.base import PROTOCOLS
 from simfl.secagg.sessions import ClientUpdates, Cohort
 from simfl.training.aggregates import AGGREGATES, Mean
 from tests.support import privacy_brute
+from tests.support.damages import unfinish
 from tests.support.kills import files, killed_at_time
 from tests.training.test_robust import krum_winner
 
@@ -318,6 +323,84 @@ def test_an_audit_refuses_what_no_table_of_rounds_tells_apart(tmp_path):
     for more in ([], ["--colluder", "0"], ["--colluders", "1"]):
         said = CliRunner().invoke(simfl, ["audit", str(path), *more])
         assert said.exit_code == 2 and len(said.output.splitlines()) == 1 and "the sum of each unit" in said.output
+
+
+@contextmanager
+def changed(base, **members):
+    """A protocol "changed" of somebody else, made of one of simfl's."""
+    said = {"by_units": True, "shows_updates": False, "covers": SUMMABLE, "opens_last": True}
+    with undone():
+        body = {**said, **members, "__module__": "own"}
+        PROTOCOLS("changed")(dataclass(frozen=True, kw_only=True)(type("Changed", (PROTOCOLS[base],), body)))
+        yield
+
+
+def test_an_epsilon_of_one_sum_is_refused_in_a_line():
+    column = Column("epsilon_sum", "Epsilon", "number", "Of a sum.", -1, "end")
+    with changed("secagg", columns=(*PROTOCOLS["secagg"].columns, column)):
+        with pytest.raises(InvalidScenario) as error:
+            parse("secagg.protocol=changed")
+    (line,) = [line for line in str(error.value).splitlines() if "epsilon_sum" in line]
+    assert "secagg.protocol: is changed, whose epsilon_sum is of one sum a round" in line
+
+
+def test_units_that_are_opened_and_not_declared_end_the_run(tmp_path):
+    """And the other way round."""
+    for base, says, words in (
+        ("unit_sums", False, "opens the sum of each unit"),
+        ("secagg", True, "says that it opens"),
+    ):
+        body = {"sums_units": says, "by_units": True, "shows_updates": False, "covers": SUMMABLE}
+        protocol = "{name: changed, protocol: secagg}" if base == "unit_sums" else "changed"
+        with changed(base, **body), pytest.raises(PluginError, match=f"secagg 'changed': {words}"):
+            play(tmp_path / base, f"secagg={protocol}")
+
+
+def test_a_quorum_within_a_unit_is_waited_out(tmp_path):
+    """The sums are those without one."""
+
+    def hasty(self, *args):
+        session, responded = PROTOCOLS["secagg"].recover(self, *args), None
+        while True:
+            try:
+                request = session.send(responded)
+            except StopIteration as end:
+                return end.value
+            responded = yield request._replace(quorum=2)
+
+    with changed("secagg", recover=hasty):
+        written = play(tmp_path / "a", "secagg.protocol=changed")[1]
+    usual = play(tmp_path / "b")[1]
+    assert [row["time_s"] for row in written] == [row["time_s"] for row in usual]
+    assert all(row["failed"] == "0" for row in written)
+
+
+def test_a_protocol_that_is_wrong_for_units_only_is_found_when_its_file_is_validated():
+    def add(self, result, updates, streams):
+        total = PROTOCOLS["ideal"].add(self, result, updates, streams)
+        return total._replace(vector=total.vector * (1.5 if len(result.kept_units) == 1 else 1.0))
+
+    with changed("ideal", add=add, assumes="nobody looks"):
+        verdict = verdict_on("secagg", PROTOCOLS["changed"])
+    assert any("aggregate 0 by the protocol" in text for text in verdict.refuted)
+
+
+def test_theory_says_that_each_unit_is_summed_by_itself(tmp_path):
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+    said = CliRunner().invoke(simfl, ["theory", str(tmp_path / "s.yaml")]).output
+    assert "15 updates of 15 elements, in units of 3, each summed by itself\n" in said
+    said = CliRunner().invoke(simfl, ["theory", str(tmp_path / "s.yaml"), "secagg=secagg"]).output
+    assert "15 updates of 15 elements, in units of 3\n" in said
+
+
+def test_the_live_page_knows_of_no_units_where_a_table_of_rounds_tells_no_sums_apart(tmp_path):
+    for protocol, known in (("unit_sums", False), ("secagg", True)):
+        more = () if protocol == "unit_sums" else ("secagg=secagg",)
+        finished = play(tmp_path / protocol, *more)[3]
+        running = unfinish(finished, 2, "2,0.1")
+        clients = WatchedFolder(running).look()["clients"]
+        assert {one["unit"] is not None for one in clients if one["rounds"]} == {known}
+        assert {one["unknown_after"] for one in clients if one["rounds"]} == ({None} if known else {0})
 
 
 def test_a_protocol_of_a_plugin_has_to_say_again_what_hides_a_unit():

@@ -77,7 +77,9 @@ def random_text(rng: np.random.Generator, plugins: bool = False) -> tuple[str, b
     named = _Draw(rng.spawn(1)[0])
     if named.chance(0.4):
         _share_edges(named, found["network"], n)
-    _newest(_Draw(named.rng.spawn(1)[0]), found)
+    newest = _Draw(named.rng.spawn(1)[0])
+    _newest(newest, found)
+    _open_units(_Draw(newest.rng.spawn(1)[0]), found)
     return json.dumps(found), tied
 
 
@@ -307,6 +309,24 @@ def _newest(draw: _Draw, found: dict[str, Any]) -> None:
         training["aggregate"], training["weighting"] = draw.one([
             "geometric_median", "median", {"name": "norm_bound", "bound": 0.5}, {"name": "krum", "f": 1},
             {"name": "multi_krum", "f": 1}, {"name": "bulyan", "f": 1}, {"name": "centred_clipping", "radius": 0.5},
+        ]), "equal"  # fmt: skip
+
+
+def _open_units(draw: _Draw, found: dict[str, Any]) -> None:
+    """The sum of each unit in the place of one of all, and rules that compare these."""
+    training, selection = found["training"], found["selection"]
+    policy = selection.get("inner", selection) if isinstance(selection, dict) else {}
+    inner = found.get("secagg", {"name": draw.one(["ideal", "secagg"])})
+    units = "partition" in policy.get("name", "") and policy.get("T", policy["k"]) > 1
+    sums = inner != "plain" and inner["name"] in ("ideal", "secagg", "secagg_plus", "lightsecagg")
+    if not draw.chance(0.5) or not units or not sums or training["name"] != "fedavg":
+        return
+    found["secagg"] = {"name": "unit_sums", "protocol": inner}
+    found.pop("attacks", None)  # of one sum a round
+    training["on_failure"] = "abort" if training["on_failure"] == "abort" else "drop_unit"
+    if draw.chance(0.6):
+        training["aggregate"], training["weighting"] = draw.one([
+            "median", "geometric_median", {"name": "norm_bound", "bound": 0.5}, {"name": "krum", "f": 0},
         ]), "equal"  # fmt: skip
 
 

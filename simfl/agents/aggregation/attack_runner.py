@@ -1,6 +1,6 @@
 """Shows the scenario's observers what a server sees, and scores their guesses with what only the simulator knows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from simfl.attacks.measured_recovery import RecoveryMeter, work
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, prefix_arrays, under
-from simfl.core.validation import checked_arrays, checked_pair, checked_type
+from simfl.core.validation import checked_arrays
 from simfl.learning.base import Learner
 from simfl.training.base import Rule
 
@@ -54,12 +54,11 @@ class AttackRunner:
         for i, observer in enumerate(parts.observers):
             known = seen._replace(inside=inside(parts, observer.coalition(parts.clients), result))
             observed = observer.observe(known, self.states[i], parts.streams)
-            checked_pair(observed, named := f"attack '{observer.name}'", "observe", "(guess, state)")
-            guess, self.states[i] = observed[0], checked_arrays(observed[1], named, "observe")
+            guess, state = observed
+            self.states[i] = checked_arrays(state, f"attack '{observer.name}'", "observe")
             self.memories[i] = observer.update_memory(truth, self.memories[i], parts.streams)
             truth_now = truth._replace(memory=self.memories[i])
             guess_errors = {} if guess is None else observer.error(guess, truth_now)
-            checked_type(guess_errors, Mapping, named, "error", "numbers by name")
             errors.append(dict(guess_errors))
         return seen if parts.records else None, errors
 

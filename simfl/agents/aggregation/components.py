@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.agents.aggregation.session_checks import checked_upload_bytes
 from simfl.attacks.base import Observer, ServerView
 from simfl.clients.client_agents import Agents, ClientAgent, Standard
 from simfl.compression.base import Compression, NoCompression
@@ -212,7 +213,7 @@ class Components(Generic[R_co]):
 
     def whole_bytes(self, update_bytes: Any) -> Any:
         """The same of updates, or whole models, that are not compressed any more, without what is told beside them."""
-        return self.protocol.upload_bytes(update_bytes + self._grown_bytes, self.elements)
+        return checked_upload_bytes(self.protocol, update_bytes + self._grown_bytes, self.elements)
 
     def clear_bytes(self, update_bytes: Any) -> Any:
         """What :meth:`upload_bytes` would be without a protocol."""

@@ -367,12 +367,12 @@ def run_session(
         PluginError: it is no session, or returned what is no session's result.
     """
     exchanges: list[Exchange] = []
-    now, protocol = begins_s, f"secagg '{parts.protocol.name}'"
-    checked_type(session, Generator, protocol, name, "a generator that yields phases")
+    now = begins_s
+    checked_type(session, Generator, f"secagg '{parts.protocol.name}'", name, "a generator that yields phases")
     try:
         request = next(session)
         while True:
-            check_request(parts, name, request)
+            check_request(parts.protocol, name, request, parts.clients)
             where = Address(selection_id, request.to, parts.clients)
             one = exchange(request, sample_delays(parts, request, where, f"/{name}/{len(exchanges)}"), now)
             exchanges.append(one)
@@ -380,7 +380,7 @@ def run_session(
             request = session.send(one.responded)
     except StopIteration as end:
         result: R = end.value
-        check_result(protocol, name, result, units)
+        check_result(parts.protocol, name, result, units)
         return CompletedSession(
             name, now + (result.compute_s if isinstance(result, SessionResult) else 0.0), result, exchanges
         )

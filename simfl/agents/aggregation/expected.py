@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components, RoundResult
 from simfl.agents.aggregation.exchange import ASK
+from simfl.agents.aggregation.session_checks import checked_upload_bytes
 from simfl.agents.synchronous import SynchronousServer
 from simfl.agents.world import World
 from simfl.core.json_data import JsonObject
@@ -64,6 +65,7 @@ def expected_costs(parts: Components[Rule]) -> JsonObject:
         "clients": n,
         "sure": one_by_one or (policy.fixed_size and not (rule.losses and rule.losses.quorum)),
         "unit": unit,
+        "sums": n // unit if protocol.sums_units else 1,
         "elements": parts.elements,
         "one_by_one": one_by_one,
     }
@@ -259,7 +261,7 @@ def _requests(
         confirmation, prepared = _all_respond(confirm_units(first.units, prepared, cohort.receipts, None))
         before += confirmation
         agreement, _ = _all_respond(confirm_sum(cohort.units, uploaded, cohort.receipts, None))
-    size = protocol.upload_bytes(sizes[1], cohort.dimension) + told_bytes
+    size = checked_upload_bytes(protocol, sizes[1], cohort.dimension) + told_bytes
     down, up, seconds = (np.broadcast_to(each, first.units.shape).ravel() for each in (
         sizes[0] + np.asarray(prepared.down_bytes), size + np.asarray(prepared.up_bytes), prepared.compute_s
     ))  # fmt: skip

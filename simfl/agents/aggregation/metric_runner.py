@@ -12,7 +12,7 @@ from simfl.clients.client_agents import AttackRun
 from simfl.core.columns import Column
 from simfl.core.errors import PluginError
 from simfl.core.types import Arrays, prefix_arrays, under
-from simfl.core.validation import checked_arrays, checked_pair, describe_type, read_only
+from simfl.core.validation import checked_arrays, describe_type, read_only
 from simfl.metrics.base import Metric, RoundSnapshot
 from simfl.training.base import Rule
 
@@ -46,10 +46,8 @@ class MetricRunner:
             shares = done.believed if metric.reads_shares else None
             of_model = row, seen, predictions
             moment = RoundSnapshot(done.number, clients, weights, *of_model, rng, attackers, shares, success)
-            checked_pair(
-                result := metric.after(moment, self.states[i]), _whose(metric), "after", "(values by name, state)"
-            )
-            values, self.states[i] = result[0], checked_arrays(result[1], _whose(metric), "after")
+            values, state = metric.after(moment, self.states[i])
+            self.states[i] = checked_arrays(state, _whose(metric), "after")
             cells |= checked_values(metric, values, metric.columns, "after")
         return cells
 

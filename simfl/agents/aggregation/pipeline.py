@@ -21,7 +21,7 @@ sums nobody releases nothing, unless the rule divides by a fixed number (:meth:`
 A checkpoint needs the stages' states and the residuals: all other inputs are arguments, or others' state.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain, compress
 from typing import Any
@@ -36,7 +36,7 @@ from simfl.clients.client_agents import AttackRun
 from simfl.core.coverage import compression_place
 from simfl.core.errors import PluginError
 from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, under
-from simfl.core.validation import checked_arrays, checked_type, checked_vectors, read_only
+from simfl.core.validation import checked_arrays, checked_vectors, read_only
 from simfl.privacy.stage import NOT_FINITE, Members, of_each_sample, of_one_sample
 from simfl.secagg.sessions import ClientUpdates, SessionResult, unit_of
 from simfl.training.aggregates import BesideUpdates, Factor
@@ -217,20 +217,25 @@ class AggregationPipeline:
         beside = self._beside(number, updates.clients if done.opened is None else np.arange(len(done.opened)))
         compared = [updates.vectors, updates.weights]
         more = {"beside": beside} if self.parts.rule.aggregate.reads_server else {}
-        combine = partial(updates.combine, **more)
 
-        def keep(vectors: Vectors, weights: Any, *rest: Any) -> Vectors:
-            compared[:] = vectors, weights
-            return combine(vectors, weights, *rest)
+        def combine(vectors: Vectors, weights: Any, *rest: Any) -> Vectors:
+            if done.opened is not None:
+                compared[:] = vectors, weights
+            vector: Vectors = updates.combine(vectors, weights, *rest, **more)
+            checked_vectors(vector, vectors.shape[1:], f"aggregate '{self.parts.rule.aggregate.name}'", "combine gives")
+            return vector
 
-        return updates._replace(combine=combine if done.opened is None else keep), compared, beside
+        return updates._replace(combine=combine), compared, beside
 
     def _count_shares(self, updates: ClientUpdates, done: SessionResult, compared: Any, beside: Any, some: Any) -> Any:
         """What some updates count in the aggregate, (n,), of units their parts; None = nobody asks, or not known."""
         if not any(metric.reads_shares for metric in self.parts.metrics):
             return None
         vectors, weights = compared
-        shares = self.parts.rule.aggregate.shares(vectors, weights, beside)
+        aggregate = self.parts.rule.aggregate
+        shares = aggregate.shares(vectors, weights, beside)
+        if shares is not None:
+            checked_vectors(shares, weights.shape, f"aggregate '{aggregate.name}'", "shares gives")
         if shares is not None and done.opened is not None:
             whole = weights[unit := unit_of(done.opened, updates.clients)]
             shares = shares[unit] * np.divide(updates.weights, whole, out=np.zeros(len(unit)), where=whole > 0)
@@ -261,7 +266,6 @@ class AggregationPipeline:
         """The protocol's sum, looked at before anything rests on it."""
         protocol = f"secagg '{self.parts.protocol.name}'"
         total = self.parts.protocol.add(done, client_updates, self.parts.streams)
-        checked_type(total, Aggregate, protocol, "add", "an Aggregate")
         checked_vectors(total.vector, (client_updates.vectors.shape[1],), protocol, "add gives as vector")
         checked_vectors(total.clients, (n := len(client_updates.jobs),), protocol, "add gives as clients")
         checked_vectors(total.weights, (n,), protocol, "add gives as weights")
@@ -300,8 +304,6 @@ class AggregationPipeline:
         """What the server's stages make of an aggregate of updates, (n, d), which may hold no numbers."""
         stages = self.parts.stages
         facts = tuple(it.facts(members, state) for it, state in zip(stages, promises.states_for(stages, self.states)))
-        for it, known in zip(stages, facts, strict=True):
-            checked_type(known, Mapping, f"stage '{it.name}'", "facts", "numbers by name")
         server_update = self._whole(self._release(server_update, members))
         self.previous = server_update if self.remembers else self.previous
         shown = [{column.name for column in stage.columns} for stage in stages]

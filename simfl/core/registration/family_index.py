@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib import import_module
+from inspect import isfunction, unwrap
 from os.path import basename
 from traceback import extract_tb, walk_tb
 from typing import TYPE_CHECKING
@@ -155,6 +156,5 @@ def plugin_file_paths() -> frozenset[str]:
 
 def _file(cls: type) -> str:
     """The file of a class's code, as tracebacks call it, also in notebooks; empty if it has no code of its own."""
-    codes = (getattr(item, "__code__", None) for item in vars(cls).values())
-    files = (code.co_filename for code in codes if code is not None)
+    files = (unwrap(item).__code__.co_filename for item in vars(cls).values() if isfunction(item))
     return next((file for file in files if not file.startswith("<")), "")

@@ -39,6 +39,7 @@ from simfl.core.registration.protocol import (
     same_place,
     summary,
 )
+from simfl.core.registration.said_types import hold_to_types
 
 Class = TypeVar("Class", bound=type)
 P_co = TypeVar("P_co", bound=Plugin, covariant=True)
@@ -126,6 +127,8 @@ class Registry(Mapping[str, type[P_co]]):
                 raise TypeError(f"{self.family} '{name}' has a field 'name': that key chooses the plugin")
             resolve_annotations(cls)
             hold_to(self.protocol, cls, f"{self.family} '{name}'", self.derived, self.promises)
+            if not cls.__module__.startswith("simfl."):
+                hold_to_types(self.protocol, cls, f"{self.family} '{name}'")
             marks = {"name": name, "__pydantic_config__": ConfigDict(extra="forbid", strict=True)}
             for attribute, value in marks.items():
                 setattr(cls, attribute, value)

@@ -111,6 +111,12 @@ class Report:
         """1 - rank / N, the mean of ``hidden``: for uncorrelated updates of equal length; no lower bound."""
         return None if self.hidden is None else float(self.hidden.mean())
 
+    def count_rounds(self, rows: int | None = None) -> int:
+        """Of how many rounds the first rows of the matrix are, of all if None: a session that failed may show more
+        than one.
+        """
+        return len(set(self.rounds[:rows]))
+
     def exposed_by_round(self) -> NDArray[np.float64]:
         """How many clients are exposed after each round, shape (J,); NaN where it is not known (see ``known``)."""
         since = np.array([exposure.round for exposure in self.exposed], dtype=np.int64)
@@ -122,10 +128,10 @@ class Report:
         """The report as plain data; null where there is no aggregate or a value is beyond the budget."""
         return {
             "clients": len(self.clients),
-            "rounds": len(self.rounds),
+            "rounds": self.count_rounds(),
             **facts_of_a_log(),
             **_guarantees(self.metrics),
-            "known_rounds": self.known,
+            "known_rounds": self.count_rounds(self.known),
             "exposed": [self._exposure(exposure) for exposure in self.exposed],
             "least_squares": None
             if self.hidden is None

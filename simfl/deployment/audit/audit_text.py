@@ -41,7 +41,7 @@ def text(report: Report) -> str:
 def _summary(report: Report) -> list[str]:
     metrics, clients = report.metrics, len(report.clients)
     lines = [*report.read]
-    lines.append(f"{amount(len(report.rounds), 'round')}, {amount(clients, 'client')}, rank {value(metrics.rank)}.")
+    lines.append(f"{amount(report.count_rounds(), 'round')}, {amount(clients, 'client')}, rank {value(metrics.rank)}.")
     if report.unused:
         lines.append(f"Columns not read: {', '.join(plain(name) for name in report.unused[:LISTED])}.")
     if metrics.strong is None:
@@ -98,7 +98,7 @@ def within_budget(report: Report) -> str:
     if not report.known:
         return "Who is exposed is beyond the budget."
     said = who_is_exposed(report)
-    within = f"Within the first {amount(report.known, 'round')}, as far as the budget went"
+    within = f"Within the first {amount(report.count_rounds(report.known), 'round')}, as far as the budget went"
     return f"{within}, {said[0].lower()}{said[1:]}."
 
 

@@ -133,7 +133,7 @@ def drawing(report: Report, wide: bool = True) -> "Figure":
         above.step(*_corners(rounds, values), where="post", label=label, **style.look(number))
     above.set(ylabel="Guarantee (clients)", ylim=(0, None))
     below.step(*_corners(rounds, trace.rank), where="post", label="rank of the sums", **style.look(3))
-    until = f" (first {amount(report.known, 'round')})" if report.known < len(rounds) else ""
+    until = f" (first {amount(report.count_rounds(report.known), 'round')})" if report.known < len(rounds) else ""
     exposed = report.exposed_by_round()
     below.step(*_corners(rounds, exposed), where="post", label=f"exposed clients{until}", **style.look(4))
     below.axhline(len(report.clients), color=style.MUTED, linewidth=0.8, linestyle=":", label="all clients")

@@ -192,7 +192,11 @@ def with_coalition(log: Log, path: Path, colluding: Sequence[int]) -> tuple[Log,
     unlike = view is None or view.open or not view.same  # rows would not say what updates count
     if view is None or unlike or SUMS_OF_UNITS in log.beside_sums:
         return log, False
-    return replace(log, matrix=view.rows, rounds=view.round.tolist(), beside_sums=(), tolerated=None), True
+    nothing = np.setdiff1d(np.arange(log.matrix.shape[0]), view.round)  # they count as rounds all the same
+    rounds = np.append(view.round, nothing)
+    order = np.argsort(rounds, kind="stable")
+    matrix = vstack([view.rows, csr_array((len(nothing), view.rows.shape[1]))]).tocsr()[order]
+    return replace(log, matrix=matrix, rounds=rounds[order].tolist(), beside_sums=(), tolerated=None), True
 
 
 def count_unsummed(path: Path) -> Any:

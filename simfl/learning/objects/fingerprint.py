@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from simfl.core.registration.said_types import as_written
 from simfl.learning.objects.shorthand import DIGITS
 
 LIBRARIES = sys.stdlib_module_names - {"__main__"} | {
@@ -137,6 +138,7 @@ class _Content:
         self.add_sequence(code.co_consts)
 
     def add_function(self, function: FunctionType) -> None:
+        function = as_written(function)
         if self.is_known(function.__module__, function.__qualname__, function.__code__.co_filename):
             return
         self.note("function", function.__name__)

@@ -32,7 +32,7 @@ class Deception(NamedTuple):
     Attributes:
         round: the number that it says.
         units: whom it says to have selected, int32 (units, size).
-        summed: whom it says to be in the sum.
+        summed: whom it says to be in the sum, once it knows who has sent an update.
         learned: the clients whose unknown updates are added up in what it learns.
         zeroing: who is sent a model with which its update is 0.
     """
@@ -43,11 +43,11 @@ class Deception(NamedTuple):
     learned: frozenset[int]
     zeroing: frozenset[int] = frozenset()
 
-    def among(self, available: NDArray[np.bool_]) -> "Deception":
-        """The same with the units that are there as a whole: nobody else hears what is said, or sends anything."""
+    def among(self, available: NDArray[np.bool_]) -> tuple["Deception", Units]:
+        """The same where only units that are there as a whole hear of the selection, or send anything; and these."""
         units = self.units[available[self.units].all(axis=1)]
         members = _members(units)
-        return self._replace(units=units, summed=self.summed & members, learned=self.learned & members)
+        return self._replace(summed=self.summed & members, learned=self.learned & members), units
 
 
 @SERVERS("lying_server")
@@ -80,14 +80,14 @@ class LyingServer(SynchronousServer):
         """Selects, lies, and sums what the clients let it."""
         view = self.view(t)
         deception = LIES[self.intent.lie](self, t, self.select_among(view))
-        deception = deception.among(view.available)
+        deception, units = deception.among(view.available)
         if deception.round < t and self.before is not None:
             view = self.before[0]
-        objections = dict(self._objections(view, deception))
+        objections = dict(self._objections(view, deception, units))
         unsigned = any(UNSIGNED & {*names} for names in objections.values())
         row = {REFUSING.name: len(objections)} | ({"refused_sum": int(unsigned)} if self.checked else {})
         silent = [i for i, names in objections.items() if {*names} - UNSIGNED]
-        units = deception.units[~np.isin(deception.units, silent).any(axis=1)]
+        units = units[~np.isin(units, silent).any(axis=1)]
         if not units.size:
             yield self.world.wait(self.parts.rule.skipped_round_s)
             return self.aggregate([], None, row=row)
@@ -102,14 +102,16 @@ class LyingServer(SynchronousServer):
         row |= {} if outcome is None else outcome.row
         return self.aggregate(learned, session if learned else None, row=row)
 
-    def _objections(self, view: View, deception: Deception) -> Iterator[tuple[int, list[str]]]:
-        """What clients object to, if the policy has them check; what each of them has seen is written down."""
-        parts, members = self.parts, deception.units.ravel().tolist()
+    def _objections(self, view: View, deception: Deception, units: Units) -> Iterator[tuple[int, list[str]]]:
+        """What the clients of these units object to, if the policy has them check; what each of them has seen is
+        written down.
+        """
+        parts, members = self.parts, units.ravel().tolist()
         agreed = dict.fromkeys(members, deception.summed)
         models = {i: ZEROING if i in deception.zeroing else MODEL for i in members}
         row, n = frozenset(members), parts.clients
-        there, units, summed = view.available, deception.units, deception.summed
-        claim = Claim(deception.round, there, units, MODEL, MODEL, row, row, (), summed, agreed)
+        said = deception.round, view.available, deception.units
+        claim = Claim(*said, MODEL, MODEL, row, row, (), deception.summed, agreed)
         clients = {i: Verifier(i, parts.policy, parts.streams, n, self.answered.get(i, -1)) for i in members}
         claims = {i: claim._replace(model=models[i], sent=models[i]) for i in members}
         receipts = tuple(each.receipt(claims[i]) for i, each in clients.items())

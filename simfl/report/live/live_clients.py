@@ -15,6 +15,7 @@ from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, i
 from simfl.results.file_names import BEGUN, CLIENTS, JOINED, JOINED_LIST, SCENARIO, is_finished
 from simfl.results.folder import ResultsFolder, UnfinishedTable
 from simfl.results.sealed_files import digests_of, read_sealed
+from simfl.secagg.base import PROTOCOLS
 
 MOST = 200
 """Clients that are shown one by one; of more, none."""
@@ -75,20 +76,25 @@ class LiveClients:
     """The clients of one run's folder, looked at again and again; what has not grown is not worked out again.
 
     Nothing is told of the ``damages`` that the last look has found.
+    Where a protocol opens the sum of each unit, or a plugin's may, no unit and no exposure is known, as the table of a
+    running run does not tell these sums apart; a plugin's that has finished has said whether it does.
     """
 
     folder: Path
     damages: list[str] = field(default_factory=list)
     _size: int = -1
     _finished: bool = False
+    _sums_units: bool = False
     _known: dict[int, JsonObject] = field(default_factory=dict)
     _first: FirstRounds | None = None
 
     def __post_init__(self) -> None:
         self._part = UnfinishedTable(self.folder, PARTICIPATION)
 
-    def look(self) -> list[JsonObject]:
+    def look(self, protocol: str = "plain") -> list[JsonObject]:
         """A row a client as JSON data, empty where there are too many, or nothing is known of them.
+
+        ``protocol`` is the name of the run's protocol.
 
         ``client``, ``name``, ``samples``; ``rounds`` in whose sums it was; ``unit``: the others that have been in the
         same sums with the same weights; ``exposed``: the round from which on the sums give its update away;
@@ -105,6 +111,8 @@ class LiveClients:
             return []
         if not 0 < len(clients) <= MOST:
             return []
+        known = PROTOCOLS.modules.keys()
+        self._sums_units = protocol not in known or PROTOCOLS[protocol].sums_units
         try:
             self._read(len(clients))
         except SimflError as error:
@@ -169,7 +177,8 @@ class LiveClients:
         if is_finished(self.folder):
             if self._finished:
                 return
-            path = ResultsFolder.open(self.folder).file(PARTICIPATION)
+            results = ResultsFolder.open(self.folder)
+            path, self._sums_units = results.file(PARTICIPATION), "sums_of_units" in results.summary
             size, self._finished = path.stat().st_size, True
         elif self._part.look():
             path, size = self._part.path, self._part.size
@@ -185,8 +194,10 @@ class LiveClients:
             self._known = dict.fromkeys(range(clients), NOTHING | NOT_KNOWN | {"rounds": None})
         elif entries is not None:
             counts = _columns(*entries, clients)[0]
-            self._known = {i: NOTHING | {"rounds": count} for i, count in enumerate(counts)}
-            self._work_out(*entries, clients)
+            beside = NOT_KNOWN if self._sums_units else {}
+            self._known = {i: NOTHING | {"rounds": count} | beside for i, count in enumerate(counts)}
+            if not self._sums_units:
+                self._work_out(*entries, clients)
 
     def _work_out(self, rounds: Integers, who: Integers, weights: Floats, clients: int) -> None:
         """Adds units and exposure to what is known of the clients; units by all rounds."""

@@ -195,7 +195,8 @@ class WatchedFolder:
     def _clients(self, path: Path, runs: Sequence[JsonObject]) -> list[JsonObject]:
         """The clients of a run; what of them is damaged is added to its row of ``runs``."""
         live_clients = self._live_clients.setdefault(path.name, LiveClients(path))
-        clients = live_clients.look()
+        protocol = self._scenario_or_none(path).get("secagg", "plain")
+        clients = live_clients.look(protocol if isinstance(protocol, str) else str(protocol.get("name")))
         if live_clients.damages:
             run = next(run for run in runs if run["digest"] == path.name)
             run["error"] = "; ".join(dict.fromkeys(filter(None, (run["error"], *live_clients.damages))))

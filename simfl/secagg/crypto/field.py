@@ -78,23 +78,23 @@ def _fold(values: NDArray[np.int64]) -> NDArray[np.int64]:
     return (values & 2**32 - 1) + 5 * (values >> 32)
 
 
-def vandermonde(points: Elements, width: int) -> Elements:
-    """The powers 0 ... width-1 of each point, (points, width)."""
-    powers = np.ones((len(points), width), dtype=np.int64)
+def vandermonde(points: Elements, width: int, p: int = Q) -> Elements:
+    """The powers 0 ... width-1 of each point, (points, width), modulo a prime."""
+    at, powers = np.asarray(points).astype(np.uint64), np.ones((len(points), width), dtype=np.uint64)
     for power in range(1, width):
-        powers[:, power] = mul(powers[:, power - 1], points)
-    return powers
+        powers[:, power] = times(powers[:, power - 1], at, p)
+    return powers.view(np.int64)
 
 
-def inverse(matrix: Elements) -> Elements:
-    """The inverse of a square matrix.
+def inverse(matrix: Elements, p: int = Q) -> Elements:
+    """The inverse of a square matrix modulo a prime.
 
     Raises:
         ZeroDivisionError: there is none.
     """
     n = len(matrix)
-    beside_one = np.concatenate([matrix % Q, np.eye(n, dtype=np.int64)], axis=1).astype(np.uint64)
-    form, pivots = echelon(beside_one, Q, np.arange(n))
+    beside_one = np.concatenate([matrix % p, np.eye(n, dtype=np.int64)], axis=1).astype(np.uint64)
+    form, pivots = echelon(beside_one, p, np.arange(n))
     if len(pivots) < n:
         raise ZeroDivisionError("the matrix is singular")
     return form[:, n:].astype(np.int64)

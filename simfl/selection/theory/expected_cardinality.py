@@ -1,6 +1,7 @@
 """What theory says about a scenario's selection, beside which simulated values are put."""
 
 from itertools import pairwise
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView, can_lose_clients, dropout_rates, failure_rates, never_fails
 from simfl.core.validation import checked_type
 from simfl.selection.asking import order_of_clients
-from simfl.selection.base import CanBeAsked
+from simfl.selection.base import CanBeAsked, HasRows
 from simfl.selection.theory.families import Family
 
 LARGEST_LOG10 = 100
@@ -43,9 +44,8 @@ def theory(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> J
     known = ("family_size", "family_size_log10", "expected_selected", "expected_cardinality", "left_out", "guarantee",
              "guarantee_malicious", "full_rank_probability")  # fmt: skip
     result: JsonObject = about | dict.fromkeys(known)
-    family = policy.family(n)
-    if family is not None:
-        checked_type(family, Family, f"selection '{policy.name}'", "family", "a Family of rows, or None")
+    family, gave = policy.family(n), f"selection '{policy.name}'"
+    checked_type(family, (HasRows, NoneType), gave, "family", "a family of rows or None")
     result["guarantee"] = guarantee(setting, samples)
     result["guarantee_malicious"] = guarantee_malicious(setting, samples)
     if samples is not None and not samples.all():
