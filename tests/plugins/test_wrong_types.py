@@ -112,13 +112,6 @@ def test_a_value_of_a_wrong_type_is_a_line_that_names_the_plugin(family, name, i
         assert len(done.stderr.splitlines()) == 1 and "wrong" in done.stderr.lower()
 
 
-def test_a_method_with_other_arguments_is_named(tmp_path):
-    done = said(tmp_path, "selection", "\n    def receipts(self):\n        return None\n")
-    assert done.exit_code == 1 and done.stderr.startswith(
-        "selection 'wrong': receipts has other arguments than its family's: "
-    )
-
-
 def test_a_value_in_a_record_is_named(tmp_path):
     receipts = "\n    def receipts(self, clients):\n        return Receipts('1', 2, 0.1, 0.1)\n"
     done = said(tmp_path, "selection", receipts)

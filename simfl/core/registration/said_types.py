@@ -58,13 +58,7 @@ def _looking(method: Callable[..., Any], what: str, protocol: type) -> Callable[
 
     @wraps(method)
     def gives(*args: Any, **keywords: Any) -> Any:
-        name = method.__name__
-        try:
-            value = method(*args, **keywords)
-        except TypeError as error:
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:  # it has never begun
-                raise PluginError(what, f"{name} has other arguments than its family's: {error}") from error
-            raise
+        name, value = method.__name__, method(*args, **keywords)
         hint = Any if isgeneratorfunction(method) else said_type(protocol, name)
         if not fits(value, hint):
             raise PluginError(what, _difference(name, hint, value))
