@@ -13,6 +13,7 @@ sys.path.insert(0, str(HERE / "benchmarks"))
 import reliability  # noqa: E402
 
 from tests.reliability.check import Check, NotMeasured, Outcome, Plan  # noqa: E402
+from tests.reliability.code import MODULES  # noqa: E402
 
 
 def test_there_is_a_check_of_every_bar_in_every_size():
@@ -30,15 +31,17 @@ def test_the_table_has_a_row_of_every_check():
 
 
 def test_some_checks_in_the_smallest_size(tmp_path, capsys):
-    names = ["cache", "overrides", "arithmetic", "guarantees"]
+    names = ["cache", "overrides", "source", "arithmetic", "guarantees"]
     assert reliability.main(["--size", "smoke", "--only", *names, "--json", str(tmp_path / "figures.json")]) == 0
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert [figure["check"] for figure in figures] == names
     assert all(figure["failed"] == "0" and all(figure.values()) for figure in figures)
-    assert [figure["how many"] for figure in figures] == ["5 damages", "100 scenarios", "100,000 pairs", "3 matrices"]
+    assert [figure["how many"] for figure in figures] == [
+        "5 damages", "100 scenarios", f"{len(MODULES)} modules", "100,000 pairs", "3 matrices"
+    ]  # fmt: skip
     said = capsys.readouterr().out
     assert "| 9 | guarantees |" in said and ", seed 0.\n" in said
-    assert [figure["at most"] for figure in figures] == ["–", "1 in 33", "1 in 33,333", "–"]
+    assert [figure["at most"] for figure in figures] == ["–", "1 in 33", "–", "1 in 33,333", "–"]
 
 
 def odd(plan):
