@@ -210,7 +210,8 @@ CASES = [
     ("metrics=[wrong]", METRIC, ("}, state", "}"),
      "metric 'wrong': after must give tuple[Mapping[str, float or None], dict[str, Any]], not dict"),
     ("metrics=[wrong]", METRIC, ("}, state", "}, 3"),
-     "metric 'wrong': after must give tuple[Mapping[str, float or None], dict[str, Any]], not tuple of dict, int"),
+     "metric 'wrong': after must give tuple[Mapping[str, float or None], dict[str, Any]], "
+     "not tuple[dict[str, int], int]"),
     ("metrics=[wrong]", METRIC, ("return {}\n", "return None\n"),
      "metric 'wrong': start must give dict[str, Any], not NoneType"),
     ("selection=wrong", POLICY, ('return {"turn": np.zeros(1)}', "return 3"),
@@ -266,7 +267,7 @@ CASES = [
      "training 'wrong': server is 'peers', and no server has that name "),
     ("training={name: wrong, rounds: 1}", PEERS,
      ("    own_models", "    def check(self, setting):\n        return ['no']\n\n    own_models"),
-     "training 'wrong': check must give list[tuple[str, str]], not list of str"),
+     "training 'wrong': check must give list[tuple[str, str]], not list[str]"),
 ]  # fmt: skip
 
 

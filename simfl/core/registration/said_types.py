@@ -3,15 +3,16 @@
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache, cached_property, wraps
-from inspect import get_annotations, isfunction, isgeneratorfunction
+from functools import cache, wraps
+from inspect import get_annotations, getattr_static, isdatadescriptor, isfunction, ismethoddescriptor
+from itertools import chain
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from simfl.core.errors import PluginError
-from simfl.core.registration.protocol import is_plugin
+from simfl.core.registration.protocol import is_plugin, registered
 from simfl.core.validation import describe_type
 
 NUMBERS = {
@@ -23,45 +24,52 @@ NUMBERS = {
 LOOKS = "_looks"
 """What functions have that look at what others give."""
 
-SEQUENCES, SETS = (list, tuple), (set, frozenset)
+ALIKE = (list, tuple), (set, frozenset), (dict, Mapping)
+"""Types that are as good as each other."""
 
 
-def hold_to_types(protocol: type, cls: type, what: str) -> None:
-    """Has a class look at what its own members give, whenever they are asked.
+def hold_to_types(protocol: type, cls: type, family: str, name: str) -> None:
+    """Has a class look at what its own members give, whenever they are asked, and those of its package's other classes.
 
     Args:
         protocol: of its family, whose annotations say the types; arrays are looked at where they are used.
         cls: the class.
-        what: it is, for messages.
+        family: for messages.
+        name: of the plugin.
 
     Raises:
         TypeError: a constant is of another type.
     """
-    for name, item in list(vars(cls).items()):
-        known = [each for each in protocol.__mro__ if name in vars(each) or name in get_annotations(each)]
-        same = any(vars(each).get(name) is item for each in known)
-        if name.startswith("_") or not known or same or name in {each.name for each in fields(cls)}:
+    package = cls.__module__.partition(".")[0]
+    near = (each for each in cls.__mro__[1:] if each.__module__.partition(".")[0] == package)
+    bases = [each for each in near if each not in registered]
+    keys = {each.name for each in fields(cls)}
+    for owner, member, item in [(each, *pair) for each in (cls, *bases) for pair in vars(each).items()]:
+        known = [each for each in protocol.__mro__ if member in vars(each) or member in get_annotations(each)]
+        same = any(vars(each).get(member) is item for each in known)
+        if member.startswith("_") or not known or same or member in keys:
             continue
         if isfunction(item):
-            setattr(cls, name, _looking(as_written(item), what, protocol))
+            setattr(owner, member, _looking(as_written(item), member, family, protocol))
         elif isinstance(item, property) and item.fget is not None:
-            setattr(cls, name, item.getter(_looking(as_written(item.fget), what, protocol)))
-        elif not isinstance(item, cached_property | classmethod | staticmethod):
-            method = any(isfunction(vars(each).get(name)) for each in known)
-            listed = name in ("columns", "finals") and isinstance(item, tuple)  # looked at with the scenario
-            if not (method or listed or fits(item, hint := said_type(protocol, name))):
-                raise TypeError(f"{what}: {name} must be {in_words(hint)}, not {item!r}")
+            setattr(owner, member, item.getter(_looking(as_written(item.fget), member, family, protocol)))
+        elif getattr_static(cls, member) is item and not (ismethoddescriptor(item) or isdatadescriptor(item)):
+            method = any(isfunction(vars(each).get(member)) for each in known)
+            listed = member in ("columns", "finals") and isinstance(item, tuple)  # looked at with the scenario
+            if not (method or listed or fits(item, hint := said_type(protocol, member))):
+                raise TypeError(f"{family} '{name}': {member} must be {in_words(hint)}, not {item!r}")
 
 
-def _looking(method: Callable[..., Any], what: str, protocol: type) -> Callable[..., Any]:
+def _looking(method: Callable[..., Any], name: str, family: str, protocol: type) -> Callable[..., Any]:
     """The function, refusing what it gives of another type."""
 
     @wraps(method)
-    def gives(*args: Any, **keywords: Any) -> Any:
-        name, value = method.__name__, method(*args, **keywords)
-        hint = Any if isgeneratorfunction(method) else said_type(protocol, name)
+    def gives(plugin: Any, *args: Any, **keywords: Any) -> Any:
+        value, hint = method(plugin, *args, **keywords), said_type(protocol, name)
+        if isinstance(value, Iterator) and get_origin(hint) is list:
+            value = [*value]
         if not fits(value, hint):
-            raise PluginError(what, _difference(name, hint, value))
+            raise PluginError(f"{family} '{plugin.name}'", f"{name} must give {in_words(hint)}, not {seen_as(value)}")
         return value
 
     vars(gives)[LOOKS] = True
@@ -70,11 +78,7 @@ def _looking(method: Callable[..., Any], what: str, protocol: type) -> Callable[
 
 def as_written(function: Any) -> Any:
     """A function as its class defines it, without the look at what it gives."""
-    return function.__wrapped__ if isfunction(function) and LOOKS in vars(function) else function
-
-
-def _difference(name: str, hint: Any, value: Any) -> str:
-    return f"{name} must give {in_words(hint)}, not {seen_as(value)}"
+    return vars(function)["__wrapped__"] if isfunction(function) and LOOKS in vars(function) else function
 
 
 def seen_as(value: Any) -> str:
@@ -83,8 +87,9 @@ def seen_as(value: Any) -> str:
     for name, item in _fields(value):
         if not fits(item, said_type(kind, name)):
             return f"{kind.__name__} with {name} = {describe_type(item)}"
-    of = ", ".join(dict.fromkeys(map(describe_type, value))) if isinstance(value, (*SEQUENCES, *SETS)) else ""
-    return f"{describe_type(value)}{of and f' of {of}'}"
+    inside = chain(value, value.values()) if isinstance(value, Mapping) else value
+    of = ", ".join(dict.fromkeys(map(seen_as, inside))) if isinstance(value, (*chain(*ALIKE),)) else ""
+    return f"{describe_type(value)}{of and f'[{of}]'}"
 
 
 def _fields(value: Any) -> Iterable[tuple[str, Any]]:
@@ -92,7 +97,8 @@ def _fields(value: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(value, tuple) and any("_fields" in vars(cls) for cls in type(value).__mro__):
         named: Any = value
         return named._asdict().items()
-    return vars(value).items() if is_dataclass(value) and not isinstance(value, type) else ()
+    known = fields(value) if is_dataclass(value) and not isinstance(value, type) else ()
+    return ((each.name, getattr(value, each.name)) for each in known)
 
 
 def in_words(hint: Any) -> str:
@@ -153,7 +159,7 @@ def _known(hint: Any) -> bool:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type; lists are as good as tuples, sets as frozen ones, and numbers may be numpy's."""
+    """Whether a value is of a type, or of one that is as good: a list for a tuple, numpy's numbers."""
     kind, of = get_origin(hint) or hint, get_args(hint)
     if hint is Any:
         return True
@@ -169,7 +175,7 @@ def fits(value: Any, hint: Any) -> bool:
         return callable(value)
     if kind is Self:
         return is_plugin(value)
-    kinds = next((group for group in (SEQUENCES, SETS) if kind in group), (kind,))
+    kinds = next((group for group in ALIKE if kind in group), (kind,))
     if not isinstance(value, kinds):
         return False
     if isinstance(value, Mapping):
