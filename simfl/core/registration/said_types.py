@@ -1,7 +1,7 @@
 """Whether what a plugin of somebody else's says and gives is of the type that its family's protocol names."""
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache, wraps
 from inspect import get_annotations, getattr_static, isdatadescriptor, isfunction, ismethoddescriptor
@@ -112,8 +112,8 @@ def in_words(hint: Any) -> str:
         return "a plugin" if hint is Self else "None"
     if get_origin(hint) is Literal:
         return " or ".join(map(repr, get_args(hint)))
-    if get_origin(hint) is Callable:
-        return "a function"
+    if get_origin(hint) in (Callable, Generator):
+        return "a function" if get_origin(hint) is Callable else "a generator, of a function with yield"
     inner = ", ".join("..." if each is ... else in_words(each) for each in get_args(hint))
     name = (get_origin(hint) or hint).__name__
     return f"{name}[{inner}]" if inner else name
