@@ -235,8 +235,6 @@ class AgentRun:
     def live(self) -> Process[None]:
         """Drives the agent: with what it was given before, then on the clock."""
         agent = self.agent.run(self)
-        if not isinstance(agent, Generator):
-            raise self.error("has a method run without yield; it has to wait for what its node gives")
         try:
             wait = self._next(agent, None)
             while wait is not None:

@@ -53,16 +53,15 @@ def checked_arrays(state: object, plugin: object, method: str) -> dict[str, Any]
     assert isinstance(state, Mapping)
     for name, value in state.items():
         if not isinstance(name, str) or not _is_array(value):
-            raise PluginError(
-                plugin, f"{method} must give arrays by name, and gives {describe_type(value)} as {name!r}"
-            )
+            why = f"{method} must give arrays by name, and gives {describe_type(value)} as {name!r}"
+            raise PluginError(plugin, why)
     return dict(state)
 
 
 def _is_array(value: object) -> bool:
     try:
-        return np.asarray(value).dtype.kind in "biufSU"
-    except ValueError:  # lists of different lengths
+        return not np.asarray(value).dtype.hasobject
+    except (ValueError, TypeError, RuntimeError):  # lists of different lengths, tensors that numpy cannot read
         return False
 
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
-from simfl.core.validation import checked_type
 from simfl.devices.profiles import LINE, client_profiles
 from simfl.network.base import Links
 from simfl.network.links import AccessLines, PathLinks
@@ -19,9 +18,7 @@ def build_links(scenario: Scenario, streams: Streams) -> Links:
     Raises:
         ScenarioError: the network or the profiles cannot be built, or the network's links take no lines before them.
     """
-    links = scenario.network.build(scenario, streams)
-    checked_type(links, Links, scenario.network, "build", "an object whose class derives from Links")
-    assert isinstance(links, Links)
+    links: Links = scenario.network.build(scenario, streams)
     profiles = client_profiles(scenario, streams)
     if not set(LINE) & profiles.keys():
         return links

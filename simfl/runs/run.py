@@ -20,9 +20,8 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import summands
 from simfl.core.storage.data_folder import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
-from simfl.core.validation import checked_numbers, checked_type, checked_vectors
-from simfl.devices.base import Available, Computing, Failing, Staying
-from simfl.learning.base import Learner
+from simfl.core.validation import checked_numbers, checked_vectors
+from simfl.devices.base import Available, Staying
 from simfl.network.links import sharing
 from simfl.results.client_updates import UpdateReplay
 from simfl.results.file_names import BEGUN, BESIDE, JOINED, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
@@ -84,11 +83,11 @@ def build(scenario: Scenario) -> Components[Rule]:
         streams=streams,
         links=links,
         available=_available(scenario, streams, links.names),
-        computing=_built(devices.computation, Computing, scenario, streams),
-        failing=_built(devices.failure, Failing, scenario, streams),
+        computing=devices.computation.build(scenario, streams),
+        failing=devices.failure.build(scenario, streams),
         policy=policy,
         rule=scenario.training,
-        learner=_built(scenario.learning, Learner, scenario, streams),
+        learner=scenario.learning.build(scenario, streams),
         evaluate_every=scenario.learning.evaluate_every,
         protocol=scenario.secagg,
         stages=scenario.privacy.stages,
@@ -126,20 +125,9 @@ def _edges(scenario: Scenario, whole: Components[Rule]) -> Iterator[Components[R
         yield components_of(whole, members, endless, policy, available, edge.privacy.stages)
 
 
-def _built(plugin: Any, base: type, *arguments: object) -> Any:
-    """What a plugin builds.
-
-    Raises:
-        PluginError: it is of another class.
-    """
-    built = plugin.build(*arguments)
-    checked_type(built, base, plugin, "build", f"an object whose class derives from {base.__name__}")
-    return built
-
-
 def _available(scenario: Scenario, streams: Streams, names: tuple[str, ...] | None) -> Available:
     """Who is there when: of those who have joined and not left, who is available."""
-    available: Available = _built(scenario.devices.availability, Available, scenario, streams, names)
+    available: Available = scenario.devices.availability.build(scenario, streams, names)
     named, dropout = f"availability '{scenario.devices.availability.name}'", available.dropout
     if dropout is not None:
         checked_numbers(np.array(dropout, ndmin=1), np.size(dropout), named, "its dropout", 0, 1, "shares from 0 to 1")

@@ -29,11 +29,11 @@ def edge_groups(scenario: "Scenario") -> tuple[NDArray[np.int32], ...]:
     """
     groups: Any = scenario.topology.groups(scenario.clients, Streams(scenario.seed))
     named = f"topology '{scenario.topology.name}'"
-    checked_type(groups, tuple, named, "groups", "a tuple of arrays of clients")
+    checked_type(groups, (tuple, list), named, "groups", "a tuple of arrays of clients")
     for group in groups:
         if not isinstance(group, np.ndarray) or group.dtype.kind not in "iu" or group.ndim != 1:
             raise PluginError(named, f"groups must give arrays of clients, int32 (n,), not {describe_type(group)}")
-    return groups
+    return tuple(groups)
 
 
 def edge_scenario(scenario: "Scenario", clients: int) -> "Scenario":

@@ -313,7 +313,7 @@ def test_an_agent_that_cannot_be_stopped_is_said(tmp_path):
 
 
 def test_an_agent_without_yield_is_said(tmp_path):
-    with pytest.raises(SimflError, match="run without yield"):
+    with pytest.raises(SimflError, match="run must give a generator, of a function with yield, not NoneType"):
         run(made(["agents.client=no_generator"]), tmp_path)
 
 

@@ -1,6 +1,7 @@
 """What holds for every model of devices: a further client changes nobody else, state suffices to go on."""
 
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from simfl.core.errors import PluginError
+from simfl.core.registration.family_index import FAMILIES, undone
 from simfl.core.registration.protocol import plain
 from simfl.core.rng import Address, Streams
 from simfl.devices import AVAILABILITY, COMPUTATION, FAILURE
@@ -101,13 +103,15 @@ def test_choices_are_described_and_survive_being_written_down(family, name):
 
 
 @pytest.mark.parametrize("part", ["availability", "computation", "failure"])
-def test_what_is_built_of_another_class_is_refused_in_one_line(part, tmp_path, monkeypatch):
+def test_what_is_built_of_another_class_is_refused_in_one_line(part, tmp_path):
     from simfl.runs.run import run
     from simfl.scenario import Scenario
 
     scenario = Scenario.load("quickstart", ["training.rounds=1"])
-    plugin = type(getattr(scenario.devices, part))
-    monkeypatch.setattr(plugin, "build", lambda *arguments: SimpleNamespace())
-    with pytest.raises(PluginError, match="build must give an object whose class derives from"):
-        run(scenario, tmp_path)
+    members = {"build": lambda self, *arguments: SimpleNamespace(), "__module__": __name__}
+    with undone():
+        cls = FAMILIES[part]("wrong")(dataclass(frozen=True)(type("Wrong", (), members)))
+        changed = replace(scenario, devices=replace(scenario.devices, **{part: cls()}))
+        with pytest.raises(PluginError, match=f"{part} 'wrong': build must give .*, not SimpleNamespace"):
+            run(changed, tmp_path)
     assert not list(tmp_path.glob("*/*"))

@@ -174,15 +174,11 @@ class Bad(Metric):
         return self.said, state
 
 
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [(3, "metric 'bad': after must give values by name, not int"),
-     ({"yours": 1}, r"metric 'bad': after gives 'yours', which is not among its columns \(mine\)"),
-     ({"mine": "x"}, "metric 'bad': after gives str for 'mine', not a number")],
-)  # fmt: skip
-def test_what_it_may_not_say(said, message):
-    with pytest.raises(PluginError, match=message):
-        MetricRunner(parts(Bad(said))).after(done(0), np.zeros(3, dtype=np.float32))
+def test_it_may_only_say_its_columns():
+    with pytest.raises(
+        PluginError, match=r"metric 'bad': after gives 'yours', which is not among its columns \(mine\)"
+    ):
+        MetricRunner(parts(Bad({"yours": 1}))).after(done(0), np.zeros(3, dtype=np.float32))
 
 
 @pytest.mark.parametrize("said", ["write", "row"])

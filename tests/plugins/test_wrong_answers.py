@@ -210,7 +210,8 @@ CASES = [
     ("metrics=[wrong]", METRIC, ("}, state", "}"),
      "metric 'wrong': after must give tuple[Mapping[str, float or None], dict[str, Any]], not dict"),
     ("metrics=[wrong]", METRIC, ("}, state", "}, 3"),
-     "metric 'wrong': after must give tuple[Mapping[str, float or None], dict[str, Any]], not tuple of dict, int"),
+     "metric 'wrong': after must give tuple[Mapping[str, float or None], dict[str, Any]], "
+     "not tuple[dict[str, int], int]"),
     ("metrics=[wrong]", METRIC, ("return {}\n", "return None\n"),
      "metric 'wrong': start must give dict[str, Any], not NoneType"),
     ("selection=wrong", POLICY, ('return {"turn": np.zeros(1)}', "return 3"),
@@ -266,10 +267,11 @@ CASES = [
      "training 'wrong': server is 'peers', and no server has that name "),
     ("training={name: wrong, rounds: 1}", PEERS,
      ("    own_models", "    def check(self, setting):\n        return ['no']\n\n    own_models"),
-     "training 'wrong': check must give list[tuple[str, str]], not list of str"),
+     "training 'wrong': check must give list[tuple[str, str]], not list[str]"),
 ]  # fmt: skip
 
 
+LISTED = "[np.arange(2), np.arange(2, 4)]"
 REFUSED = [
     (POLICY, ("select(self, view, k, rng)", "select(self, view, k)"),
      "selection 'wrong': select is called with (view, k, rng): too many positional arguments"),
@@ -300,6 +302,18 @@ def test_what_simfl_cannot_call_is_refused_when_the_file_is_read(tmp_path, code,
     done = CliRunner().invoke(command, ["validate", str(tmp_path / "wrong.py")])
     assert done.exit_code == 2 and len(done.stderr.splitlines()) == 1
     assert "wrong.py: does not load: " in done.stderr and done.stderr.endswith(f"TypeError: {message}\n")
+
+
+def test_an_availability_whose_example_needs_another_scenario_is_not_refuted(tmp_path):
+    assert AVAILABLE.count("return Built()") == 1
+    needs = AVAILABLE.replace("return Built()", "raise ScenarioError('network', 'has no names')")
+    (tmp_path / "wrong.py").write_text(HEAD + "from simfl.plugins.values import ScenarioError\n" + needs)
+    done = CliRunner().invoke(command, ["validate", str(tmp_path / "wrong.py")])
+    assert done.exit_code == 0 and "cannot be played" not in done.output
+
+
+def test_edges_may_be_a_list_of_arrays(tmp_path):
+    assert play(tmp_path, "topology=wrong", EDGES.replace("(np.arange(2), np.arange(2, 4))", LISTED)).exit_code == 0
 
 
 @pytest.mark.parametrize("kept", [False, True])

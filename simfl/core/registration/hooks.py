@@ -17,29 +17,35 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
         what: it is, for messages.
 
     Raises:
-        TypeError: a hook takes other parameters than simfl gives it, or a method is named almost as one that is not
-            given.
+        TypeError: a hook takes other parameters than simfl gives it, or a method of its module is named almost as one
+            that is not given, and takes the same.
     """
     ours = [each for each in cls.__mro__ if each.__module__.startswith("simfl.")] + [*protocol.__mro__]
     said = {name: item for each in reversed(cls.__mro__) if each not in ours for name, item in vars(each).items()}
     hooks = {name: item for each in reversed(ours) for name, item in vars(each).items() if name[0] != "_"}
     said_names = {name for each in protocol.__mro__ for name in get_annotations(each)}
     keys = {f.name for f in fields(cls)} if is_dataclass(cls) else set()
+    own = {name for each in cls.__mro__ if each.__module__ == cls.__module__ for name in vars(each)}
     for name, item in said.items():
         if isinstance(item, FunctionType):
             if isinstance(hooks.get(name), FunctionType):
-                _refuse_parameters(item, hooks[name], f"{what}: {name}")
-            elif protocol is not object and name[0] != "_" and name not in {*hooks, *said_names, *keys}:
+                if error := _misfit(item, hooks[name]):
+                    words = ", ".join([*signature(hooks[name]).parameters][1:])
+                    raise TypeError(f"{what}: {name} is called with ({words}): {error}")
+            elif protocol is not object and name[0] != "_" and name in own - {*hooks, *said_names, *keys}:
                 left = [each for each, hook in hooks.items() if isinstance(hook, FunctionType) and each not in said]
                 for near in get_close_matches(name, left, 1, ALIKE):
-                    raise TypeError(f"{what}: '{name}' is no hook; did you mean '{near}'? else call it '_{name}'")
+                    if not _misfit(item, hooks[near]):
+                        raise TypeError(f"{what}: '{name}' is no hook; did you mean '{near}'? else call it '_{name}'")
 
 
-def _refuse_parameters(hook: FunctionType, wanted: FunctionType, what: str) -> None:
+def _misfit(hook: FunctionType, wanted: FunctionType) -> str:
+    """Why it cannot be called as the wanted one is; empty if it can, as its decorators let it."""
     named = [*signature(wanted).parameters.values()]
     some = [each for each in named if each.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
+    more = {each.name: None for each in named if each.kind is Parameter.KEYWORD_ONLY}
     try:
-        signature(hook).bind(*some, **{each.name: None for each in named if each.kind is Parameter.KEYWORD_ONLY})
+        signature(hook, follow_wrapped=False).bind(*some, **more)
     except TypeError as error:
-        words = ", ".join(each.name for each in named[1:])
-        raise TypeError(f"{what} is called with ({words}): {error}") from None
+        return str(error)
+    return ""

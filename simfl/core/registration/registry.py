@@ -128,7 +128,7 @@ class Registry(Mapping[str, type[P_co]]):
             resolve_annotations(cls)
             hold_to(self.protocol, cls, f"{self.family} '{name}'", self.derived, self.promises)
             if not cls.__module__.startswith("simfl."):
-                hold_to_types(self.protocol, cls, f"{self.family} '{name}'")
+                hold_to_types(self.protocol, cls, self.family, name)
             marks = {"name": name, "__pydantic_config__": ConfigDict(extra="forbid", strict=True)}
             for attribute, value in marks.items():
                 setattr(cls, attribute, value)

@@ -1,17 +1,18 @@
 """Whether what a plugin of somebody else's says and gives is of the type that its family's protocol names."""
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache, cached_property, wraps
-from inspect import get_annotations, isfunction, isgeneratorfunction
+from functools import cache, wraps
+from inspect import get_annotations, getattr_static, isdatadescriptor, isfunction, ismethoddescriptor
+from itertools import chain
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from simfl.core.errors import PluginError
-from simfl.core.registration.protocol import is_plugin
+from simfl.core.registration.protocol import is_plugin, registered
 from simfl.core.validation import describe_type
 
 NUMBERS = {
@@ -20,48 +21,60 @@ NUMBERS = {
     float: (float, int, np.floating, np.integer),
     str: (str,),
 }
+Test = Callable[[Any], bool]
+
 LOOKS = "_looks"
 """What functions have that look at what others give."""
 
-SEQUENCES, SETS = (list, tuple), (set, frozenset)
+ALIKE = (list, tuple), (set, frozenset), (dict, Mapping)
+"""Types that are as good as each other."""
 
 
-def hold_to_types(protocol: type, cls: type, what: str) -> None:
-    """Has a class look at what its own members give, whenever they are asked.
+def hold_to_types(protocol: type, cls: type, family: str, name: str) -> None:
+    """Has a class look at what its own members give, whenever they are asked, and those of its package's other classes.
 
     Args:
         protocol: of its family, whose annotations say the types; arrays are looked at where they are used.
         cls: the class.
-        what: it is, for messages.
+        family: for messages.
+        name: of the plugin.
 
     Raises:
         TypeError: a constant is of another type.
     """
-    for name, item in list(vars(cls).items()):
-        known = [each for each in protocol.__mro__ if name in vars(each) or name in get_annotations(each)]
-        same = any(vars(each).get(name) is item for each in known)
-        if name.startswith("_") or not known or same or name in {each.name for each in fields(cls)}:
+    package = cls.__module__.partition(".")[0]
+    near = (each for each in cls.__mro__[1:] if each.__module__.partition(".")[0] == package)
+    bases = [each for each in near if each not in registered]
+    keys = {each.name for each in fields(cls)}
+    for owner, member, item in [(each, *pair) for each in (cls, *bases) for pair in vars(each).items()]:
+        known = [each for each in protocol.__mro__ if member in vars(each) or member in get_annotations(each)]
+        same = any(vars(each).get(member) is item for each in known)
+        hint = said_type(protocol, member)
+        if member.startswith("_") or not known or same or member in keys or hint is Any:
             continue
         if isfunction(item):
-            setattr(cls, name, _looking(as_written(item), what, protocol))
+            setattr(owner, member, _looking(as_written(item), member, family, protocol))
         elif isinstance(item, property) and item.fget is not None:
-            setattr(cls, name, item.getter(_looking(as_written(item.fget), what, protocol)))
-        elif not isinstance(item, cached_property | classmethod | staticmethod):
-            method = any(isfunction(vars(each).get(name)) for each in known)
-            listed = name in ("columns", "finals") and isinstance(item, tuple)  # looked at with the scenario
-            if not (method or listed or fits(item, hint := said_type(protocol, name))):
-                raise TypeError(f"{what}: {name} must be {in_words(hint)}, not {item!r}")
+            setattr(owner, member, item.getter(_looking(as_written(item.fget), member, family, protocol)))
+        elif getattr_static(cls, member) is item and not (ismethoddescriptor(item) or isdatadescriptor(item)):
+            method = any(isfunction(vars(each).get(member)) for each in known)
+            listed = member in ("columns", "finals") and isinstance(item, tuple)  # looked at with the scenario
+            if not (method or listed or fits(item, hint)):
+                raise TypeError(f"{family} '{name}': {member} must be {in_words(hint)}, not {item!r}")
 
 
-def _looking(method: Callable[..., Any], what: str, protocol: type) -> Callable[..., Any]:
+def _looking(method: Callable[..., Any], name: str, family: str, protocol: type) -> Callable[..., Any]:
     """The function, refusing what it gives of another type."""
+    listed = get_origin(said_type(protocol, name)) is list
 
     @wraps(method)
-    def gives(*args: Any, **keywords: Any) -> Any:
-        name, value = method.__name__, method(*args, **keywords)
-        hint = Any if isgeneratorfunction(method) else said_type(protocol, name)
-        if not fits(value, hint):
-            raise PluginError(what, _difference(name, hint, value))
+    def gives(plugin: Any, *args: Any, **keywords: Any) -> Any:
+        value = method(plugin, *args, **keywords)
+        if listed and isinstance(value, Iterator):
+            value = [*value]
+        if not _test_of(protocol, name)(value):
+            wanted = in_words(said_type(protocol, name))
+            raise PluginError(f"{family} '{plugin.name}'", f"{name} must give {wanted}, not {seen_as(value)}")
         return value
 
     vars(gives)[LOOKS] = True
@@ -70,29 +83,25 @@ def _looking(method: Callable[..., Any], what: str, protocol: type) -> Callable[
 
 def as_written(function: Any) -> Any:
     """A function as its class defines it, without the look at what it gives."""
-    return function.__wrapped__ if isfunction(function) and LOOKS in vars(function) else function
-
-
-def _difference(name: str, hint: Any, value: Any) -> str:
-    return f"{name} must give {in_words(hint)}, not {seen_as(value)}"
+    return vars(function)["__wrapped__"] if isfunction(function) and LOOKS in vars(function) else function
 
 
 def seen_as(value: Any) -> str:
     """A value in words: its type, and those of what is in it; of a record the first value of a wrong one."""
     kind: Any = type(value)
-    for name, item in _fields(value):
-        if not fits(item, said_type(kind, name)):
+    for name in _names(kind):
+        if not fits(item := getattr(value, name), said_type(kind, name)):
             return f"{kind.__name__} with {name} = {describe_type(item)}"
-    of = ", ".join(dict.fromkeys(map(describe_type, value))) if isinstance(value, (*SEQUENCES, *SETS)) else ""
-    return f"{describe_type(value)}{of and f' of {of}'}"
+    inside = chain(value, value.values()) if isinstance(value, Mapping) else value
+    of = ", ".join(dict.fromkeys(map(seen_as, inside))) if isinstance(value, (*chain(*ALIKE),)) else ""
+    return f"{describe_type(value)}{of and f'[{of}]'}"
 
 
-def _fields(value: Any) -> Iterable[tuple[str, Any]]:
-    """The names and values of a record: a named tuple or a dataclass."""
-    if isinstance(value, tuple) and any("_fields" in vars(cls) for cls in type(value).__mro__):
-        named: Any = value
-        return named._asdict().items()
-    return vars(value).items() if is_dataclass(value) and not isinstance(value, type) else ()
+def _names(kind: Any) -> tuple[str, ...]:
+    """The names of a record's values: of a named tuple or a dataclass; of other types none."""
+    if issubclass(kind, tuple):
+        return next((vars(cls)["_fields"] for cls in kind.__mro__ if "_fields" in vars(cls)), ())
+    return tuple(each.name for each in fields(kind)) if is_dataclass(kind) else ()
 
 
 def in_words(hint: Any) -> str:
@@ -103,8 +112,8 @@ def in_words(hint: Any) -> str:
         return "a plugin" if hint is Self else "None"
     if get_origin(hint) is Literal:
         return " or ".join(map(repr, get_args(hint)))
-    if get_origin(hint) is Callable:
-        return "a function"
+    if get_origin(hint) in (Callable, Generator):
+        return "a function" if get_origin(hint) is Callable else "a generator, of a function with yield"
     inner = ", ".join("..." if each is ... else in_words(each) for each in get_args(hint))
     name = (get_origin(hint) or hint).__name__
     return f"{name}[{inner}]" if inner else name
@@ -153,29 +162,52 @@ def _known(hint: Any) -> bool:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of a type; lists are as good as tuples, sets as frozen ones, and numbers may be numpy's."""
+    """Whether a value is of a type, or of one that is as good: a list for a tuple, numpy's numbers."""
+    return _test(hint)(value)
+
+
+@cache
+def _test_of(protocol: type, name: str) -> Test:
+    """Whether a value is what the protocol says that a member gives."""
+    return _test(said_type(protocol, name))
+
+
+@cache
+def _test(hint: Any) -> Test:
+    """Whether a value is of a type."""
     kind, of = get_origin(hint) or hint, get_args(hint)
     if hint is Any:
-        return True
+        return lambda value: True
     if kind in (Union, UnionType):
-        return any(fits(value, each) for each in of)
+        tests = [*map(_test, of)]
+        return lambda value: any(test(value) for test in tests)
     if kind is Literal:
-        return isinstance(value, str | int | None) and value in of
+        return lambda value: isinstance(value, str | int | None) and value in of
     if kind in (None, NoneType):
-        return value is None
+        return lambda value: value is None
     if kind in NUMBERS:
-        return isinstance(value, NUMBERS[kind]) and (kind is bool or not isinstance(value, NUMBERS[bool]))
+        kinds, never = NUMBERS[kind], () if kind is bool else NUMBERS[bool]
+        return lambda value: isinstance(value, kinds) and not isinstance(value, never)
     if kind is Callable:
-        return callable(value)
-    if kind is Self:
-        return is_plugin(value)
-    kinds = next((group for group in (SEQUENCES, SETS) if kind in group), (kind,))
-    if not isinstance(value, kinds):
-        return False
-    if isinstance(value, Mapping):
-        return not of or all(fits(key, of[0]) and fits(item, of[1]) for key, item in value.items())
-    if kind is tuple and of and of[-1] is not ...:
-        return len(value) == len(of) and all(map(fits, value, of))
-    if of and isinstance(value, Collection):
-        return all(fits(item, of[0]) for item in value)
-    return all(fits(item, said_type(kind, name)) for name, item in _fields(value))
+        return callable
+    return is_plugin if kind is Self else _test_inside(kind, of)
+
+
+def _test_inside(kind: Any, of: tuple[Any, ...]) -> Test:
+    """Whether a value is of a class, and what is in it of what is said of that."""
+    kinds = next((group for group in ALIKE if kind in group), (kind,))
+    tests = [_test(Any if each is ... else each) for each in of]
+    named = [(name, _test(hint)) for name in _names(kind) if (hint := said_type(kind, name)) is not Any]
+
+    def test(value: Any) -> bool:
+        if not isinstance(value, kinds):
+            return False
+        if not of:
+            return all(test(getattr(value, name)) for name, test in named)
+        if isinstance(value, Mapping):
+            return all(tests[0](key) and tests[1](item) for key, item in value.items())
+        if kind is tuple and of[-1] is not ...:
+            return len(value) == len(of) and all(test(item) for test, item in zip(tests, value))
+        return not isinstance(value, Collection) or all(map(tests[0], value))
+
+    return test

@@ -1,0 +1,104 @@
+"""What a plugin gives may have any form that Python lets it have, and what is no hook may be called as it likes."""
+
+from dataclasses import dataclass
+from functools import partial, partialmethod, wraps
+from operator import attrgetter
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from simfl.core.errors import PluginError
+from simfl.core.registration.said_types import seen_as
+from simfl.core.validation import checked_arrays
+from simfl.metrics.base import METRICS, Metric
+from simfl.selection.base import POLICIES
+from tests.plugins.test_loading import forgotten  # noqa: F401  # what a test registers is gone after it
+
+
+def with_generator(method):
+    """Gives a method more than it is called with."""
+
+    @wraps(method)
+    def called(self, *some):
+        return method(self, *some, None)
+
+    return called
+
+
+class Lazily:
+    """A property of one's own."""
+
+    def __init__(self, method):
+        self.method = method
+
+    def __get__(self, plugin, owner):
+        return self if plugin is None else self.method(plugin)
+
+
+def policy(**members):
+    members = {"k": 1, "unit_size": 1, "select": lambda self, view, k, rng: None} | members
+    cls = type("Form", (), members | {"__doc__": "A form.", "__module__": __name__})
+    return POLICIES("form")(dataclass(frozen=True)(cls))()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"select": with_generator(lambda self, view, k, rng, extra: None)},
+        {"unit_size": property(attrgetter("k"))},
+        {"unit_size": property(partial(lambda size, self: size, 1))},
+        {"unit_size": Lazily(lambda self: 1)},
+        {"select": partialmethod(lambda self, extra, view, k, rng: None, 3)},
+        {"start": staticmethod(lambda clients: {})},
+        {"start": lambda self, *some, **more: {}},
+        {"start": lambda self, clients: MappingProxyType({"turn": np.zeros(1)})},
+        {"check": lambda self, setting: (problem for problem in [("k", "no")])},
+        {"observed": lambda self, client: client},
+    ],
+)
+def test_a_form_that_is_right(members):
+    plugin = policy(**members)
+    assert plugin.unit_size == 1 and plugin.select(None, 1, None) is None
+    assert list(plugin.check(None)) in ([], [("k", "no")]) and plugin.start(4).keys() <= {"turn"}
+
+
+def test_methods_of_another_package_are_nobodys_slip():
+    def starts(self, clients):
+        return clients
+
+    with pytest.raises(TypeError, match="'starts' is no hook"):
+        policy(starts=starts)
+    base = type("Base", (), {"starts": starts, "__module__": "another.package"})
+    members = {"k": 1, "unit_size": 1, "select": lambda self, view, k, rng: None, "__module__": __name__}
+    POLICIES("form")(dataclass(type("Form", (base,), members)))
+
+
+def test_what_comes_from_a_base_is_looked_at_and_called_by_the_plugins_name():
+    class Base(Metric):
+        columns = None
+
+        def start(self, clients, dimension):
+            return 3
+
+    for name in ("one", "other"):
+        cls = METRICS(name)(dataclass(frozen=True)(type("Form", (Base,), {"columns": (), "__module__": __name__})))
+        with pytest.raises(PluginError, match=f"^metric '{name}': start must give .*, not int$"):
+            cls().start(4, 2)
+
+
+def test_what_is_in_a_value_is_said_as_types_are():
+    @dataclass(slots=True)
+    class Slots:
+        a: int = 1
+
+    assert seen_as(({"a": 1.0, "b": [2]}, 3)) == "tuple[dict[str, float, list[int]], int]"
+    assert seen_as(Slots()) == "Slots"
+
+
+def test_a_state_is_what_a_checkpoint_holds():
+    held = {"complex": np.zeros(1, complex), "time": np.zeros(1, "M8[s]"), "bytes": np.array([b"a"])}
+    assert checked_arrays(held, "metric 'form'", "start").keys() == held.keys()
+    for value in (None, [[1], [1, 2]], np.array([object()])):
+        with pytest.raises(PluginError, match="start must give arrays by name"):
+            checked_arrays({"a": value}, "metric 'form'", "start")
