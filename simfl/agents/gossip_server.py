@@ -9,7 +9,7 @@ from simfl.agents.own_models import OwnModelsServer
 from simfl.agents.peer_rounds import Clients, PeerMessages, PeerRounds
 from simfl.agents.servers import SERVERS
 from simfl.agents.world import Process
-from simfl.topology.gossip import GossipTopology
+from simfl.topology.base import GossipTopology
 from simfl.training.base import ServerlessRule
 
 
