@@ -32,9 +32,7 @@ from simfl.privacy.dp.stages import (
     adaptive_gaussian,
     central_gaussian,
     discrete_noise,
-    laplace_shares,
     local_noise,
-    tree_gaussian,
     xnoise,
 )
 from simfl.privacy.dp.stages import discrete_laplace as discrete_laplace_stage
@@ -452,7 +450,7 @@ MUTANTS = {
     "unsummed updates are counted once": (
         [(losses, "loss_factors", lambda history, loss: losses.noised_weights(history, loss))], noise(**LOSING)),
     "pure epsilons of Laplace shares are a fifth": (
-        [(laplace_shares.laplace, "pure_epsilon", scaled(laplace.pure_epsilon, 0.2))], noise(stages=[SHARES])),
+        [(local_noise.laplace, "pure_epsilon", scaled(laplace.pure_epsilon, 0.2))], noise(stages=[SHARES])),
     "pure epsilons of discrete Laplace noise are a fifth": (
         [(discrete_laplace_stage.discrete_laplace, "pure_epsilon", scaled(discrete_laplace.pure_epsilon, 0.2))],
         noise(stages=[POLYA], secagg=SECAGG)),
@@ -504,7 +502,7 @@ MUTANTS = {
         [(local_noise.np, "clip", lambda values, low, high: values)],
         noise(stages=[STAIRCASE], secagg="plain")),
     "a tenth of a Laplace share": (
-        [(laplace_shares.laplace, "share",
+        [(local_noise.laplace, "share",
           lambda rng, scale, shape, size, original=laplace.share: original(rng, scale / 10, shape, size))],
         noise(stages=[SHARES])),
     "a third of the Skellam noise": (
@@ -532,7 +530,7 @@ MUTANTS = {
     "adaptive clipping adds a quarter of its noise": (
         [property_times(adaptive_gaussian.AdaptiveGaussian, "update_multiplier", 0.25)], noise(stages=[ADAPTIVE])),
     "a tree takes all noise off": (
-        [server_of(tree_gaussian.TreeGaussian, lambda released, vector: vector)], noise(stages=[TREE])),
+        [server_of(central_gaussian.TreeGaussian, lambda released, vector: vector)], noise(stages=[TREE])),
     "a stage says that it adds noise and adds none": (
         [], noise(stages=[{"name": "secret_noise"}], secagg="plain")),
     # addresses
@@ -548,7 +546,7 @@ MUTANTS = {
         [(local_noise, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", job.selection)),],
         draws(stages=[STAIRCASE], secagg="plain")),
     "shares of noise are one share": (
-        [(laplace_shares, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", 7)),],
+        [(local_noise, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", 7)),],
         draws(stages=[SHARES])),
     # sums
     "a protocol rounds and does not say so": (

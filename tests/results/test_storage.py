@@ -45,7 +45,7 @@ OTHERS = {
     "report.study_reader": "a path that ResultsFolder has checked",
     "report.study": "paths that ResultsFolder has checked",
     "report.figures.timeline": "a path that ResultsFolder has checked",
-    "report.figures.link_use": "a path that ResultsFolder has checked",
+    "report.figures.latency": "a path that ResultsFolder has checked",
     "report.html_page": "templates",
     "report.live.page_server": "templates",
     "deployment.audit.page": "templates",

@@ -1,6 +1,6 @@
-"""Gaussian noise that the server adds to the sum; and clipping alone."""
+"""Gaussian noise that the server adds to the sum, or to sums over rounds (DP-FTRL); and clipping alone."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -94,3 +94,65 @@ class Clipping(Stage):
     @property
     def maps(self) -> tuple[Map, ...]:
         return (Clip(self.norm, self.order),)
+
+
+@STAGES("tree_gaussian")
+@dataclass(frozen=True)
+class TreeGaussian(CentralGaussian):
+    """Updates are clipped to norm C; the sum over all rounds so far gets the noise of at most log2 of them.
+
+    The t-th aggregate completes the sum of the last 2^(number of times that 2 divides t) ones, whose noise N(0, (z C)²)
+    stays in every later sum over rounds that it is a part of. Sensitivity: C in L2 and what a protocol's rounding adds
+    to it at most in any aggregate so far, times an update's weight, in each such block that holds it. Adjacency: a
+    client's update against none. It protects against those who see the models. Participation may follow any rule: no
+    sampling is claimed. Reference: Kairouz et al., "Practical and private (deep) learning without sampling or
+    shuffling", ICML 2021, Algorithm 1. ``std`` is that of the noise of each block.
+    """
+
+    adds_noise = Noise("server", gaussian=True)
+
+    maps = CentralGaussian.maps
+    server_maps = ()
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        problems, code = super().check(setting), setting.compression
+        if code.subsamples and not setting.training.asynchronous:
+            why = f"takes off the noise of earlier rounds, but compression: {code.name} sends other coordinates in each"
+            problems.append(("", f"{why}; use central_gaussian or another compression"))
+        return problems
+
+    def start(self, dimension: int) -> Arrays:
+        return {"aggregates": np.int64(0), "rounding": np.float64(0)}
+
+    def server(self, vector: Vectors, members: Members, state: Arrays, streams: Streams) -> tuple[Vectors, Arrays]:
+        t = int(state["aggregates"]) + 1
+        after = {"aggregates": np.int64(t), "rounding": np.float64(_most_rounding(members, state))}
+        if not self.std:
+            return vector, after
+        noise = np.zeros(len(vector))
+        for sign, blocks in ((1, _blocks(t) - _blocks(t - 1)), (-1, _blocks(t - 1) - _blocks(t))):
+            for level, place in sorted(blocks):
+                std = self.std / members.divisor
+                noise += sign * gaussian.sample(streams("dp/tree", level, place), std, len(vector))
+        return (vector + noise).astype(np.float32), after
+
+    def facts(self, members: Members, state: Arrays) -> dict[str, float]:
+        t = int(state["aggregates"]) + 1
+        changed = len(_blocks(t) ^ _blocks(t - 1))
+        noise_std = self.std * changed**0.5 / members.divisor
+        rounding = _most_rounding(members, state)
+        about = {"sensitivity": self.clip_norm + rounding, "rounding": rounding, "std": self.std}
+        return {**about, "noise_std": noise_std, "span": float(t & -t)}
+
+    def loss(self, facts: Facts, bound: Bound) -> Loss:
+        return replace(super().loss(facts, bound), span=np.nan_to_num(facts["span"]).astype(np.int64))
+
+
+def _most_rounding(members: Members, state: Arrays) -> float:
+    """What rounding adds to an update in this aggregate or an earlier one, whose sums a block may hold, too."""
+    return max(members.rounding, float(state.get("rounding", 0.0)))
+
+
+def _blocks(t: int) -> set[tuple[int, int]]:
+    """The blocks (level, place) of 2^level aggregates each that make up the first t."""
+    return {(level, (t >> level + 1) << 1) for level in range(t.bit_length()) if t >> level & 1}

@@ -22,8 +22,7 @@ from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded, 
 from simfl.privacy.dp.losses import ORDERS
 from simfl.privacy.dp.mechanisms import discrete_gaussian, skellam
 from simfl.privacy.dp.stages.central_gaussian import NOISE, Multiplier, Norm
-from simfl.privacy.dp.stages.laplace_shares import Colluders, Sharers
-from simfl.privacy.dp.stages.local_noise import noise_stream
+from simfl.privacy.dp.stages.local_noise import Colluders, Sharers, noise_stream
 from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
 BETA = exp(-0.5)
