@@ -323,9 +323,9 @@ STAGES = Registry[Stage](
     derived=("links", "server_links", "observer", "codes", "moves_apart"),
     modules=modules_of(
         "simfl.privacy.dp.stages",
-        *("adaptive_gaussian", "central_gaussian", "discrete_laplace", "xnoise"),
+        *("adaptive_gaussian", "central_gaussian", "discrete_laplace"),
         **dict.fromkeys(("clipping", "tree_gaussian"), "central_gaussian"),
         **dict.fromkeys(("laplace_shares", "local_gaussian", "local_laplace", "local_staircase"), "local_noise"),
-        **dict.fromkeys(("discrete_gaussian", "skellam"), "discrete_noise"),
+        **dict.fromkeys(("discrete_gaussian", "skellam", "xnoise"), "discrete_noise"),
     ),
 )

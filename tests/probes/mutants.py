@@ -14,10 +14,8 @@ from simfl.agents.aggregation import pipeline
 from simfl.cli.validate_plugins import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
 from simfl.clients.local_training import PlainSgd
 from simfl.compression.base import COMPRESSIONS, Compression
-from simfl.compression.quantise import Quantise
-from simfl.compression.random_k import RandomK
-from simfl.compression.sign import Sign
-from simfl.compression.top_k import TopK
+from simfl.compression.quantise import Quantise, Sign
+from simfl.compression.sparsification import RandomK, TopK
 from simfl.core.errors import PluginError
 from simfl.learning import learner
 from simfl.learning.data.base import DATA
@@ -33,7 +31,6 @@ from simfl.privacy.dp.stages import (
     central_gaussian,
     discrete_noise,
     local_noise,
-    xnoise,
 )
 from simfl.privacy.dp.stages import discrete_laplace as discrete_laplace_stage
 from simfl.privacy.stage import STAGES, Members, Stage
@@ -517,8 +514,8 @@ MUTANTS = {
           lambda rng, scale, shape, size, original=discrete_laplace.share: original(rng, scale / 10, shape, size))],
         noise(stages=[POLYA], secagg=SECAGG)),
     "xnoise takes too much off": (
-        [(xnoise.XNoise, "surplus", lambda self, members, to, original=xnoise.XNoise.surplus: 0 * original(
-            self, members, to)), (skellam, "sample",
+        [(discrete_noise.XNoise, "surplus",
+          lambda self, members, to, original=discrete_noise.XNoise.surplus: 0 * original(self, members, to)), (skellam, "sample",
           lambda rng, variance, size, original=skellam.sample: original(rng, variance / 9, size))],
         noise(stages=[XNOISE], secagg=SECAGG, selection={"name": "random", "k": 4})),
     "whole numbers of twice the norm": (
