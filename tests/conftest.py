@@ -67,7 +67,7 @@ def one_worker():
 
     For tests of what another process makes of a scenario and its plugins.
     """
-    from simfl.experiments.sweep.worker_process import Slot
+    from simfl.experiments.sweep.processes import Slot
 
     class Kept(Slot):
         def close(self):

@@ -1,5 +1,5 @@
-"""Few bits a coordinate, in buckets of equal length with scales of their own: stochastic rounding to a few levels of the norm
-(QSGD), and one bit with error feedback (signSGD).
+"""Few bits a coordinate, in buckets of equal length with scales of their own: stochastic rounding to a few levels of
+the norm (QSGD), and one bit with error feedback (signSGD).
 """
 
 from dataclasses import dataclass

@@ -515,7 +515,8 @@ MUTANTS = {
         noise(stages=[POLYA], secagg=SECAGG)),
     "xnoise takes too much off": (
         [(discrete_noise.XNoise, "surplus",
-          lambda self, members, to, original=discrete_noise.XNoise.surplus: 0 * original(self, members, to)), (skellam, "sample",
+          lambda self, members, to, original=discrete_noise.XNoise.surplus: 0 * original(self, members, to)),
+         (skellam, "sample",
           lambda rng, variance, size, original=skellam.sample: original(rng, variance / 9, size))],
         noise(stages=[XNOISE], secagg=SECAGG, selection={"name": "random", "k": 4})),
     "whole numbers of twice the norm": (
