@@ -439,7 +439,7 @@ def test_others_alike_have_the_members_classes(played):
 def test_cosines_with_gradients_are_those_of_torch(played):
     import torch
 
-    from simfl.attacks.gradients import alignments
+    from simfl.attacks.matching import alignments
 
     _, _, knowledge, truth = played
     rng = np.random.default_rng(8)

@@ -27,7 +27,6 @@ from simfl.privacy.certify import chain, maps
 from simfl.privacy.dp import losses
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, gaussian, laplace, skellam, staircase
 from simfl.privacy.dp.stages import (
-    adaptive_gaussian,
     central_gaussian,
     discrete_noise,
     local_noise,
@@ -398,7 +397,7 @@ MUTANTS = {
     "a clip in L2 counts half": ([less_bound(maps.Clip, "l2")], noise(stages=[CENTRAL])),
     "a clip in L2 counts half, of local noise": ([less_bound(maps.Clip, "l2")], noise(stages=[LOCAL], secagg="plain")),
     "a bit beside an update is not counted where noise covers both": (
-        [(adaptive_gaussian.ClippedWithBit, "bound", lambda self, before, facts: maps.Bound(
+        [(central_gaussian.ClippedWithBit, "bound", lambda self, before, facts: maps.Bound(
             l2=facts.get("sensitivity", 1.0)))], noise(stages=[ADAPTIVE, LOCAL], secagg="plain")),
     "a clip in L1 counts a quarter": (
         [less_bound(maps.Clip, "l1", 0.25)], noise(stages=[LAPLACE], secagg="plain")),
@@ -430,7 +429,7 @@ MUTANTS = {
     "local Gaussian losses are halved": (
         [(local_noise, "gaussian_loss", halved_mu)], noise(stages=[LOCAL], secagg="plain")),
     "the loss of adaptive clipping is halved": (
-        [(adaptive_gaussian, "gaussian_loss", halved_mu)], noise(stages=[ADAPTIVE])),
+        [(central_gaussian, "gaussian_loss", halved_mu)], noise(stages=[ADAPTIVE])),
     "the loss of a tree is halved": ([(central_gaussian, "gaussian_loss", halved_mu)], noise(stages=[TREE])),
     "losses forget samples": (
         [(losses, "with_samples", lambda P, samples: P)], noise(stages=[HEAVY], training=BY_SAMPLES)),
@@ -526,7 +525,7 @@ MUTANTS = {
         [(discrete_laplace_stage, "clip_norms", unclipped), (discrete_laplace_stage, "round_within_l1",
           lambda row, most, rng: np.rint(row).astype(np.int64))], noise(stages=[POLYA], secagg=SECAGG)),
     "adaptive clipping adds a quarter of its noise": (
-        [property_times(adaptive_gaussian.AdaptiveGaussian, "update_multiplier", 0.25)], noise(stages=[ADAPTIVE])),
+        [property_times(central_gaussian.AdaptiveGaussian, "update_multiplier", 0.25)], noise(stages=[ADAPTIVE])),
     "a tree takes all noise off": (
         [server_of(central_gaussian.TreeGaussian, lambda released, vector: vector)], noise(stages=[TREE])),
     "a stage says that it adds noise and adds none": (
