@@ -364,7 +364,7 @@ def test_checking_and_helping_import_no_torch():
 
     code = (
         "import sys; from simfl.scenario import Scenario; "
-        f"Scenario.parse({(GAME + ASKED)!r}); import simfl.experiments.attack.recovery_theory; "
+        f"Scenario.parse({(GAME + ASKED)!r}); import simfl.api.theory; "
         "assert 'torch' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
