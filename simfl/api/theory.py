@@ -1,5 +1,5 @@
 """What theory says about a scenario's selection and its sums, before the first round: what least squares over rounds
-will recover, by the policy's rows alone, and how much central Gaussian noise an epsilon needs, by the accountant's rules.
+will recover, by the policy's rows alone, and how much central Gaussian noise an epsilon needs, by ``zero_out``.
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,5 @@
 """Results in other programs' formats, each an extra: every table of a results folder as a Parquet file beside it, of a
-sweep all rounds of all its runs as well; and the curves of a run, or of all runs of a sweep, as TensorBoard event files.
+sweep all rounds of all its runs as well; and the curves of a run, or of all of a sweep, as TensorBoard event files.
 
 An event's step is the round and its wall time the simulated time, so that TensorBoard's "relative" axis shows simulated
 seconds.

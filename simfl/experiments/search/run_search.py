@@ -17,8 +17,9 @@ from simfl.core.errors import ScenarioError, SimflError, amount
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link
 from simfl.experiments.compare.run_numbers import measures_of
 from simfl.experiments.search.all_runs import OF_TEST, Together, together
-from simfl.experiments.search.objectives import EMPTY, Proposer, Trial, best, csv_bytes, nearest
+from simfl.experiments.search.objectives import EMPTY, Trial, best, csv_bytes, nearest
 from simfl.experiments.search.preparation import Search
+from simfl.experiments.search.proposals import Proposer
 from simfl.experiments.sweep.execution import SHARED, Counts, How, Index, Watch, execute
 from simfl.experiments.sweep.grid import Axis
 from simfl.experiments.sweep.plan import Member, Plan, order
