@@ -1,6 +1,5 @@
 """Figures as files: the same bytes for the same results, and beside each the table it was drawn from; and as parts of
-an HTML page, with its colours and letters, so that they fit light, dark and paper; and
-as notebooks show them.
+an HTML page, with its colours and letters, so that they fit light, dark and paper.
 """
 
 import io
@@ -10,7 +9,6 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from simfl.core.errors import SimflError
@@ -20,6 +18,7 @@ from simfl.report import style
 from simfl.report.figures.base import AXES
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from pandas import DataFrame
 
 FORMATS = {
@@ -139,14 +138,3 @@ def _shorter(match: "re.Match[str]") -> str:
 def _letters(match: "re.Match[str]") -> str:
     """The size of letters; their family is the page's."""
     return f"font-size: {match[2]}" if match[2] else "font-family: inherit"
-
-
-NOTEBOOK_DPI = 150
-"""Dots per inch of a figure in a notebook, on screens of high resolution, too."""
-
-
-class NotebookFigure(Figure):
-    """A figure that a notebook shows as a cell's result, without ``%matplotlib inline``."""
-
-    def _repr_png_(self) -> bytes:
-        return picture(self, "png", NOTEBOOK_DPI)

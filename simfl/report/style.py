@@ -141,7 +141,7 @@ def figure(rows: int = 1, columns: int = 1, *, wide: bool = False, height_in: fl
     from matplotlib import rcParams
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    from simfl.report.saving import NotebookFigure
+    from simfl.report.notebook_figure import NotebookFigure
 
     width_in, given_in = WIDE_IN if wide else WIDTH_IN, rcParams["figure.figsize"][0]
     if given_in != WIDTH_IN:
