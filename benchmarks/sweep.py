@@ -21,8 +21,8 @@ from base import COMMIT, HERE, base  # noqa: E402
 from simfl.experiments.sweep.execution import INDEX_WRITES, How, Index, execute
 from simfl.experiments.sweep.grid import Axis
 from simfl.experiments.sweep.plan import plan_sweep
-from simfl.experiments.sweep.processes import Slot
 from simfl.experiments.sweep.task import Task
+from simfl.experiments.sweep.worker_process import Slot
 from simfl.results.folder import write_contents
 
 TINY = """

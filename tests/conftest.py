@@ -67,7 +67,7 @@ def one_worker():
 
     For tests of what another process makes of a scenario and its plugins.
     """
-    from simfl.experiments.sweep.processes import Slot
+    from simfl.experiments.sweep.worker_process import Slot
 
     class Kept(Slot):
         def close(self):
@@ -96,7 +96,7 @@ def no_plugins():
 @pytest.fixture
 def no_pictures(monkeypatch):
     """Pages whose figures are not drawn, for tests of their words: drawing is two thirds of a page's time."""
-    monkeypatch.setattr("simfl.report.saving.picture", lambda fig, format: b'<svg viewBox="0 0 1 1"></svg>')
+    monkeypatch.setattr("simfl.report.svg.picture", lambda fig, format: b'<svg viewBox="0 0 1 1"></svg>')
 
 
 @pytest.fixture(scope="session")

@@ -19,9 +19,10 @@ from simfl.report.advice import MARGIN, Advice, advise, cautions, family_level
 from simfl.report.figures import Kind, NothingToDraw, figures
 from simfl.report.measures import StudyMeasure, compare_with_baseline, spread_sentences, with_values
 from simfl.report.page_tables import beside_table, csv_of, equal_table, group_table, round_table, run_table
-from simfl.report.saving import csv_text, inline
+from simfl.report.saving import csv_text
 from simfl.report.study import Study
 from simfl.report.summary_text import attack_summary, describe, enumerate_words, in_clear
+from simfl.report.svg import inline
 
 if TYPE_CHECKING:
     from jinja2 import Environment

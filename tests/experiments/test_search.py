@@ -31,8 +31,8 @@ from simfl.experiments.search.objectives import Goal, Objective, Requirement, Tr
 from simfl.experiments.search.preparation import prepare
 from simfl.experiments.search.space import space_of
 from simfl.experiments.sweep import processes
-from simfl.experiments.sweep.processes import Slot
 from simfl.experiments.sweep.stop_rule import Reached, StopRule, median_rule
+from simfl.experiments.sweep.worker_process import Slot
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.observer_view import Clear, ObserverView
 from simfl.privacy.dp.losses import ORDERS, RunLoss, run_losses

@@ -12,7 +12,7 @@ from simfl.report import draw, read_study, style
 from simfl.report.figures.latency import _histogram
 from simfl.report.html_page import _key
 from simfl.report.page_tables import group_table
-from simfl.report.saving import inline
+from simfl.report.svg import inline
 from tests.conftest import played
 from tests.support.damages import reseal
 from tests.support.known_truth import Truth, simulated

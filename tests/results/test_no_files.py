@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from simfl.cli import simfl as group
 from simfl.experiments.sweep.execution import execute
 from simfl.experiments.sweep.plan import plan_sweep
-from simfl.report import saving
+from simfl.report import svg
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.reliability.damage_subjects import Here
@@ -98,7 +98,7 @@ def ends(place: Path, command, report: Path) -> None:
     """In a process of its own: each file of the folder in turn is something else, and the command is called."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES + _size(), resource.RLIM_INFINITY))
     signal.signal(signal.SIGALRM, lambda number, frame: (_ for _ in ()).throw(TimeoutError("hangs")))
-    saving.picture = lambda fig, format: b'<svg viewBox="0 0 1 1"></svg>'
+    svg.picture = lambda fig, format: b'<svg viewBox="0 0 1 1"></svg>'
     before, said = place.parents[2] / "before", []
     shutil.copytree(place.parents[1], before)
     names = sorted(path.relative_to(place) for path in (*place.glob("*"), *place.glob("*/*")) if path.is_file())

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from simfl.core.errors import SimflError, requires_extra
 from simfl.core.http.bounded_server import check_scheduler
-from simfl.experiments.sweep.processes import DEATHS, Slot, Stopped, once
+from simfl.experiments.sweep.processes import once
 from simfl.experiments.sweep.task import Task, note_failure
+from simfl.experiments.sweep.worker_process import DEATHS, Slot, Stopped
 
 if TYPE_CHECKING:
     from distributed import Client

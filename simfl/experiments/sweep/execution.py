@@ -18,9 +18,9 @@ from simfl.core.storage.disk import file_lock, make_folder
 from simfl.experiments.sweep import cluster, processes
 from simfl.experiments.sweep.plan import Member, Plan
 from simfl.experiments.sweep.plugin_pickling import written_objects
-from simfl.experiments.sweep.processes import Slot
 from simfl.experiments.sweep.stop_rule import StopRule
 from simfl.experiments.sweep.task import DONE, FAILED, OPEN, PRUNED, Task, finished_summary, note_failure
+from simfl.experiments.sweep.worker_process import Slot
 from simfl.results.folder import write_contents
 from simfl.results.notes import Notes, add_notes, texts_of
 from simfl.results.sealed_files import read_failure
