@@ -31,8 +31,7 @@ from simfl.deployment.forecasting import futures as simulating
 from simfl.deployment.forecasting.future_span import exposures
 from simfl.deployment.forecasting.past import past_of
 from simfl.deployment.forecasting.policies import PolicyChoice, policy_of
-from simfl.deployment.forecasting.policy_advice import advise
-from simfl.deployment.forecasting.unit_order import order_by_availability
+from simfl.deployment.forecasting.policy_advice import advise, order_by_availability
 
 FAMILIES = "all", "random", "weighted", "batch_partition T=2", "batch_partition T=4", "partition", "half_partition"
 PAST = 4, 8, 12, 20

@@ -32,7 +32,7 @@ from simfl.core.rng import Streams
 from simfl.core.storage.disk import write_atomically
 from simfl.experiments import runner
 from simfl.experiments.compare.intervals import mean, paired_difference
-from simfl.learning.data.cifar import Cifar10
+from simfl.learning.data.image_sets import Cifar10
 from simfl.scenario import Scenario
 
 CLIENTS = 10

@@ -1,19 +1,36 @@
-"""What theory says about a scenario's selection and its sums, before the first round."""
+"""What theory says about a scenario's selection and its sums, before the first round: what least squares over rounds
+will recover, by the policy's rows alone, and how much central Gaussian noise an epsilon needs, by ``zero_out``.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from simfl.api.functions import load
 from simfl.api.object_overrides import Overrides
+from simfl.attacks.least_squares import solve
 from simfl.core.certificate_words import AND, AT_DELTA, against, basis_facts, premises_of, taking_for_granted
+from simfl.core.coverage import STALEST, exposing, silent_server, told_by_compression, unstated_weights
 from simfl.core.errors import MissingError, ScenarioError, SimflError, amount
 from simfl.core.json_data import JsonObject
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Floats, View
+from simfl.privacy.accountant import ACCOUNTANTS, noise_multiplier
+from simfl.privacy.certify.chain import Beside, candidates
+from simfl.privacy.stage import STAGES
+from simfl.scenario import Scenario
+from simfl.scenario.checks import conflicts
+from simfl.scenario.yaml.places import dotted_key
+from simfl.selection.asking import ask
+from simfl.selection.base import Policy
 
 if TYPE_CHECKING:
     from simfl.core.columns import Column
-    from simfl.scenario import Scenario
 
 ASSUMED = "everybody available, holding samples and of equal weight, and nobody failing, late or left out"
 """What the rows are drawn with whose least-squares solutions are shown."""
@@ -77,9 +94,6 @@ def theory(
         SimflError: the scenario is invalid or has several servers, or no noise keeps that epsilon.
     """
     from simfl.core.scenario_view import surely_tolerated
-    from simfl.experiments.attack.recovery_theory import windows
-    from simfl.runs.central_noise import central_noise
-    from simfl.scenario import Scenario
     from simfl.selection.theory import expected_cardinality
 
     chosen = (
@@ -166,3 +180,165 @@ def _real_costs(scenario: "Scenario") -> JsonObject:
         return {}
     wanted = ("bytes_down", "bytes_up", "round_s", "ways_s")
     return {"protocol": name, **{key: sums[key] for key in wanted}} if "bytes_up" in sums else {}
+
+
+MOST_CLIENTS = 150
+"""More take minutes."""
+
+WINDOWS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
+"""Rounds that are combined, in multiples of the clients."""
+
+DRAWS = 11
+
+
+def windows(setting: ScenarioView) -> list[JsonObject]:
+    """For some numbers of rounds what solving their sums tells; everybody is available, and nobody fails.
+
+    Returns:
+        Each with ``rounds``, ``rank``, the mean errors without noise of equally long updates that are uncorrelated
+        (``error_uncorrelated``, 1 - rank / N) and all the same (``error_alike``), and ``noise_amplification``
+        (tr(G^+) / N, by what the variance of a sum's noise is multiplied), medians over some draws, and its 90th
+        percentile ``noise_amplification_90``. With a mean cosine of c between updates expect an error of
+        (1 - c) error_uncorrelated + c error_alike. Empty for more than :data:`MOST_CLIENTS` clients,
+        and where the policy looks at what happens in a run.
+    """
+    n, streams = setting.clients, Streams(setting.seed)
+    policy = setting.selection
+    if n > MOST_CLIENTS or policy.reads or policy.asks or policy.reads_history:
+        return []
+    sizes = sorted({round(n * factor) for factor in WINDOWS})
+    rows_by_size: dict[int, list[tuple[int, float, float]]] = {size: [] for size in sizes}
+    for draw in range(DRAWS):
+        rows = _rows(policy, n, sizes[-1], streams, draw)
+        for size in sizes:
+            solution = solve(rows[:size].T @ rows[:size])
+            rows_by_size[size].append((solution.rank, solution.amplification, solution.alike))
+    return [_row(size, n, np.array(values)) for size, values in rows_by_size.items()]
+
+
+def _rows(policy: Policy, clients: int, rounds: int, streams: Streams, draw: int) -> Floats:
+    """0/1 rows of the participation matrix, (rounds, clients)."""
+    rows = np.zeros((rounds, clients))
+    available, participation = np.ones(clients, dtype=bool), np.zeros(clients, dtype=np.int64)
+    for t in range(rounds):
+        view = View(t, available, participation)
+        units = ask(policy, view, policy.k, streams("attack/rows", draw, t))
+        rows[t, units.ravel()] = 1
+        participation[units.ravel()] += 1
+    return rows
+
+
+def _row(rounds: int, clients: int, values: Floats) -> JsonObject:
+    rank = float(np.median(values[:, 0]))
+    low, high = np.quantile(values[:, 1], (0.5, 0.9)).tolist()
+    return {
+        "rounds": rounds,
+        "rank": rank,
+        "error_uncorrelated": 1 - rank / clients,
+        "error_alike": float(np.median(values[:, 2])),
+        "noise_amplification": low,
+        "noise_amplification_90": high,
+    }
+
+
+STAGE = "central_gaussian"
+
+
+def central_noise(
+    scenario: Scenario, epsilon: float, delta: float, cardinality: float | None, samples: NDArray[np.int64] | None
+) -> JsonObject:
+    """Noise multipliers of the scenario's stage ``central_gaussian``, or of one that is added; who takes part is known.
+
+    Args:
+        scenario: what is to be run.
+        epsilon, delta: what no client is to exceed.
+        cardinality: updates in a sum on average, None = not known.
+        samples: training samples of each client, (clients,); None = not known.
+
+    Returns:
+        ``noise_stage``, ``largest_weight`` and ``noise_leaves_out``, for what the numbers are; ``noise_always``, for
+        updates of the largest weight in every round; and, where the cardinality is known, ``participations`` of a
+        client on average, and ``noise_expected`` for as many.
+
+    Raises:
+        SimflError: no such noise gives an epsilon, another stage adds noise, or rounds or weights are not known.
+    """
+    if not epsilon > 0:
+        raise SimflError(f"--epsilon {epsilon:g}: must be above 0")
+    if not 0 < delta < 1:
+        raise SimflError(f"--delta {delta:g}: must lie between 0 and 1; below {1 / scenario.clients:g} here")
+    rounds = scenario.training.most_rounds
+    if rounds is None:
+        raise SimflError("training.rounds: is needed to say how much noise; the run has no known end")
+    noised = _with_epsilon(scenario)
+    stage, stages = _stage(noised), noised.privacy.stages
+    bounds = candidates(stages, [{}] * len(stages), Beside.of(scenario))
+    if not bounds:
+        raise SimflError(f"--epsilon: no epsilon holds, as a stage after {STAGE} changes what it is made for")
+    if moves := scenario.secagg.moves_sums:
+        does = "rounds to a scale of your own, by which updates get longer" if moves == "coarsely" else "may wrap sums"
+        why = f"secagg: {scenario.secagg.name} {does}"
+        raise SimflError(
+            f"--epsilon: {why}; use the protocol's own scale and on_wrap: stop, or see the epsilon of a run"
+        )
+    weight = _largest_weight(scenario, samples)
+    scale = weight / (stage.max_weight or 1.0) * float(bounds[0][1].l2) / stage.clip_norm
+    known: JsonObject = {
+        "noise_stage": STAGE,
+        "largest_weight": weight,
+        "noise_leaves_out": "what the protocol's rounding adds" if scenario.secagg.field is not None else None,
+        "noise_always": scale * noise_multiplier(epsilon, delta, rounds),
+    }
+    if cardinality:
+        known["participations"] = rounds * cardinality / scenario.clients
+        known["noise_expected"] = scale * noise_multiplier(epsilon, delta, known["participations"])
+    return known
+
+
+def _stage(scenario: Scenario) -> Any:
+    """The one stage that adds noise."""
+    return next(stage for stage in scenario.privacy.stages if stage.observer)
+
+
+def _with_epsilon(scenario: Scenario) -> Scenario:
+    """The scenario with central Gaussian noise, if it has none, and with ``zero_out`` as its one accountant.
+
+    Raises:
+        SimflError: another stage adds noise, or there is no finite epsilon then.
+    """
+    privacy = scenario.privacy
+    noisy = [stage for stage in privacy.stages if stage.observer or stage.certificate]
+    others = [stage.name for stage in noisy if stage.name != STAGE]
+    if others:
+        why = f"speaks of one stage {STAGE}, but privacy.stages: {others[0]} adds noise of its own"
+        raise SimflError(f"--epsilon: {why}; with privacy.stages=[{STAGE}] it says what noise in its place needs")
+    stages = privacy.stages if noisy else (*privacy.stages, STAGES.of(STAGE))
+    accountant = ACCOUNTANTS.of("zero_out")
+    noised = replace(scenario, privacy=replace(privacy, stages=stages, accountants=(accountant,)))
+    for path, message in conflicts(noised):
+        raise SimflError(f"--epsilon: no epsilon holds with privacy.stages=[{STAGE}]: {dotted_key(path)}: {message}")
+    if messages := silent_server(noised):
+        raise SimflError(f"--epsilon: is infinite, as there may be {messages}")
+    coded = told_by_compression(noised)
+    if names := [part.name for part in exposing(noised) if part not in coded]:
+        raise SimflError(f"--epsilon: is infinite, as a client tells {', '.join(names)}, which no noise covers")
+    return noised
+
+
+def _largest_weight(scenario: Scenario, samples: NDArray[np.int64] | None) -> float:
+    """The largest weight that an update has in a sum, whoever's it is.
+
+    Raises:
+        SimflError: it depends on samples, and how many clients hold is not known; or on more than the rule states.
+    """
+    rule = scenario.training
+    if unstated_weights(scenario, samples):
+        why = f"training: {rule.name} weighs updates otherwise than it states (row, by_samples)"
+        raise SimflError(f"--epsilon: {why}, so that no weight is certain to be the largest")
+    most = scenario.secagg.largest_row(float(np.max(rule.row(np.arange(STALEST + 1)))))
+    if not rule.by_samples:
+        return most
+    if samples is None or scenario.learning.counts_change:
+        why = "clients weigh as much as they hold samples, and how many that will be is not known"
+        raise SimflError(f"--epsilon: {why}; use weighting: equal")
+    return most * float(np.max(samples, initial=0))

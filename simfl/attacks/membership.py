@@ -234,7 +234,7 @@ class Membership(Recovery):
     def answer(
         self, challenge: Candidates, state: Arrays, knowledge: AttackerKnowledge, streams: Streams
     ) -> Floats | None:
-        from simfl.attacks.gradients import logits_of
+        from simfl.attacks.matching import logits_of
 
         if "model" not in state:
             return None
@@ -258,11 +258,11 @@ class Membership(Recovery):
         if not of_client.any() or (self.statistic in RANKS and len(of_client) < 3):
             return None
         if self.statistic == "fedmia_gradient":
-            from simfl.attacks.gradients import alignments
+            from simfl.attacks.matching import alignments
 
             said = alignments(knowledge, batch.starts, batch.updates, x, y)
             return fedmia(said[of_client][0], said[~of_client])
-        from simfl.attacks.gradients import logits_of
+        from simfl.attacks.matching import logits_of
 
         models = batch.starts + batch.updates
         mine = logits_of(knowledge, models[of_client][0], x)

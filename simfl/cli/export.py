@@ -50,17 +50,17 @@ def command(
         write_latex(directory, latex, tuple(filter(None, columns.split(","))), sort)
         written.append(latex)
     if rounds is not None:
-        from simfl.results.export.parquet import export_rounds
+        from simfl.results.export import export_rounds
 
         written += export_rounds(directory, rounds)
     if parquet:
-        from simfl.results.export import parquet as to_parquet
+        from simfl.results.export import export_tables
 
-        written += to_parquet.export(directory, out or directory)
+        written += export_tables(directory, out or directory)
     if tensorboard:
-        from simfl.results.export import tensorboard as to_tensorboard
+        from simfl.results.export import export_events
 
-        written += to_tensorboard.export(directory, out or directory / "tensorboard")
+        written += export_events(directory, out or directory / "tensorboard")
     if as_json:
         print_json([str(path) for path in written])
     else:

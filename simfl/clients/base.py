@@ -28,7 +28,7 @@ class ClientAlgorithm(Plugin, Protocol):
     >>> from simfl.core.payload import Download
     >>> from simfl.core.types import Job
     >>> from simfl.clients.local_training import FedProx
-    >>> from simfl.clients.personal.private_layers import PrivateCoordinates
+    >>> from simfl.clients.personal import PrivateCoordinates
     >>> model, delta = np.array([1.0, 2.0], dtype=np.float32), np.array([0.5, -1.0], dtype=np.float32)
     >>> context = LocalContext(Job.of(0, 3, 0, 0.0), Download(model, {}), {}, lambda model: 0.5, samples=20)
     >>> algorithm = FedProx(mu=0.1)
@@ -184,7 +184,7 @@ CLIENTS = Registry[ClientAlgorithm](
     "client",
     promises=("descends", "minimises", "repeats"),
     protocol=ClientAlgorithm,
-    modules=modules_of("simfl.clients", "scaffold", fedprox="local_training", plain="local_training"),
+    modules=modules_of("simfl.clients", **dict.fromkeys(("fedprox", "plain", "scaffold"), "local_training")),
 )
 PERSONAL = Registry[ClientAlgorithm](
     "personal",
@@ -192,12 +192,8 @@ PERSONAL = Registry[ClientAlgorithm](
     protocol=ClientAlgorithm,
     modules=modules_of(
         "simfl.clients",
-        ditto="personal.local",
-        fedbn="personal.private_layers",
-        fine_tune="personal.local",
-        local="personal.local",
+        **dict.fromkeys(("ditto", "fedbn", "fine_tune", "local", "private_layers"), "personal"),
         none="local_training",
-        private_layers="personal.private_layers",
     ),
 )
 """Client algorithms that are ways to personal models."""

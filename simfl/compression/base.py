@@ -37,7 +37,7 @@ class Compression(Plugin, Protocol):
 
     The sign of each coordinate and one scale, the mean magnitude (1 + 2 + 3) / 3 = 2, take one byte and four:
 
-    >>> from simfl.compression.sign import Sign
+    >>> from simfl.compression.quantise import Sign
     >>> import numpy as np
     >>> compression, update = Sign(), np.array([[1.0, -2.0, 3.0]], dtype=np.float32)
     >>> compression.client(update, (), Streams(0)).tolist(), compression.size_bytes(3)
@@ -90,7 +90,9 @@ COMPRESSIONS = Registry[Compression](
     "compression",
     promises=("leaves_sent", "per_client", "exposes", "subsamples"),
     protocol=Compression,
-    modules=modules_of("simfl.compression", "quantise", "random_k", "sign", "top_k"),
+    modules=modules_of(
+        "simfl.compression", "quantise", random_k="sparsification", sign="quantise", top_k="sparsification"
+    ),
 )
 """The scenario's ``compression``."""
 

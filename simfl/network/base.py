@@ -104,9 +104,7 @@ NETWORKS = Registry[Network](
         "file",
         "graph",
         "star",
-        complete="generators",
-        ring="generators",
-        small_world="generators",
+        **dict.fromkeys(("complete", "ring", "small_world"), "graph"),
     ),
 )
 

@@ -11,7 +11,7 @@ from simfl.clients.local_values import (
     RoundOutcome,
     Vector,
 )
-from simfl.clients.personal.private_layers import merge_private, norm_coordinates
+from simfl.clients.personal import merge_private, norm_coordinates
 from simfl.core.payload import MODEL, UPDATE, Download, PayloadPart, Upload
 
 __all__ = [

@@ -6,9 +6,8 @@ import pytest
 from simfl.core.errors import SimflError
 from simfl.metrics.participation import concurrency
 from simfl.training.fedavg import FedAvg
-from simfl.training.fedbuff import FedBuff
+from simfl.training.fedbuff import FedAsync, FedBuff, FedBuffPaper, FLSim
 from simfl.training.optimisers import ServerSgd
-from simfl.training.presets import FedAsync, FedBuffPaper, FLSim
 from simfl.training.sgd_rule import Stop
 from simfl.training.staleness import ConstantStaleness, HingeStaleness, PolynomialStaleness
 from tests.support.scripted import BYTES, Script, jobs, play

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 import simfl
-from simfl.attacks.gradients import alignments
 from simfl.attacks.inversion import samples_of
+from simfl.attacks.matching import alignments
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 

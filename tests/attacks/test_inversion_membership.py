@@ -364,7 +364,7 @@ def test_checking_and_helping_import_no_torch():
 
     code = (
         "import sys; from simfl.scenario import Scenario; "
-        f"Scenario.parse({(GAME + ASKED)!r}); import simfl.experiments.attack.recovery_theory; "
+        f"Scenario.parse({(GAME + ASKED)!r}); import simfl.api.theory; "
         "assert 'torch' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -439,7 +439,7 @@ def test_others_alike_have_the_members_classes(played):
 def test_cosines_with_gradients_are_those_of_torch(played):
     import torch
 
-    from simfl.attacks.gradients import alignments
+    from simfl.attacks.matching import alignments
 
     _, _, knowledge, truth = played
     rng = np.random.default_rng(8)

@@ -6,13 +6,13 @@ import json
 import numpy as np
 import pytest
 
+from simfl.api.theory import windows
 from simfl.attacks.base import ServerView, TrueUpdates
 from simfl.attacks.least_squares import LeastSquares, cosine, expected_errors, solve
 from simfl.core.rng import Streams
 from simfl.core.types import Aggregate, Job, View
 from simfl.deployment.audit import audit
 from simfl.deployment.audit.audit_report import exposures, hidden
-from simfl.experiments.attack.recovery_theory import windows
 from simfl.privacy.multiround.analysis import MatrixAnalysis
 from simfl.privacy.multiround.budget import BUDGET, Budget
 from simfl.report.html_page import page

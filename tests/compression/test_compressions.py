@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from simfl.compression.base import COMPRESSIONS, count_share
-from simfl.compression.quantise import Quantise
-from simfl.compression.random_k import RandomK
-from simfl.compression.sign import Sign
-from simfl.compression.top_k import TopK
+from simfl.compression.quantise import Quantise, Sign
+from simfl.compression.sparsification import RandomK, TopK
 from simfl.core.rng import Streams
 from simfl.core.types import Job, JobId
 

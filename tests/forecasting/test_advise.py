@@ -13,8 +13,7 @@ import simfl
 from simfl.cli import simfl as command
 from simfl.core.errors import SimflError
 from simfl.deployment.flower.node_selection import NodeSelection
-from simfl.deployment.forecasting.policy_advice import listed_grid, most_exposures
-from simfl.deployment.forecasting.unit_order import order_by_availability
+from simfl.deployment.forecasting.policy_advice import listed_grid, most_exposures, order_by_availability
 
 RATES = np.array([0.95, 0.5, 0.9, 0.55, 0.92, 0.5, 0.97, 0.6, 0.9, 0.55, 0.95, 0.5])
 NAMES = [f"s{i:02d}" for i in range(12)]

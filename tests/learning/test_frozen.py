@@ -12,7 +12,7 @@ import simfl
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.learning.backends.base import BACKENDS, Sgd, TrainingTask
-from simfl.learning.data.markov_text import MarkovText
+from simfl.learning.data.generated import MarkovText
 from simfl.learning.models.build import initial
 from simfl.learning.models.flat import attach, layout, parameters, values
 from simfl.learning.models.flat import frozen as frozen_names

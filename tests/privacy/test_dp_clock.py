@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simfl.privacy.certify.maps import norms
-from simfl.privacy.dp.stages.adaptive_gaussian import AdaptiveGaussian
+from simfl.privacy.dp.stages.central_gaussian import AdaptiveGaussian
 from simfl.runs.run import run
 from tests.plugins.test_public_interface import killed_and_resumed, rows, tables
 from tests.privacy.test_dp_stages import FEDAVG, FEDBUFF, scenario

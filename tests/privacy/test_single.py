@@ -14,7 +14,7 @@ from simfl.core.types import SERVER, Job, JobId
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS
 from simfl.privacy.certify.observer_view import ObserverView
-from simfl.privacy.dp.stages.adaptive_gaussian import AdaptiveGaussian
+from simfl.privacy.dp.stages.central_gaussian import AdaptiveGaussian
 from simfl.privacy.multiround.guarantees import Guarantees
 from simfl.privacy.multiround.matrix_metrics import multi_round
 from simfl.privacy.multiround.participation_matrix import with_samples

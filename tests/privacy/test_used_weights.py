@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from simfl.api.theory import central_noise
 from simfl.core.errors import PluginError, SimflError
 from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.multiround.analysis import trace
 from simfl.results.run_files import participation_matrix
-from simfl.runs.central_noise import central_noise
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario
 from simfl.selection.theory.expected_cardinality import guarantee

@@ -9,6 +9,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.stats import norm
 
+from simfl.api.theory import central_noise
 from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.certify.chain import Beside, bound_at
@@ -16,10 +17,8 @@ from simfl.privacy.certify.maps import Clip, Noise, Scale
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.dp.accountants.zero_out import ZeroOut
 from simfl.privacy.dp.losses import epsilon_timeline
-from simfl.privacy.dp.stages.adaptive_gaussian import AdaptiveGaussian
-from simfl.privacy.dp.stages.central_gaussian import CentralGaussian, Clipping
+from simfl.privacy.dp.stages.central_gaussian import AdaptiveGaussian, CentralGaussian, Clipping
 from simfl.privacy.stage import Loss, Stage
-from simfl.runs.central_noise import central_noise
 from simfl.scenario import Scenario
 
 DELTA = 1e-5

@@ -14,10 +14,8 @@ from simfl.agents.aggregation import pipeline
 from simfl.cli.validate_plugins import CENTRAL, FAILING, FEDAVG, FEDBUFF, LOCAL, scene
 from simfl.clients.local_training import PlainSgd
 from simfl.compression.base import COMPRESSIONS, Compression
-from simfl.compression.quantise import Quantise
-from simfl.compression.random_k import RandomK
-from simfl.compression.sign import Sign
-from simfl.compression.top_k import TopK
+from simfl.compression.quantise import Quantise, Sign
+from simfl.compression.sparsification import RandomK, TopK
 from simfl.core.errors import PluginError
 from simfl.learning import learner
 from simfl.learning.data.base import DATA
@@ -29,13 +27,9 @@ from simfl.privacy.certify import chain, maps
 from simfl.privacy.dp import losses
 from simfl.privacy.dp.mechanisms import discrete_gaussian, discrete_laplace, gaussian, laplace, skellam, staircase
 from simfl.privacy.dp.stages import (
-    adaptive_gaussian,
     central_gaussian,
     discrete_noise,
-    laplace_shares,
     local_noise,
-    tree_gaussian,
-    xnoise,
 )
 from simfl.privacy.dp.stages import discrete_laplace as discrete_laplace_stage
 from simfl.privacy.stage import STAGES, Members, Stage
@@ -403,7 +397,7 @@ MUTANTS = {
     "a clip in L2 counts half": ([less_bound(maps.Clip, "l2")], noise(stages=[CENTRAL])),
     "a clip in L2 counts half, of local noise": ([less_bound(maps.Clip, "l2")], noise(stages=[LOCAL], secagg="plain")),
     "a bit beside an update is not counted where noise covers both": (
-        [(adaptive_gaussian.ClippedWithBit, "bound", lambda self, before, facts: maps.Bound(
+        [(central_gaussian.ClippedWithBit, "bound", lambda self, before, facts: maps.Bound(
             l2=facts.get("sensitivity", 1.0)))], noise(stages=[ADAPTIVE, LOCAL], secagg="plain")),
     "a clip in L1 counts a quarter": (
         [less_bound(maps.Clip, "l1", 0.25)], noise(stages=[LAPLACE], secagg="plain")),
@@ -435,7 +429,7 @@ MUTANTS = {
     "local Gaussian losses are halved": (
         [(local_noise, "gaussian_loss", halved_mu)], noise(stages=[LOCAL], secagg="plain")),
     "the loss of adaptive clipping is halved": (
-        [(adaptive_gaussian, "gaussian_loss", halved_mu)], noise(stages=[ADAPTIVE])),
+        [(central_gaussian, "gaussian_loss", halved_mu)], noise(stages=[ADAPTIVE])),
     "the loss of a tree is halved": ([(central_gaussian, "gaussian_loss", halved_mu)], noise(stages=[TREE])),
     "losses forget samples": (
         [(losses, "with_samples", lambda P, samples: P)], noise(stages=[HEAVY], training=BY_SAMPLES)),
@@ -452,7 +446,7 @@ MUTANTS = {
     "unsummed updates are counted once": (
         [(losses, "loss_factors", lambda history, loss: losses.noised_weights(history, loss))], noise(**LOSING)),
     "pure epsilons of Laplace shares are a fifth": (
-        [(laplace_shares.laplace, "pure_epsilon", scaled(laplace.pure_epsilon, 0.2))], noise(stages=[SHARES])),
+        [(local_noise.laplace, "pure_epsilon", scaled(laplace.pure_epsilon, 0.2))], noise(stages=[SHARES])),
     "pure epsilons of discrete Laplace noise are a fifth": (
         [(discrete_laplace_stage.discrete_laplace, "pure_epsilon", scaled(discrete_laplace.pure_epsilon, 0.2))],
         noise(stages=[POLYA], secagg=SECAGG)),
@@ -504,7 +498,7 @@ MUTANTS = {
         [(local_noise.np, "clip", lambda values, low, high: values)],
         noise(stages=[STAIRCASE], secagg="plain")),
     "a tenth of a Laplace share": (
-        [(laplace_shares.laplace, "share",
+        [(local_noise.laplace, "share",
           lambda rng, scale, shape, size, original=laplace.share: original(rng, scale / 10, shape, size))],
         noise(stages=[SHARES])),
     "a third of the Skellam noise": (
@@ -519,8 +513,9 @@ MUTANTS = {
           lambda rng, scale, shape, size, original=discrete_laplace.share: original(rng, scale / 10, shape, size))],
         noise(stages=[POLYA], secagg=SECAGG)),
     "xnoise takes too much off": (
-        [(xnoise.XNoise, "surplus", lambda self, members, to, original=xnoise.XNoise.surplus: 0 * original(
-            self, members, to)), (skellam, "sample",
+        [(discrete_noise.XNoise, "surplus",
+          lambda self, members, to, original=discrete_noise.XNoise.surplus: 0 * original(self, members, to)),
+         (skellam, "sample",
           lambda rng, variance, size, original=skellam.sample: original(rng, variance / 9, size))],
         noise(stages=[XNOISE], secagg=SECAGG, selection={"name": "random", "k": 4})),
     "whole numbers of twice the norm": (
@@ -530,9 +525,9 @@ MUTANTS = {
         [(discrete_laplace_stage, "clip_norms", unclipped), (discrete_laplace_stage, "round_within_l1",
           lambda row, most, rng: np.rint(row).astype(np.int64))], noise(stages=[POLYA], secagg=SECAGG)),
     "adaptive clipping adds a quarter of its noise": (
-        [property_times(adaptive_gaussian.AdaptiveGaussian, "update_multiplier", 0.25)], noise(stages=[ADAPTIVE])),
+        [property_times(central_gaussian.AdaptiveGaussian, "update_multiplier", 0.25)], noise(stages=[ADAPTIVE])),
     "a tree takes all noise off": (
-        [server_of(tree_gaussian.TreeGaussian, lambda released, vector: vector)], noise(stages=[TREE])),
+        [server_of(central_gaussian.TreeGaussian, lambda released, vector: vector)], noise(stages=[TREE])),
     "a stage says that it adds noise and adds none": (
         [], noise(stages=[{"name": "secret_noise"}], secagg="plain")),
     # addresses
@@ -548,7 +543,7 @@ MUTANTS = {
         [(local_noise, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", job.selection)),],
         draws(stages=[STAIRCASE], secagg="plain")),
     "shares of noise are one share": (
-        [(laplace_shares, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", 7)),],
+        [(local_noise, "noise_stream", lambda streams, stage, job: streams(f"dp/{stage}", 7)),],
         draws(stages=[SHARES])),
     # sums
     "a protocol rounds and does not say so": (

@@ -13,7 +13,7 @@ from simfl.core.storage.disk import refuse_links_of_results, write_atomically
 from simfl.deployment.remote.jobs import RemoteJobs
 from simfl.experiments.sweep.task import note_failure
 from simfl.results.client_updates import UpdateStore
-from simfl.results.export.parquet import export_rounds
+from simfl.results.export import export_rounds
 from simfl.results.file_names import CONTENTS
 from simfl.results.folder import ResultsFolder, UnfinishedTable, write_contents
 from simfl.results.sealed_files import read_sealed, write_sealed
@@ -45,7 +45,7 @@ OTHERS = {
     "report.study_reader": "a path that ResultsFolder has checked",
     "report.study": "paths that ResultsFolder has checked",
     "report.figures.timeline": "a path that ResultsFolder has checked",
-    "report.figures.link_use": "a path that ResultsFolder has checked",
+    "report.figures.latency": "a path that ResultsFolder has checked",
     "report.html_page": "templates",
     "report.live.page_server": "templates",
     "deployment.audit.page": "templates",
@@ -55,7 +55,7 @@ OTHERS = {
     "deployment.audit.log_matrix": "logs of users",
     "deployment.audit.log_table": "logs of users",
     "experiments.attack.after_run": "paths that ResultsFolder has checked",
-    "results.export.tensorboard": "a path that ResultsFolder has checked",
+    "results.export": "a path that ResultsFolder has checked",
     "experiments.sweep.plugin_pickling": "Python objects, by the SHA-256 in the task",
     "experiments.compare.run_numbers": "a path that ResultsFolder has checked",
     "experiments.sweep.stop_rule": "bytes that UnfinishedTable has checked",

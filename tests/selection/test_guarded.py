@@ -20,8 +20,8 @@ from simfl.selection.asking import ask, shuffle_clients
 from simfl.selection.base import POLICIES
 from simfl.selection.guard import certificates
 from simfl.selection.guard.certificates import Certificates
-from simfl.selection.guard.row_guard import Guard
 from simfl.selection.guard.span import Form, Span, keeps_weak
+from simfl.selection.guarded import Guard
 from simfl.selection.theory.expected_cardinality import theory
 from tests.support import privacy_brute
 from tests.support.kills import counted, files, killed_at

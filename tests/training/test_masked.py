@@ -10,8 +10,7 @@ from simfl.agents.aggregation.global_model import GlobalModelState
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario
 from simfl.secagg.sessions import SessionResult
-from simfl.training.aggregates import AGGREGATES
-from simfl.training.masked import sign_mask
+from simfl.training.aggregates import AGGREGATES, sign_mask
 from tests.learning.test_supervised import jobs
 from tests.training.test_rules import combine
 

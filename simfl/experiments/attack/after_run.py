@@ -345,7 +345,7 @@ def _with(data: Dataset, members: Any, others: Any, inside: Bools) -> Dataset:
 
 
 def _margins(knowledge: AttackerKnowledge, model: Vectors, data: Dataset, members: Any, others: Any) -> Floats:
-    from simfl.attacks.gradients import logits_of
+    from simfl.attacks.matching import logits_of
 
     x = np.concatenate([data.x_train[members], data.x_test[others]])
     y = np.concatenate([data.y_train[members], data.y_test[others]])

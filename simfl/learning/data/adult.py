@@ -15,7 +15,7 @@ from simfl.core.storage.data_folder import data_places, data_root, load_cached
 from simfl.learning.data.base import DATA, Dataset, SubsetField, subset
 from simfl.learning.data.csv import read_csv
 from simfl.learning.data.image_arrays import broken, unit_rows
-from simfl.learning.data.mnist import Root
+from simfl.learning.data.image_sets import Root
 from simfl.learning.data.table import encode
 
 COLUMNS = (

@@ -123,7 +123,7 @@ class Data(Plugin, Protocol):
 
     Four training and two test samples of three features, in two classes:
 
-    >>> from simfl.learning.data.synthetic import Synthetic
+    >>> from simfl.learning.data.generated import Synthetic
     >>> choice = Synthetic(samples=4, test_samples=2, shape=(3,), classes=2)
     >>> choice.outline(None)
     Outline(shape=(3,), classes=2, tokens=False)
@@ -165,18 +165,12 @@ DATA = Registry[Data](
         "adult",
         "csv",
         "digits",
-        "markov_text",
-        "mnist",
         "npz",
         "parquet",
-        "pt",
         "python",
-        "synthetic",
         adult_complete="adult",
-        cifar10="cifar",
-        cifar100="cifar",
-        fashion_mnist="mnist",
-        leaf="per_client",
-        pfllib="per_client",
+        **dict.fromkeys(("cifar10", "cifar100", "fashion_mnist", "mnist"), "image_sets"),
+        **dict.fromkeys(("leaf", "pfllib", "pt"), "per_client"),
+        **dict.fromkeys(("markov_text", "synthetic"), "generated"),
     ),
 )

@@ -83,7 +83,7 @@ class Partition(Plugin, Protocol):
 
     Six samples of two classes, dealt to three clients in shards of one class each:
 
-    >>> from simfl.learning.partitions.shards import Shards
+    >>> from simfl.learning.partitions.label_skew import Shards
     >>> x, y = np.zeros((6, 1), dtype=np.float32), np.array([0, 1, 0, 1, 0, 0])
     >>> split = Shards(labels_per_client=1).split(Dataset(x, y, x, y, ("a", "b")), 3, np.random.default_rng(0))
     >>> split.sizes.tolist(), [sorted(split[client].tolist()) for client in range(3)]
@@ -136,17 +136,10 @@ PARTITIONS = Registry[Partition](
     protocol=Partition,
     modules=modules_of(
         "simfl.learning.partitions",
-        "bootstrap",
-        "dirichlet",
-        "growing",
-        "label_skew",
-        "natural",
-        "python",
-        "quantity",
-        "shards",
-        data_sharing="shards",
-        few_classes="label_skew",
-        resampled="bootstrap",
+        *("bootstrap", "label_skew", "natural", "python"),
+        **dict.fromkeys(("growing", "resampled"), "bootstrap"),
+        **dict.fromkeys(("data_sharing", "dirichlet", "few_classes", "shards"), "label_skew"),
+        quantity="natural",
     ),
 )
 

@@ -49,7 +49,7 @@ TRANSFORMS = Registry[Transform](
     "transform",
     promises=("origins",),
     protocol=Transform,
-    modules=modules_of("simfl.learning.transforms", "colours", "images", "rotation"),
+    modules=modules_of("simfl.learning.transforms", "images", colours="images", rotation="images"),
 )
 
 

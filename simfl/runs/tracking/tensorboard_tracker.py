@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from simfl.core.errors import requires_extra
 from simfl.core.json_data import JsonObject
-from simfl.results.export.tensorboard import EventFile
+from simfl.results.export import EventFile
 from simfl.runs.tracking.tracker import Tracker
 
 

@@ -15,8 +15,7 @@ from simfl.privacy.certify.maps import Bound, Clip, Facts, Map, Noise, Rounded, 
 from simfl.privacy.dp.mechanisms import discrete_laplace
 from simfl.privacy.dp.stages.central_gaussian import NOISE
 from simfl.privacy.dp.stages.discrete_noise import round_within_l1, sum_bits
-from simfl.privacy.dp.stages.laplace_shares import Colluders, Sharers
-from simfl.privacy.dp.stages.local_noise import noise_stream
+from simfl.privacy.dp.stages.local_noise import Colluders, Sharers, noise_stream
 from simfl.privacy.stage import NOT_FINITE, STAGES, Loss, Members, Stage
 
 FINEST = 16

@@ -1,7 +1,8 @@
-"""The curves of a run, or of every run of a sweep, as TensorBoard event files.
+"""Results in other programs' formats, each an extra: every table of a results folder as a Parquet file beside it, of a
+sweep all rounds of all its runs as well; and the curves of a run, or of all of a sweep, as TensorBoard event files.
 
-An event's step is the round and its wall time the simulated time, so that TensorBoard's "relative" axis shows
-simulated seconds.
+An event's step is the round and its wall time the simulated time, so that TensorBoard's "relative" axis shows simulated
+seconds.
 """
 
 import csv
@@ -9,13 +10,78 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from simfl.core.errors import requires_extra
+from simfl.core.errors import SimflError, requires_extra
 from simfl.core.storage.disk import open_own, refuse_links_of_results, write_atomically
-from simfl.results.file_names import is_finished, is_swept
+from simfl.results.file_names import is_finished, is_swept, refuse_result_files
 from simfl.results.folder import ResultsFolder
-from simfl.results.run_files import infinite_values, read_table
+from simfl.results.run_files import all_rounds, infinite_values, read_table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+def export_tables(folder: Path, to: Path) -> list[Path]:
+    """Writes each ``*.csv`` of ``folder`` as ``*.parquet`` into ``to``; the files written.
+
+    Raises:
+        MissingError: pyarrow is not installed.
+        SimflError: a table cannot be read, or there is none.
+        IntegrityError: it is damaged.
+    """
+    with requires_extra("parquet", "Parquet"):
+        import pyarrow  # noqa: F401
+    if is_finished(folder):
+        results = ResultsFolder.open(folder)
+        tables = {Path(name).stem: read_table(results.file(name)) for name in results.files if name.endswith(".csv")}
+    else:
+        swept = ResultsFolder.open_sweep(folder) if is_swept(folder) else None
+        names = sorted(name for name in swept.files if name.endswith(".csv")) if swept else ()
+        tables = {Path(name).stem: read_table(swept.file(name)) for name in names} if swept else {}
+        if "index" in tables and (tables["index"].status == "done").any():
+            tables["rounds"] = all_rounds(folder)
+    if not tables:
+        raise SimflError(f"{folder}: no tables here; give the folder of a run, a sweep or a comparison")
+    refuse_links_of_results(to)
+    to.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, table in tables.items():
+        written.append(to / f"{name}.parquet")
+        write_atomically(written[-1], parquet_bytes(table))
+    return written
+
+
+def parquet_bytes(table: "DataFrame") -> bytes:
+    """A table as the bytes of a Parquet file."""
+    buffer = io.BytesIO()
+    table.to_parquet(buffer, engine="pyarrow", index=False)
+    return buffer.getvalue()
+
+
+def export_rounds(folder: Path, target: Path) -> list[Path]:
+    """Writes the rounds of a run, a sweep or a comparison into one file, ``.csv`` or ``.parquet``; the file.
+
+    Raises:
+        MissingError: pyarrow is not installed.
+        SimflError: another ending, results themselves, or no finished run.
+        IntegrityError: a table is damaged.
+    """
+    refuse_result_files(target)
+    kind = target.suffix.lower()
+    if kind not in (".csv", ".parquet"):
+        raise SimflError(f"{target}: the file must end in .csv or .parquet")
+    if kind == ".csv":
+        data = all_rounds(folder).to_csv(index=False, lineterminator="\n").encode()
+    else:
+        with requires_extra("parquet", "Parquet"):
+            import pyarrow  # noqa: F401
+        data = parquet_bytes(all_rounds(folder))
+    refuse_links_of_results(target.parent)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, data)
+    return [target]
+
 
 AXES = {"round", "time_s"}
 
@@ -56,7 +122,7 @@ def file_name(run: str) -> str:
     return f"events.out.tfevents.{run}"
 
 
-def export(folder: Path, to: Path) -> list[Path]:
+def export_events(folder: Path, to: Path) -> list[Path]:
     """Writes one event file a run below ``to``; the files written.
 
     Raises:

@@ -1,1 +1,0 @@
-"""Ways to personal models: one file each."""

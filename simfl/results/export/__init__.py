@@ -1,1 +1,0 @@
-"""Results in other programs' formats: Parquet and TensorBoard, each an extra."""
