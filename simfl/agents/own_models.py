@@ -17,7 +17,7 @@ from simfl.core.errors import PluginError
 from simfl.core.types import Arrays, Job, Updates
 from simfl.metrics.participation import Tally
 from simfl.secagg.sessions import SessionResult
-from simfl.topology.base import GossipTopology
+from simfl.topology.gossip import GossipTopology
 from simfl.training.base import ServerlessRule
 
 

@@ -26,7 +26,7 @@ class Availability(Plugin, Protocol):
     Client 0 is there in rounds 0 and 1, client 2 in rounds 1 and 2, client 1 never:
 
     >>> from types import SimpleNamespace
-    >>> from simfl.devices.computation import TraceAvailability
+    >>> from simfl.devices.trace import TraceAvailability
     >>> trace = TraceAvailability(inline=(("0", 0, 2), ("2", 1, 3)), unit="rounds")
     >>> built = trace.build(SimpleNamespace(clients=3), Streams(0))
     >>> [np.flatnonzero(built.draw(t, now_s=60.0 * t)).tolist() for t in range(4)]
@@ -120,9 +120,9 @@ AVAILABILITY = Registry[Availability](
     protocol=Availability,
     modules=modules_of(
         "simfl.devices",
+        "trace",
         **dict.fromkeys(("always", "bernoulli", "correlated", "markov", "daily"), "random_availability"),
         profile="profiles",
-        trace="computation",
     ),
 )
 COMPUTATION = Registry[Computation](
@@ -132,11 +132,11 @@ COMPUTATION = Registry[Computation](
     protocol=Computation,
     modules=modules_of(
         "simfl.devices",
+        "trace",
         constant="computation",
         per_sample="computation",
         profile="profiles",
         random="computation",
-        trace="computation",
     ),
 )
 FAILURE = Registry[Failure](

@@ -28,7 +28,8 @@ from simfl.runs.views import Told, Views
 from simfl.scenario import Scenario
 from simfl.scenario.edge_scenarios import edge_groups
 from simfl.scenario.plugin_files import Trust
-from simfl.topology.base import GossipTopology, StarTopology
+from simfl.topology.base import StarTopology
+from simfl.topology.gossip import GossipTopology
 from simfl.training.fedavg import Gossip, Serverless
 
 

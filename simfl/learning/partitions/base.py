@@ -136,10 +136,9 @@ PARTITIONS = Registry[Partition](
     protocol=Partition,
     modules=modules_of(
         "simfl.learning.partitions",
-        *("bootstrap", "label_skew", "natural", "python"),
-        **dict.fromkeys(("growing", "resampled"), "bootstrap"),
+        *("bootstrap", "growing", "label_skew", "natural", "python", "quantity"),
         **dict.fromkeys(("data_sharing", "dirichlet", "few_classes", "shards"), "label_skew"),
-        quantity="natural",
+        resampled="bootstrap",
     ),
 )
 

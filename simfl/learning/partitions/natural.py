@@ -1,4 +1,4 @@
-"""Clients that the data themselves name; and clients that differ in how much they hold, not in what."""
+"""Clients that the data themselves name."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -6,10 +6,9 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from simfl.core.distributions import DistributionField, LogNormal, checked_draws
 from simfl.core.errors import ScenarioError
 from simfl.learning.data.base import Dataset
-from simfl.learning.partitions.base import PARTITIONS, Split, apportion
+from simfl.learning.partitions.base import PARTITIONS, Split
 
 
 @PARTITIONS("natural")
@@ -57,24 +56,3 @@ class Natural:
             load[client_of[value]] += sizes[value]
         positions = np.flatnonzero(client_of[code] >= 0)
         return Split.by_owner(positions, client_of[code[positions]], clients)
-
-
-@PARTITIONS("quantity")
-@dataclass(frozen=True)
-class Quantity:
-    """The samples are shuffled and divided in proportion to draws from a distribution; a client may go empty."""
-
-    proportions: Annotated[DistributionField, Field(description="relative number of samples of a client")] = LogNormal(
-        median=1.0, sigma=1.0
-    )
-
-    always_possible = True
-    disjoint = True
-
-    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
-        samples = len(data.y_train)
-        order = rng.permutation(samples)
-        shares = checked_draws("proportions", self.proportions, self.proportions.sample(rng, clients))
-        if not shares.sum() > 0:
-            shares = np.ones(clients)
-        return Split.cut(order, apportion(samples, shares))
