@@ -25,14 +25,14 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
     hooks = {name: item for each in reversed(ours) for name, item in vars(each).items() if name[0] != "_"}
     said_names = {name for each in protocol.__mro__ for name in get_annotations(each)}
     keys = {f.name for f in fields(cls)} if is_dataclass(cls) else set()
-    own = {name for each in cls.__mro__ if each.__module__ == cls.__module__ for name in vars(each)}
+    in_module = {name for each in cls.__mro__ if each.__module__ == cls.__module__ for name in vars(each)}
     for name, item in said.items():
         if isinstance(item, FunctionType):
             if isinstance(hooks.get(name), FunctionType):
                 if error := _misfit(item, hooks[name]):
                     words = ", ".join([*signature(hooks[name]).parameters][1:])
                     raise TypeError(f"{what}: {name} is called with ({words}): {error}")
-            elif protocol is not object and name[0] != "_" and name in own - {*hooks, *said_names, *keys}:
+            elif protocol is not object and name[0] != "_" and name in in_module - {*hooks, *said_names, *keys}:
                 left = [each for each, hook in hooks.items() if isinstance(hook, FunctionType) and each not in said]
                 for near in get_close_matches(name, left, 1, ALIKE):
                     if not _misfit(item, hooks[near]):
