@@ -229,8 +229,9 @@ def test_coverage_of_the_forecasts():
     together = sum(row.share * row.cases for row in every) / sum(row.cases for row in every)
     assert f"Together {100 * together:.1f} % held. Of the {len(every)} shares of that file {len(outside)} have" in text
     assert all(text.count(share) == outside.count(share) for share in outside)
-    exposing = [row for row in every if row.unit == 1 or row.quantity not in ("exposed_half", "exposed_end", "a_client")]
-    without = sum(row.share * row.cases for row in exposing) / sum(row.cases for row in exposing)
+    exposure = {"exposed_half", "exposed_end", "a_client"}
+    others = [row for row in every if row.unit == 1 or row.quantity not in exposure]
+    without = sum(row.share * row.cases for row in others) / sum(row.cases for row in others)
     assert f"without these, too, {100 * without:.1f} % held" in text
 
 
