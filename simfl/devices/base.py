@@ -122,7 +122,7 @@ AVAILABILITY = Registry[Availability](
         "simfl.devices",
         "trace",
         **dict.fromkeys(("always", "bernoulli", "correlated", "markov", "daily"), "random_availability"),
-        profile="profiles",
+        profile="profiled",
     ),
 )
 COMPUTATION = Registry[Computation](
@@ -132,11 +132,11 @@ COMPUTATION = Registry[Computation](
     protocol=Computation,
     modules=modules_of(
         "simfl.devices",
-        "trace",
         constant="computation",
         per_sample="computation",
-        profile="profiles",
+        profile="profiled",
         random="computation",
+        trace="computation",
     ),
 )
 FAILURE = Registry[Failure](

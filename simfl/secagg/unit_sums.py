@@ -92,6 +92,7 @@ class UnitSums(Protocol):
         if losses is not None and losses.on_failure == "partial":
             problems.append(("name", "opens sums of whole units; use training.on_failure: drop_unit"))
         whole = [f"selection: {policy.name}"] if policy.reads_history else []
+        whole += [f"training: {setting.training.name}"] if setting.training.many_aggregators else []
         whole += [f"attacks: {attack.name}" for attack in setting.attacks]
         whole += [f"privacy.stages: {stage.name}" for stage in setting.privacy.stages if _of_one_sum(stage)]
         for each in whole:

@@ -320,7 +320,7 @@ class AggregationPipeline:
                 vector = self.compression.unpack(vector, members.number)
             state = promises.states_for(stages[i : i + 1], self.states[i : i + 1])[0]
             released = stages[i].server(vector, members, state, self.parts.stage_streams[i])
-            length = (self.parts.stage_inputs[i] if vector.size else 0,)
+            length = (self.parts.stage_inputs[i] if self.parts.learner.dimension else None,)
             vector, self.states[i] = promises.required_release(stages, i, released, state, length)
         return vector if place else self.compression.unpack(vector, members.number)
 

@@ -133,7 +133,7 @@ def states_for(stages: Sequence[Stage], states: Sequence[Arrays]) -> list[Any]:
     ]
 
 
-def required_release(stages: Sequence[Stage], i: int, released: Any, before: Arrays, shape: tuple[int]) -> Any:
+def required_release(stages: Sequence[Stage], i: int, released: Any, before: Arrays, shape: tuple[int | None]) -> Any:
     """What stage ``i`` makes of a sum, and the state that it keeps: nothing of a sum to which noise is yet to come.
 
     Raises:

@@ -63,7 +63,7 @@ MISTAKES = [
     typed(
         "run net.yaml",
         "links.csv",
-        "unit of 'delay'",
+        "'delay' has no unit",
         "latency: delay, unit: ms",
         net__yaml="extends: fl.yaml\nnetwork: {name: file, path: links.csv, server: s}\n",
         links__csv="from,to,delay\na,s,3\n",
