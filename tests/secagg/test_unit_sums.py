@@ -274,6 +274,7 @@ def test_cautions_and_limits_of_the_protocol_are_of_a_unit():
 REFUSED = {
     "selection={name: random, k: 8}": "random forms none of two clients or more; use batch_partition",
     "training.on_failure=partial": "whole units; use training.on_failure: drop_unit",
+    "training={name: serverless, rounds: 2}": "serverless works on one a round",
     "selection={name: guarded, inner: {name: random, k: 6}, T: 3}": "guarded works on one a round",
     "secagg.protocol=opa": "is opa, which does not say",
     "secagg.protocol={name: unit_sums, protocol: secagg}": "is unit_sums, which does not say",
