@@ -160,6 +160,15 @@ def judge(world: World, futures: int = 100, model: str | None = None, wrong=None
             "chance": chance.tolist(), "came": (since[hidden] < world.rounds).tolist()}  # fmt: skip
 
 
+def short(value: object) -> object:
+    """What is stored of a result: six digits of each number, 0 and 1 of what came true."""
+    if isinstance(value, dict):
+        return {name: short(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [short(each) for each in value]
+    return int(value) if isinstance(value, bool) else float(f"{value:.6g}") if isinstance(value, float) else value
+
+
 def held(places: np.ndarray, level: float = 0.95) -> tuple[int, float, float, float]:
     """How many intervals held what happened, their share, and its exact 95 % interval (Clopper and Pearson)."""
     count = int((np.abs(places - 0.5) <= level / 2).sum())
@@ -261,7 +270,7 @@ def main() -> None:
             result = judge(world, arguments.futures, arguments.model) or {"world": number}
             results.append(result)
             with open(file, "a") as stored:
-                stored.write(json.dumps(result) + "\n")
+                stored.write(json.dumps(short(result), separators=(",", ":")) + "\n")
         played = [row for row in results if "places" in row and row["world"] < arguments.worlds]
         named = sum(row["drift"] < DRIFT for row in played)
         print(f"{name}: {len(played)} worlds, drift named in {named}", *lines(played), sep="\n", flush=True)
