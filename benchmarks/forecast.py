@@ -161,12 +161,14 @@ def judge(world: World, futures: int = 100, model: str | None = None, wrong=None
 
 
 def short(value: object) -> object:
-    """What is stored of a result: six digits of each number, 0 and 1 of what came true."""
+    """What is stored of a result: six digits of each number, whole ones and truths as whole numbers."""
     if isinstance(value, dict):
         return {name: short(each) for name, each in value.items()}
     if isinstance(value, list):
         return [short(each) for each in value]
-    return int(value) if isinstance(value, bool) else float(f"{value:.6g}") if isinstance(value, float) else value
+    if isinstance(value, bool | float):
+        return int(value) if float(value).is_integer() else float(f"{value:.6g}")
+    return value
 
 
 def held(places: np.ndarray, level: float = 0.95) -> tuple[int, float, float, float]:
