@@ -41,14 +41,8 @@ from simfl.secagg.base import PROTOCOLS  # noqa: E402
 from simfl.secagg.coded_session import MaskCode, decode_sum  # noqa: E402
 from simfl.secagg.crypto import keys  # noqa: E402
 from simfl.secagg.crypto.field import Q, inverse, matmul, vandermonde  # noqa: E402
-from simfl.secagg.pairwise_session import (  # noqa: E402  # noqa: E402
-    PairwiseClient,
-    PairwisePlan,
-    PairwiseServer,
-    Secrets,
-    circle,
-    degree_and_threshold,
-)
+from simfl.secagg.neighbours import circle, degree_and_threshold  # noqa: E402
+from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets  # noqa: E402
 from simfl.secagg.sessions import ClientUpdates, Cohort  # noqa: E402
 from simfl.training.aggregates import Mean  # noqa: E402
 

@@ -20,15 +20,8 @@ from simfl.secagg.crypto.field import Elements
 from simfl.secagg.crypto.keys import ID, KEY, SEED, TAG, secret
 from simfl.secagg.crypto.shamir import SHARE
 from simfl.secagg.masked_protocol import MaskedProtocol, whole_units
-from simfl.secagg.pairwise_session import (
-    Circle,
-    PairwiseClient,
-    PairwisePlan,
-    PairwiseServer,
-    Secrets,
-    circle,
-    degree_and_threshold,
-)
+from simfl.secagg.neighbours import Circle, circle, degree_and_threshold
+from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets
 from simfl.secagg.sessions import (
     ClientUpdates,
     Cohort,

@@ -5,7 +5,7 @@ from unittest import mock
 import pytest
 
 from simfl.secagg import lightsecagg, pairwise
-from simfl.secagg.pairwise_session import Circle
+from simfl.secagg.neighbours import Circle
 from simfl.secagg.sessions import SessionFailure
 from tests.probes.mutants import MUTANTS, OF_SAMPLES, found, planted, samples
 from tests.secagg import test_views as views

@@ -18,7 +18,7 @@ from simfl.runs.accounting import view_of_run
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from simfl.secagg.base import PROTOCOLS
-from simfl.secagg.pairwise_session import circle
+from simfl.secagg.neighbours import circle
 from tests.secagg.test_views import pairwise_view, within
 from tests.support.search import after_kills, impatient, whole
 from tests.support.sizes import repeats

@@ -15,7 +15,8 @@ from simfl.secagg.crypto import keys, quantise, shamir
 from simfl.secagg.crypto.field import Q, inverse, vandermonde
 from simfl.secagg.crypto.keys import ProtocolViolation, elements, public_key
 from simfl.secagg.crypto.quantise import HALF, grid
-from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets, circle, seed_between
+from simfl.secagg.neighbours import circle
+from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets, seed_between
 from tests.secagg.test_field import alike, buckets, even
 
 D = 6

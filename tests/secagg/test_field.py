@@ -18,7 +18,7 @@ from simfl.secagg.crypto.keys import (
     unseal,
 )
 from simfl.secagg.crypto.quantise import HALF, Grid, grid, round_stochastically
-from simfl.secagg.pairwise_session import circle, degree_and_threshold
+from simfl.secagg.neighbours import circle, degree_and_threshold
 
 EXTREMES = np.array([0, 1, 2, 2**16 - 1, 2**16, 2**31, Q // 2, Q // 2 + 1, Q - 2, Q - 1])
 

@@ -14,7 +14,7 @@ from simfl.core.rng import Streams
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from simfl.secagg.base import PROTOCOLS, Protocol
-from simfl.secagg.pairwise_session import circle
+from simfl.secagg.neighbours import circle
 from simfl.secagg.sessions import SessionFailure
 from simfl.secagg.transcript import Transcript
 from tests.secagg.test_sums import NEVER, made, play

@@ -12,7 +12,8 @@ from simfl.runs.run import run
 from simfl.secagg import pairwise
 from simfl.secagg.crypto.field import Q, to_signed
 from simfl.secagg.crypto.keys import ProtocolViolation, secret
-from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets, circle
+from simfl.secagg.neighbours import circle
+from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets
 from simfl.secagg.sessions import SessionFailure
 from tests.privacy.test_dp_stages import FEDAVG, made, members, rows, scenario
 from tests.secagg.test_sums import FIVE, LEAVES, PAIRS, SINGLES, D, numbers, pairwise_in_words, play

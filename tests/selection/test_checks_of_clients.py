@@ -19,8 +19,9 @@ from simfl.deployment.flower.node_selection import NodeSelection
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from simfl.secagg.crypto.keys import sum_masked
+from simfl.secagg.neighbours import circle
 from simfl.secagg.pairwise import SecAgg
-from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets, circle, seed_between
+from simfl.secagg.pairwise_session import PairwiseClient, PairwisePlan, PairwiseServer, Secrets, seed_between
 from simfl.selection.base import POLICIES
 from simfl.selection.verifiable import Claim, Receipt, Verifier
 

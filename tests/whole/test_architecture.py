@@ -142,6 +142,7 @@ def test_a_module_has_one_idea():
 
 
 ONE_USER = {
+    "simfl.deployment.flower.identity": "which device a node is, apart from which nodes are selected",
     "simfl.privacy.dp.mechanisms.discrete_laplace": "one file a mechanism",
 }
 """Short modules with one user that stay apart, each with the reason."""

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import RoundAccounts
-from simfl.agents.aggregation.aggregation_result import AggregationResult, ReleasedUpdate, set_statistics
+from simfl.agents.aggregation.aggregation_result import AggregationResult, ReleasedUpdate
 from simfl.agents.aggregation.attack_runner import AttackRunner
 from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
 from simfl.agents.aggregation.exchange import ASK
 from simfl.agents.aggregation.pipeline import AggregationPipeline
 from simfl.agents.aggregation.policy_queries import ClientRecords, stall_error
+from simfl.agents.aggregation.running_statistics import set_statistics
 from simfl.clients.local_values import RoundOutcome
 from simfl.core.columns import failing
 from simfl.core.errors import PluginError

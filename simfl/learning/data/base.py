@@ -167,10 +167,11 @@ DATA = Registry[Data](
         "digits",
         "npz",
         "parquet",
+        "pt",
         "python",
         adult_complete="adult",
         **dict.fromkeys(("cifar10", "cifar100", "fashion_mnist", "mnist"), "image_sets"),
-        **dict.fromkeys(("leaf", "pfllib", "pt"), "per_client"),
+        **dict.fromkeys(("leaf", "pfllib"), "per_client"),
         **dict.fromkeys(("markov_text", "synthetic"), "generated"),
     ),
 )

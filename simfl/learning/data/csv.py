@@ -16,9 +16,9 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath
 from simfl.core.storage.text_table import MISSING, Dialect, dialect_of, is_number, open_bytes
-from simfl.learning.capacity import MAX_COLUMNS, check_text
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.image_arrays import broken, cut_by_client
+from simfl.learning.data.limits import MAX_COLUMNS, check_text
 from simfl.learning.data.table_columns import Categories, ColumnRoles, MissingField, named_columns, table_data
 
 UNREADABLE = (OSError, ValueError, EOFError, LZMAError, zlib.error, csv.Error)

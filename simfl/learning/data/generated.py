@@ -12,8 +12,8 @@ from pydantic import Field
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Integers
-from simfl.learning.capacity import check_values
 from simfl.learning.data.base import DATA, Dataset, Outline
+from simfl.learning.data.limits import check_values
 
 Count = Annotated[int, Field(ge=2, le=10**7)]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

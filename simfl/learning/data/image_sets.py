@@ -21,9 +21,9 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataFolder, data_places, data_root, load_cached
 from simfl.core.storage.disk import cache_root
 from simfl.core.types import Arrays
-from simfl.learning.capacity import check_values
 from simfl.learning.data.base import DATA, Data, Dataset, Outline, SubsetField, subset
 from simfl.learning.data.image_arrays import broken, channels_last, image_arrays
+from simfl.learning.data.limits import check_values
 from simfl.learning.data.npz import npz_outline, read_npz
 
 PARTS = {

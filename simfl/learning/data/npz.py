@@ -18,7 +18,6 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath, load_cached
 from simfl.core.types import Arrays
-from simfl.learning.capacity import check_classes, check_values
 from simfl.learning.data.base import DATA, Dataset, Outline
 from simfl.learning.data.image_arrays import (
     Layout,
@@ -33,6 +32,7 @@ from simfl.learning.data.image_arrays import (
     image_arrays,
     standardise,
 )
+from simfl.learning.data.limits import check_classes, check_values
 
 NEEDED = ("x_train", "y_train", "x_test", "y_test")
 NAMES = (

@@ -20,10 +20,11 @@ from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath, load_cached
 from simfl.core.types import Arrays
-from simfl.learning.capacity import check_classes, check_values, refuse_too_large
+from simfl.learning.capacity import refuse_too_large
 from simfl.learning.data.base import DATA, Dataset
 from simfl.learning.data.csv import named_files
 from simfl.learning.data.image_arrays import Layout, broken, cut_by_client
+from simfl.learning.data.limits import check_classes, check_values
 from simfl.learning.data.parquet_samples import (
     CLIENT,
     assemble,

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.types import Arrays
-from simfl.learning.capacity import check_values
 from simfl.learning.data.base import Dataset
 from simfl.learning.data.image_arrays import (
     broken,
@@ -20,6 +19,7 @@ from simfl.learning.data.image_arrays import (
     image_arrays,
     standardise,
 )
+from simfl.learning.data.limits import check_values
 
 CLIENT = "client"
 """What the column of the clients is called in the data set, beside its own name."""

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.learning.capacity import MAX_CATEGORIES, check_classes, check_values
 from simfl.learning.data.base import Dataset
 from simfl.learning.data.image_arrays import broken, standardise
+from simfl.learning.data.limits import MAX_CATEGORIES, check_classes, check_values
 
 MAX_CHARACTERS = 1000
 """Of a text: all texts of a column take as much room as the longest."""

@@ -207,7 +207,7 @@ def _check_label(tables: Sequence[Any], file: object, plan: ColumnRoles) -> None
     Raises:
         ScenarioError: they are.
     """
-    from simfl.learning.capacity import check_classes
+    from simfl.learning.data.limits import check_classes
 
     if plan.label in plan.categories:
         return

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.learning.capacity import MAX_CLASSES, check_values
 from simfl.learning.data.image_arrays import CHANNELS, check_labels
+from simfl.learning.data.limits import MAX_CLASSES, check_values
 from simfl.learning.objects.global_seeds import seed_generators
 
 NEEDED = (
