@@ -17,6 +17,7 @@ from simfl.core.rng import Streams
 from simfl.core.storage import text_table
 from simfl.learning import capacity
 from simfl.learning.capacity import machine_bytes, refuse_too_large
+from simfl.learning.data import limits
 from simfl.learning.data.base import DATA
 
 MIB = 2**20
@@ -149,7 +150,7 @@ def test_one_long_text_does_not_make_all_of_its_column_long(tmp_path, column):
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_inflated_bytes_are_counted_before_they_are_parsed(tmp_path, suffix, monkeypatch):
-    monkeypatch.setattr(capacity, "MAX_TEXT", 10 * MIB)
+    monkeypatch.setattr(limits, "MAX_TEXT", 10 * MIB)
     text = b"a,y\n" + b"0,0\n1,1\n" * (20 * MIB // 8)
     (tmp_path / f"a.csv{suffix}").write_bytes(gzip.compress(text, 1) if suffix else text)
     refused(tmp_path, "holds more than 0.0 GiB of text; store larger", name="csv", path=f"a.csv{suffix}", label="y")
@@ -167,7 +168,7 @@ def test_a_small_file_does_not_become_a_large_table(tmp_path, suffix, monkeypatc
 @pytest.mark.parametrize("row", [b"1,1\n", b"1,a\n", b"b,x.123456\n", b"1,2,3,4,5,6,7,8,9\r\n"])
 def test_no_more_memory_is_taken_than_was_estimated(tmp_path, row, monkeypatch):
     rows, asked = 200_000, []
-    monkeypatch.setattr(capacity, "refuse_too_large", lambda needed, key, what: asked.append(needed))
+    monkeypatch.setattr(limits, "refuse_too_large", lambda needed, key, what: asked.append(needed))
     names = b"y" if row.count(b",") == 1 else b"b,c,d,e,f,g,h,y"
     (tmp_path / "a.csv").write_bytes(b"a," + names + b"\n" + row * rows)
     tracemalloc.start()
