@@ -10,6 +10,11 @@ where the second half lies among the futures. Finished worlds are stored in OUT/
 ``--table`` writes simfl/deployment/forecasting/coverage.csv, which forecasts print beside their numbers, and
 OUT/reliability.svg.
 
+Intervals are widened where those of 95 % of the futures held less: to the share of futures that holds 95 % of what
+happened, with the correction for finite samples of conformal prediction (Papadopoulos et al., ECML 2002; Lei et al.,
+JASA 113, 2018). How often intervals hold is judged in other deployments than those that they were widened by: of
+worlds with even and odd numbers, each half by the other, and of many clients by those of few.
+
 ``--wrong`` has devices whose law the forecast's model does not hold: rates that move over the whole log to those of
 other clients (``drift``), a third of the clients that leave for good (``leaving``), or clients that are away for two
 rounds after they took part (``rest``). These are stored apart, and stand in no table of the package.
@@ -45,6 +50,8 @@ WORLDS = ("constant", "per_client", "sticky", "time_of_day", "groups")
 FAMILIES = {"all": 1, "random": 1, "weighted": 1, "batch_partition T=2": 2, "batch_partition T=4": 4,
             "batch_partition T=8": 8, "partition": 8, "half_partition": 4}  # fmt: skip
 """Kinds of policies, and clients in a unit at most."""
+WIDEST = 0.99
+"""Share of futures in an interval, at most: the ends of 200 futures hold no more."""
 WRONG = ("drift", "leaving", "rest")
 HOUR_S = 3600.0
 
@@ -131,6 +138,9 @@ def place(value: float, futures: np.ndarray, rng: np.random.Generator) -> float:
 def judge(world: World, futures: int = 100, model: str | None = None, wrong=None) -> dict[str, object] | None:
     """Where one world's second half lies among its futures; None where its first half has fewer than eight sums.
 
+    ``exposures``: for each tenth of the probability of exposure its number, clients, those that were exposed, and the
+    sum of the probabilities.
+
     Args:
         world: the deployment.
         futures: how many are simulated.
@@ -152,43 +162,57 @@ def judge(world: World, futures: int = 100, model: str | None = None, wrong=None
     foretold = numbers(outcome.exposed, outcome.rank, outcome.cardinality, outcome.fairness_gap, client)
     happened = numbers(since[None], rank[None], rows.sum(axis=1)[None], np.array([[gap]]), client)
     chance = (outcome.exposed[:, hidden] < world.rounds).mean(axis=0)
+    came, part = since[hidden] < world.rounds, np.minimum((chance * 10).astype(int), 9)
     return {"world": world.number, "family": world.family, "policy": world.text, "seen": seen.choice.text,
             "availability": world.availability, "clients": world.clients, "drift": chosen.drift,
-            "places": {name: place(float(happened[name][0]), foretold[name], rng) for name in QUANTITIES},
-            "happened": {name: float(happened[name][0]) for name in QUANTITIES},
-            "foretold": {name: float(foretold[name].mean()) for name in QUANTITIES},
-            "chance": chance.tolist(), "came": (since[hidden] < world.rounds).tolist()}  # fmt: skip
+            "places": [place(float(happened[name][0]), foretold[name], rng) for name in QUANTITIES],
+            "happened": [float(happened[name][0]) for name in QUANTITIES],
+            "foretold": [float(foretold[name].mean()) for name in QUANTITIES],
+            "exposures": [[int(i), int((part == i).sum()), int(came[part == i].sum()), float(chance[part == i].sum())]
+                          for i in np.unique(part)]}  # fmt: skip
 
 
 def short(value: object) -> object:
-    """What is stored of a result: six digits of each number, whole ones and truths as whole numbers."""
+    """What is stored of a result: six digits of each number, whole ones as such."""
     if isinstance(value, dict):
         return {name: short(each) for name, each in value.items()}
     if isinstance(value, list):
         return [short(each) for each in value]
-    if isinstance(value, bool | float):
+    if isinstance(value, float):
         return int(value) if float(value).is_integer() else float(f"{value:.6g}")
     return value
 
 
-def held(places: np.ndarray, level: float = 0.95) -> tuple[int, float, float, float]:
+def held(places: np.ndarray, level: float | np.ndarray = 0.95) -> tuple[int, float, float, float]:
     """How many intervals held what happened, their share, and its exact 95 % interval (Clopper and Pearson)."""
     count = int((np.abs(places - 0.5) <= level / 2).sum())
     low, high = binomtest(count, len(places)).proportion_ci()
     return count, count / len(places), float(low), float(high)
 
 
+def width(places: np.ndarray) -> float:
+    """The share of futures, from 0.95 to 0.99, whose middle interval holds 95 % of what is to come, places as these."""
+    rank = -(-19 * (len(places) + 1) // 20)
+    widest = 2 * np.sort(np.append(np.abs(places - 0.5), 0.5))[rank - 1]
+    return float(np.clip(np.ceil(1000 * widest) / 1000, 0.95, WIDEST))
+
+
+def places_of(results: list[dict[str, object]]) -> np.ndarray:
+    """The places of what happened, (worlds, quantities)."""
+    return np.array([row["places"] for row in results])
+
+
 def lines(results: list[dict[str, object]]) -> list[str]:
     """The coverage of each quantity, and of each model of availability."""
     said = [f"{'':>14} {'mean':>8} {'foretold':>8}  {'80 %':>6}  95 % intervals held"]
-    for name in QUANTITIES:
-        places = np.array([row["places"][name] for row in results])
+    for number, name in enumerate(QUANTITIES):
+        places = places_of(results)[:, number]
         count, share, low, high = held(places)
-        happened, foretold = (np.mean([row[key][name] for row in results]) for key in ("happened", "foretold"))
+        happened, foretold = (np.mean([row[key][number] for row in results]) for key in ("happened", "foretold"))
         said.append(f"{name:>14} {happened:8.3g} {foretold:8.3g}  {held(places, 0.8)[1]:6.1%}  {share:.1%} of "
                     f"{len(places)} ({low:.1%} to {high:.1%}){'' if low <= 0.95 <= high else '  <-'}")  # fmt: skip
     for name in WORLDS:
-        places = np.array([list(row["places"].values()) for row in results if row["availability"] == name])
+        places = places_of([row for row in results if row["availability"] == name])
         if len(places):
             said.append(
                 f"{name:>14}: {(np.abs(places - 0.5) <= 0.475).mean():.1%} of all quantities in {len(places)} worlds"
@@ -196,21 +220,35 @@ def lines(results: list[dict[str, object]]) -> list[str]:
     return said
 
 
-def rows(family: str, results: list[dict[str, object]]) -> list[tuple[object, ...]]:
-    """Those of simfl/deployment/forecasting/coverage.csv."""
-    clients = [row["clients"] for row in results]
-    return [(family.split()[0], FAMILIES[family], name, len(results),
-             *(f"{share:.4f}" for share in held(np.array([row["places"][name] for row in results]))[1:]),
-             min(clients), max(clients)) for name in QUANTITIES]  # fmt: skip
+def rows(family: str, few: list[dict[str, object]], many: list[dict[str, object]]) -> list[tuple[object, ...]]:
+    """Those of simfl/deployment/forecasting/coverage.csv, of worlds of few clients and of many."""
+    lines = []
+    for results in (few, many) if many else (few,):
+        clients, places = [row["clients"] for row in results], places_of(results)
+        odd = np.array([row["world"] for row in results]) % 2 == 1
+        for name, here, known in zip(QUANTITIES, places.T, places_of(few).T, strict=True):
+            level = np.full(len(here), width(known))
+            if results is few:
+                level[odd], level[~odd] = width(here[~odd]), width(here[odd])
+            lines.append((family.split()[0], FAMILIES[family], name, len(here),
+                          *(f"{share:.4f}" for share in held(here, level)[1:]), min(clients), max(clients),
+                          f"{width(known):.3f}"))  # fmt: skip
+    return lines
 
 
 def reliability(results: list[dict[str, object]]) -> list[tuple[float, float, int]]:
     """For ten ranges of the probability of exposure: its mean, how often it came true, and of how many clients."""
-    chance = np.concatenate([row["chance"] for row in results])
-    came = np.concatenate([row["came"] for row in results]).astype(float)
-    part = np.minimum((chance * 10).astype(int), 9)
-    return [(float(chance[part == i].mean()), float(came[part == i].mean()), int((part == i).sum()))
-            for i in range(10) if (part == i).any()]  # fmt: skip
+    sums = np.zeros((10, 3))
+    for row in results:
+        for part, *counts in row["exposures"]:
+            sums[part] += counts
+    return [(chances / count, came / count, int(count)) for count, came, chances in sums if count]
+
+
+def played(file: Path) -> list[dict[str, object]]:
+    """The stored worlds that had sums enough."""
+    stored = file.read_text().splitlines() if file.exists() else []
+    return [row for row in map(json.loads, stored) if "places" in row]
 
 
 def table(out: Path) -> None:
@@ -220,20 +258,19 @@ def table(out: Path) -> None:
     from simfl.report import style
     from simfl.report.saving import picture
 
-    lines, every = [("policy", "unit", "quantity", "cases", "share", "low", "high", "fewest", "most")], []
+    heading = ("policy", "unit", "quantity", "cases", "share", "low", "high", "fewest", "most", "level")
+    lines, every = [heading], []
     for family in FAMILIES:
-        file = out / f"{family.replace(' ', '-')}.jsonl"
-        stored = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        if results := [row for row in stored if "places" in row]:
-            lines += rows(family, results)
-            every += results
+        few, many = (played(out / f"{family.replace(' ', '-')}{mark}.jsonl") for mark in ("", "-large"))
+        if few:
+            lines += rows(family, few, many)
+            every += few
     parts = reliability(every)
     _, share, count = parts[-1]
     low, high = binomtest(round(share * count), count).proportion_ci()
     clients = [row["clients"] for row in every]
-    lines.append(
-        ("every", 1, "certain", count, f"{share:.4f}", f"{low:.4f}", f"{high:.4f}", min(clients), max(clients))
-    )
+    lines.append(("every", 1, "certain", count, f"{share:.4f}", f"{low:.4f}", f"{high:.4f}", min(clients), max(clients),
+                  0))  # fmt: skip
     with open(TABLE, "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)
     with style.settings():
@@ -273,9 +310,9 @@ def main() -> None:
             results.append(result)
             with open(file, "a") as stored:
                 stored.write(json.dumps(short(result), separators=(",", ":")) + "\n")
-        played = [row for row in results if "places" in row and row["world"] < arguments.worlds]
-        named = sum(row["drift"] < DRIFT for row in played)
-        print(f"{name}: {len(played)} worlds, drift named in {named}", *lines(played), sep="\n", flush=True)
+        worlds = [row for row in results if "places" in row and row["world"] < arguments.worlds]
+        named = sum(row["drift"] < DRIFT for row in worlds)
+        print(f"{name}: {len(worlds)} worlds, drift named in {named}", *lines(worlds), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import os
 import sys
 from dataclasses import replace
@@ -20,9 +21,10 @@ from simfl.core.types import View
 from simfl.deployment.audit import audit
 from simfl.deployment.audit.log import Log
 from simfl.deployment.audit.log_columns import LogOptions
+from simfl.deployment.forecasting import measured_coverage
 from simfl.deployment.forecasting.availability import _drift
 from simfl.deployment.forecasting.forecast_result import forecast
-from simfl.deployment.forecasting.forecast_text import limits_of
+from simfl.deployment.forecasting.forecast_text import first_table, limits_of
 from simfl.deployment.forecasting.future_span import exposures, past_span, smallest_class
 from simfl.deployment.forecasting.futures import plan, simulate
 from simfl.deployment.forecasting.parts import PartStore, PartTask, plan_digest, simulate_all
@@ -33,7 +35,8 @@ from simfl.runs.run import run
 from simfl.scenario import Scenario
 from simfl.selection.base import POLICIES
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+RESULTS = Path(__file__).parents[2] / "results"
+sys.path.append(str(RESULTS.parent / "benchmarks"))
 import forecast as truth  # noqa: E402
 
 
@@ -444,13 +447,53 @@ def test_intervals_hold_what_then_happens_and_wrong_plans_are_noticed():
     families, numbers = (truth.FAMILIES, range(60)) if whole else (FAMILIES, range(3))
     worlds = [truth.World(family, number) for family in families for number in numbers]
     right = [row for world in worlds if (row := truth.judge(world, 40)) is not None]
-    places = np.array([list(row["places"].values()) for row in right])
+    places = truth.places_of(right)
     assert (np.abs(places - 0.5) <= 0.475).mean() > 0.88
     for name, index in (("cardinality", 0), ("skipped", 1)):
         assert binomtest(int((np.abs(places[:, index] - 0.5) <= 0.475).sum()), len(places), 0.95).pvalue > 1e-3, name
     if not whole:
         rarer = [truth.judge(truth.World("all", number), 40, wrong=less_available)["places"] for number in numbers]
-        assert np.mean([row["cardinality"] for row in rarer]) > 0.8
+        assert np.mean([row[0] for row in rarer]) > 0.8
+
+
+def test_intervals_are_as_wide_as_other_deployments_made_them():
+    """The stored table again from the stored worlds, with sorted lists instead of the benchmark's numpy."""
+    shown = {(row.policy, row.unit, row.quantity, row.cases): row for row in measured_coverage.table()}
+
+    def level(places):
+        width = sorted(2 * abs(place - 0.5) for place in places)
+        needed = math.ceil((len(width) + 1) * 95 / 100)  # the next one is not wider with a probability of 95 % or more
+        return min(max(math.ceil(width[needed - 1] * 1000) / 1000, 0.95), 0.99) if needed <= len(width) else 0.99
+
+    def holds(places, width):
+        return sum(2 * abs(place - 0.5) <= width for place in places)
+
+    for family, unit in truth.FAMILIES.items():
+        file = RESULTS / "forecast" / f"{family.replace(' ', '-')}.jsonl"
+        rows = [row for line in file.read_text().splitlines() if "places" in (row := json.loads(line))]
+        for number, quantity in enumerate(truth.QUANTITIES):
+            even, odd = ([row["places"][number] for row in rows if row["world"] % 2 == rest] for rest in (0, 1))
+            row = shown[family.split()[0], unit, quantity, len(rows)]
+            held = holds(even, level(odd)) + holds(odd, level(even))
+            assert (row.share, row.level) == (pytest.approx(held / len(rows), abs=6e-5), level(even + odd))
+
+
+def test_an_interval_has_as_many_futures_as_were_measured():
+    of = forecast(past_from(uniform_log(24, np.linspace(0.3, 0.9, 16), 4)), horizon=6, futures=50)
+    gap = next(row for row in measured_coverage.table() if (row.policy, row.quantity) == ("random", "fairness_gap"))
+    assert gap.level > 0.95
+    futures, outside = np.sort(of.outcomes[0].fairness_gap[:, -1]), (1 - gap.level) / 2 * 50
+    ends = futures[math.ceil(outside) - 1], futures[math.ceil(50 - outside) - 1]
+    for table in (of.milestones(), of.rounds()):
+        last = table[table.quantity == "fairness_gap"].iloc[-1]
+        assert (last.low_95, last.high_95) == ends
+    assert f"fairness gap: {100 * gap.level:.1f}" in first_table(of)[2]
+
+
+@pytest.mark.parametrize(("clients", "fewest"), [(4, 12), (40, 12), (45, 12), (60, 60), (200, 60), (900, 60)])
+def test_what_was_measured_of_about_so_many_clients_is_said(clients, fewest):
+    sizes = {row.fewest < 60 for row in measured_coverage.coverage("random:k=4", 1, clients).values()}
+    assert sizes == {fewest < 60}
 
 
 def less_available(whole):
@@ -528,8 +571,7 @@ def test_the_command_writes_words_tables_and_a_page(log, tmp_path):
 
 def test_the_first_table_says_now_and_later_with_what_was_measured(tmp_path):
     """Names are whole, columns without a cell are left out, and the audit gives the forecast's first line."""
-    from simfl.deployment.forecasting.forecast_text import columns, first_table
-    from simfl.deployment.forecasting.measured_coverage import TABLE
+    from simfl.deployment.forecasting.forecast_text import columns
 
     rows = uniform_log(16, np.linspace(0.5, 0.95, 24), 3, seed=2)
     names = [f"hospital-of-the-very-long-name-{i:02d}" for i in range(24)]
@@ -542,8 +584,8 @@ def test_the_first_table_says_now_and_later_with_what_was_measured(tmp_path):
     assert [row[0] != "" for row in table] == [True, False] * 4
     now = {row[0]: row[2] for row in table if row[1] == of.policies[0]}
     assert now["clients a round, mean"] == f"{rows.sum(axis=1).mean():.3g}"
-    measured = pandas.read_csv(TABLE).set_index(["policy", "quantity"]).loc[("random", "exposed_end")]
-    assert f"exposed clients {100 * measured.share:.3g} % of {int(measured.cases)} (" in basis and "random" in basis
+    measured = measured_coverage.coverage("random:k=3", 1, 24)["exposed_end"]
+    assert f"exposed clients {100 * measured.share:.3g} % of {measured.cases} (" in basis and "random" in basis
     shown = CliRunner().invoke(simfl, ["forecast", str(file), "--horizon", "30", "--futures", "10"]).output
     assert sum(name in shown for name in names) >= 20 and "…" not in shown
     assert columns(["a", "b", "c"], [("1", "", "2"), ("3", "", "4")]) == ["a  c", "1  2", "3  4"]

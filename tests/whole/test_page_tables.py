@@ -13,6 +13,7 @@ import pandas
 import pytest
 from scipy import stats
 
+from simfl.deployment.forecasting.measured_coverage import coverage
 from simfl.deployment.forecasting.measured_coverage import table as coverage_table
 from simfl.scenario import Scenario
 from simfl.selection.theory import expected_cardinality
@@ -212,7 +213,7 @@ def test_five_policies_with_four_protocols():
 
 
 def test_coverage_of_the_forecasts():
-    rows = {(row.policy, row.unit, row.quantity): row for row in coverage_table()}
+    rows = {(row.policy, row.unit, row.quantity): row for row in coverage_table() if row.fewest < 60}
     quantities, shares = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap"), []
     policies = {(policy, unit) for policy, unit, _ in rows} - {("every", 1)}
     for name, worlds, *cells in shown("experiments/forecast", "| policy | deployments", len(policies)):
@@ -233,26 +234,44 @@ def test_coverage_of_the_forecasts():
     others = [row for row in every if row.unit == 1 or row.quantity not in exposure]
     without = sum(row.share * row.cases for row in others) / sum(row.cases for row in others)
     assert f"without these, too, {100 * without:.1f} % held" in text
+    wider = [100 * row.level for row in every if row.level > 0.95]
+    assert f"In {len(wider)} of them intervals have more than 95 of 100 futures, {max(wider):.1f} at most" in text
+    large = [row for row in coverage_table() if row.fewest >= 60]
+    assert f"with {min(row.fewest for row in large)} to {max(row.most for row in large)} clients" in text
+    for (_, *cells), (policy, unit) in zip(
+        shown("experiments/forecast", "| policy | deployments", len(policies), 1), policies_in_order(rows), strict=True
+    ):
+        held = {row.quantity: row for row in large if (row.policy, row.unit) == (policy, unit)}
+        assert_same(cells, held["skipped"].cases, *(100 * held[quantity].share for quantity in quantities))
+
+
+def policies_in_order(rows):
+    return list(dict.fromkeys((policy, unit) for policy, unit, quantity in rows if quantity != "certain"))
 
 
 def test_forecasts_of_devices_that_the_model_does_not_have():
     quantities = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")
     kinds = [(wrong, policy) for wrong in ("drift", "leaving", "rest")
              for policy in ("random", "weighted", "batch_partition-T=4", "half_partition")]  # fmt: skip
+    all_quantities = list(coverage("random", 1, 24))
     named, counts, hopeful, fewest = [], [], [], 1.0
     for (wrong, policy), (_, _, *cells) in zip(
         kinds, shown("../results/forecast/README", "| devices | policy", 12), strict=True
     ):
         lines = (HERE / f"results/forecast/{policy}-{wrong}.jsonl").read_text().splitlines()
         rows = [row for row in map(json.loads, lines) if "places" in row]
-        held = [np.mean([abs(row["places"][name] - 0.5) <= 0.475 for row in rows]) for name in quantities]
+        name, _, unit = policy.partition("-T=")
+        measured = coverage(name, int(unit or {"half_partition": 4}.get(name, 1)), 24)
+        inside = 2 * np.abs(np.array([row["places"] for row in rows]) - 0.5)
+        inside = inside <= [measured[quantity].level for quantity in all_quantities]
+        held = [inside[:, all_quantities.index(quantity)].mean() for quantity in quantities]
         assert_same(cells, 100 * np.mean([row["drift"] < 0.01 for row in rows]), *(100 * each for each in held))
         named.append(100 * np.mean([row["drift"] < 0.01 for row in rows]))
         fewest = min(fewest, *held)
         counts.append(len(rows))
         if wrong == "leaving" and "partition" in policy:  # clients a round, and rounds without a sum
             hopeful += held[:2]
-            assert all(row["places"]["cardinality"] <= 0.975 and row["places"]["skipped"] >= 0.025 for row in rows)
+            assert all(row["places"][0] <= 0.975 and row["places"][1] >= 0.025 for row in rows)
     text = " ".join((RESULTS / "forecast/README.md").read_text().split())
     assert f"as few as {100 * fewest:.0f} % did" in (HERE / "docs/how-to/forecast.md").read_text()
     assert f"{min(named):.0f} to {max(named):.0f} % of {min(counts)} to {max(counts)} deployments" in text

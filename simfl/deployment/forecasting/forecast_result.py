@@ -11,19 +11,18 @@ from numpy.typing import NDArray
 from simfl.api.certificates import facts_of_a_log, paired_difference
 from simfl.deployment.audit.times import date
 from simfl.deployment.forecasting.availability import ModelChoice
-from simfl.deployment.forecasting.forecast_text import limits_of
+from simfl.deployment.forecasting.forecast_text import MEASURED, limits_of
 from simfl.deployment.forecasting.futures import CHECKPOINTS, FuturePlan, Outcome, checkpoints, plan
 from simfl.deployment.forecasting.parts import simulate_all
 from simfl.deployment.forecasting.past import Past
-from simfl.deployment.forecasting.policies import WRONG, SeenPolicy, coverage_of, find_refusal
+from simfl.deployment.forecasting.policies import WRONG, SeenPolicy, coverage_of, ends_of, find_refusal
 from simfl.plugins import JsonObject, SimflError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pandas import DataFrame
 
-QUANTILES = {"low_95": 0.025, "low_80": 0.1, "median": 0.5, "high_80": 0.9, "high_95": 0.975}
-"""Ends of the intervals that hold 80 and 95 of 100 futures."""
+QUANTILES = "low_95", "low_80", "median", "high_80", "high_95"
 MILESTONES = 20, 100
 """Coming rounds after which the first table says how things stand."""
 OVER_TIME = ("rank", "strong", "cardinality", "fairness_gap")
@@ -60,6 +59,12 @@ class Forecast:
         """What the forecast cannot know, in sentences."""
         return limits_of(self.past, self.plan, self.seen, self.model)
 
+    def _quantiles(self, quantity: str, values: NDArray[np.number]) -> dict[str, NDArray[np.number]]:
+        """The median of the futures (first axis) and the ends of the intervals, (5, ...)."""
+        low, high = ends_of(self.seen.choice, MEASURED.get(quantity, quantity))
+        ends = np.quantile(values, (low, 0.1, 0.5, 0.9, high), axis=0, method="inverted_cdf")
+        return dict(zip(QUANTILES, ends, strict=True))
+
     def exposed_counts(self, policy: int) -> NDArray[np.int64]:
         """Clients that are exposed after each coming round, those of the past included, (futures, H)."""
         since, horizon = self.outcomes[policy].exposed, self.plan.horizon
@@ -78,7 +83,7 @@ class Forecast:
             since = outcome.exposed
             columns: dict[str, Any] = {"policy": text, "client": list(self.past.clients)}
             columns["probability"] = (since < self.plan.horizon).mean(axis=0)
-            ends = {name: np.quantile(since, q, axis=0, method="inverted_cdf") for name, q in QUANTILES.items()}
+            ends = self._quantiles("since", since)
             columns |= {name: [self._round(int(t)) for t in values] for name, values in ends.items()}
             if self.past.times_s is not None:
                 when = np.median(outcome.time_s, axis=0)
@@ -115,16 +120,22 @@ class Forecast:
             if self.knows_bytes:
                 values["bytes"] = outcome.bytes
             for name, table in values.items():
-                parts.append(_fan(text, name, np.arange(self.plan.horizon), table))
+                parts.append(self._fan(text, name, np.arange(self.plan.horizon), table))
             for name in GUARANTEES:
                 table = getattr(outcome, name)[: self.plan.guarantees]
                 known = ~np.isnan(table).any(axis=0) if len(table) else np.zeros(CHECKPOINTS, dtype=bool)
                 known &= np.append(True, ends[1:] != ends[:-1])  # a short horizon has fewer
                 if known.any():
-                    parts.append(_fan(text, name, ends[known], table[:, known]))
+                    parts.append(self._fan(text, name, ends[known], table[:, known]))
         every: DataFrame = concat(parts, ignore_index=True)
         every["label"] = [self.past.label(t) for t in every["round"]]
         return every
+
+    def _fan(self, policy: str, name: str, rounds: NDArray[np.integer], table: NDArray[np.number]) -> "DataFrame":
+        from pandas import DataFrame
+
+        ends = self._quantiles(name, table)
+        return DataFrame({"policy": policy, "quantity": name, "round": rounds, "mean": table.mean(axis=0), **ends})
 
     def milestones(self) -> "DataFrame":
         """A row for each quantity, policy and coming ``round`` of :data:`MILESTONES` within the horizon: the value
@@ -145,8 +156,8 @@ class Forecast:
             }
             for name, (now, table) in values.items():
                 for end in ends:
-                    low, middle, high = np.quantile(table[:, end - 1], (0.025, 0.5, 0.975), method="inverted_cdf")
-                    rows.append((name, text, end, now, middle, low, high))
+                    at = self._quantiles(name, table[:, end - 1])
+                    rows.append((name, text, end, now, at["median"], at["low_95"], at["high_95"]))
         every = DataFrame(rows, columns=["quantity", "policy", "round", "now", "median", "low_95", "high_95"])
         return every.sort_values("quantity", key=lambda names: names.map(list(values).index), kind="stable")
 
@@ -205,13 +216,6 @@ class Forecast:
         seen = {"policy": self.seen.choice.text, "sentence": self.seen.sentence}
         return {**about, **facts_of_a_log(), "policy": seen, "availability": model, "limits": self.limits,
                 "tested": [row._asdict() for row in coverage_of(self.seen.choice).values()], **rows}  # fmt: skip
-
-
-def _fan(policy: str, name: str, rounds: NDArray[np.integer], table: NDArray[np.number]) -> "DataFrame":
-    from pandas import DataFrame
-
-    ends = {column: np.quantile(table, q, axis=0, method="inverted_cdf") for column, q in QUANTILES.items()}
-    return DataFrame({"policy": policy, "quantity": name, "round": rounds, "mean": table.mean(axis=0), **ends})
 
 
 def rounds_ahead(past: Past, horizon: int | None, days: float | None) -> int:

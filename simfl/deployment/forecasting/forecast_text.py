@@ -33,13 +33,9 @@ WORDS = {
 
 FIRST = 5
 """Policies in the first table."""
-MEASURED = {
-    "exposed": "exposed_end",
-    "cardinality": "cardinality",
-    "skipped": "skipped",
-    "fairness_gap": "fairness_gap",
-}
-"""What was measured of the quantities of the first table."""
+MEASURED = {"exposed": "exposed_end", "cardinality": "cardinality", "mean_cardinality": "cardinality",
+            "skipped": "skipped", "fairness_gap": "fairness_gap", "rank": "rank_half", "since": "a_client"}  # fmt: skip
+"""What was measured of the quantities of the tables: of some at other rounds, of others nothing."""
 SO_FAR = {"exposed": "exposed clients", "cardinality": "clients a round, mean", "skipped": "rounds without a sum",
           "fairness_gap": "fairness gap"}  # fmt: skip
 
@@ -86,9 +82,11 @@ def first_table(of: "Forecast") -> tuple[list[str], list[tuple[str, ...]], str]:
     some = next(iter(coverages.values()))
     shares = [f"{SO_FAR[name]} {coverages[MEASURED[name]].words}" for name in dict.fromkeys(table["quantity"])
               if MEASURED.get(name) in coverages]  # fmt: skip
-    basis = (f"Medians with 95 % intervals. In simulated deployments of {some.policy} with {some.fewest} to "
-             f"{some.most} clients such intervals held what then happened: {'; '.join(shares)} (exposed to the server "
-             f"{WORST} {IF_ONLY_SUMS}). {COMMAND}")  # fmt: skip
+    wider = [f"; {SO_FAR[name]}: {100 * level:.1f}" for name in dict.fromkeys(table["quantity"])
+             if (level := coverages[MEASURED[name]].level) > 0.95]  # fmt: skip
+    basis = (f"Medians with 95 % intervals (of 95 in 100 futures{''.join(wider)}). In simulated deployments of "
+             f"{some.policy} with {some.fewest} to {some.most} clients such intervals held what then happened: "
+             f"{'; '.join(shares)} (exposed to the server {WORST} {IF_ONLY_SUMS}). {COMMAND}")  # fmt: skip
     return heading, rows, basis
 
 

@@ -15,9 +15,10 @@ COMMAND = "python benchmarks/forecast.py --table"
 
 class Coverage(NamedTuple):
     """A row: of deployments (``cases``) with a policy and units of up to so many clients, the share whose 95 %
-    interval ``held`` what then happened, its exact 95 % interval from ``low`` to ``high`` (Clopper and Pearson), and
-    the ``fewest`` and ``most`` clients. Of quantity ``certain``: of clients whose exposure had a probability of 0.9 or
-    more, the share that were exposed.
+    interval ``held`` what then happened, its exact 95 % interval from ``low`` to ``high`` (Clopper and Pearson), the
+    ``fewest`` and ``most`` clients, and the ``level``: the share of the futures that an interval of 95 % has between
+    its ends. It is higher than 0.95 where such intervals would otherwise hold less. Of quantity ``certain``: of clients
+    whose exposure had a probability of 0.9 or more, the share that were exposed.
     """
 
     policy: str
@@ -29,6 +30,7 @@ class Coverage(NamedTuple):
     high: float
     fewest: int
     most: int
+    level: float
 
     @property
     def words(self) -> str:
@@ -39,7 +41,7 @@ class Coverage(NamedTuple):
 @cache
 def table() -> tuple[Coverage, ...]:
     """All rows."""
-    kinds = str, int, str, int, float, float, float, int, int
+    kinds = str, int, str, int, float, float, float, int, int, float
     with open(TABLE, encoding="utf-8", newline="") as file:
         _, *rows = csv.reader(file)
     return tuple(Coverage(*(kind(cell) for kind, cell in zip(kinds, row, strict=True))) for row in rows)
@@ -54,16 +56,20 @@ def certainty() -> str:
     )
 
 
-def coverage(text: str, unit: int, k: int | None = None) -> dict[str, Coverage]:
-    """The rows of a policy by quantity, of the smallest measured units that are no smaller; none: it was not measured.
+def coverage(text: str, unit: int, clients: int, k: int | None = None) -> dict[str, Coverage]:
+    """The rows of a policy by quantity, of the smallest measured units that are no smaller and the numbers of clients
+    that are nearest; none: it was not measured.
 
     Args:
         text: the policy, as ``--against`` takes it.
         unit: clients in its largest unit.
+        clients: in its units.
         k: clients that it selects; batches of so many are the groups of ``partition``.
     """
     name = "partition" if unit > 1 and unit == k and text.startswith("batch_partition") else text.partition(":")[0]
     units = [row.unit for row in table() if row.policy == name and row.unit >= unit]
     if not units or (unit == 1 and min(units) > 1):
         return {}
-    return {row.quantity: row for row in table() if row.policy == name and row.unit == min(units)}
+    rows = [row for row in table() if row.policy == name and row.unit == min(units)]
+    fewest = min(rows, key=lambda row: max(row.fewest - clients, clients - row.most)).fewest
+    return {row.quantity: row for row in rows if row.fewest == fewest}

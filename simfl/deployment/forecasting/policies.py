@@ -259,7 +259,16 @@ def find_refusal(past: Past, named: str | None = None) -> str:
 
 def coverage_of(choice: PolicyChoice) -> dict[str, Coverage]:
     """How often forecasts of a policy held what then happened, by quantity."""
-    return {} if choice.text == "as_before" else coverage(choice.text, max(choice.policy().unit_sizes), choice.k)
+    if choice.text == "as_before":
+        return {}
+    return coverage(choice.text, max(choice.policy().unit_sizes), len(choice.order), choice.k)
+
+
+def ends_of(choice: PolicyChoice, quantity: str) -> tuple[float, float]:
+    """The shares of a log's futures that lie below the ends of a 95 % interval, as ``coverage.csv`` has it."""
+    measured = coverage_of(choice).get(quantity)
+    level = measured.level if measured else 0.95
+    return (1 - level) / 2, (1 + level) / 2
 
 
 def _laws(chances: dict[str, float], texts: dict[str, str], order: Integers, k: int, unit: int = 1) -> tuple[Law, ...]:

@@ -19,6 +19,7 @@ from simfl.deployment.forecasting.policies import (
     PolicyChoice,
     SeenPolicy,
     candidate,
+    ends_of,
     find_refusal,
     policy_pairs,
 )
@@ -95,7 +96,8 @@ class PolicyAdvice:
             safe, count = ~others_exposed(outcome, self.plan.horizon), len(outcome.rank)
             bound = binomtest(int(safe.sum()), count, alternative="greater").proportion_ci(SURE).low
             empty = _empty_rounds(outcome)
-            low, middle, high = np.quantile(empty, (0.025, 0.5, 0.975), method="inverted_cdf")
+            below, under = ends_of(self.seen.choice, "skipped")
+            low, middle, high = np.quantile(empty, (below, 0.5, under), method="inverted_cdf")
             rows.append((policy.text, policy.order, count, float(safe.mean()), float(bound),
                          count == self.futures and bound >= self.target and (policy.order != NOW or self.believed),
                          float(empty.mean()), middle, low, high, float(outcome.cardinality.mean()),
