@@ -35,7 +35,7 @@ from scipy.stats import binomtest
 from simfl.core.types import View
 from simfl.deployment.audit.log import Log
 from simfl.deployment.forecasting.forecast_result import Forecast
-from simfl.deployment.forecasting.forecast_text import DRIFT
+from simfl.deployment.forecasting.forecast_text import DRIFT, MISSING
 from simfl.deployment.forecasting.future_span import exposures
 from simfl.deployment.forecasting.futures import plan
 from simfl.deployment.forecasting.parts import simulate_all
@@ -164,7 +164,7 @@ def judge(world: World, futures: int = 100, model: str | None = None, wrong=None
     chance = (outcome.exposed[:, hidden] < world.rounds).mean(axis=0)
     came, part = since[hidden] < world.rounds, np.minimum((chance * 10).astype(int), 9)
     return {"world": world.number, "family": world.family, "policy": world.text, "seen": seen.choice.text,
-            "availability": world.availability, "clients": world.clients, "drift": chosen.drift,
+            "availability": world.availability, "clients": world.clients, "drift": chosen.drift, "left": chosen.left,
             "places": [place(float(happened[name][0]), foretold[name], rng) for name in QUANTITIES],
             "happened": [float(happened[name][0]) for name in QUANTITIES],
             "foretold": [float(foretold[name].mean()) for name in QUANTITIES],
@@ -311,8 +311,13 @@ def main() -> None:
             with open(file, "a") as stored:
                 stored.write(json.dumps(short(result), separators=(",", ":")) + "\n")
         worlds = [row for row in results if "places" in row and row["world"] < arguments.worlds]
-        named = sum(row["drift"] < DRIFT for row in worlds)
-        print(f"{name}: {len(worlds)} worlds, drift named in {named}", *lines(worlds), sep="\n", flush=True)
+        named = sum(row["drift"] < DRIFT or row["left"] < MISSING for row in worlds)
+        print(
+            f"{name}: {len(worlds)} worlds, drift or missing clients named in {named}",
+            *lines(worlds),
+            sep="\n",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

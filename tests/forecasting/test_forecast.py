@@ -22,7 +22,7 @@ from simfl.deployment.audit import audit
 from simfl.deployment.audit.log import Log
 from simfl.deployment.audit.log_columns import LogOptions
 from simfl.deployment.forecasting import measured_coverage
-from simfl.deployment.forecasting.availability import _drift
+from simfl.deployment.forecasting.changes import halves_differ, missing_at_end
 from simfl.deployment.forecasting.forecast_result import forecast
 from simfl.deployment.forecasting.forecast_text import first_table, limits_of
 from simfl.deployment.forecasting.future_span import exposures, past_span, smallest_class
@@ -264,8 +264,24 @@ def test_rounds_that_summed_nobody_are_counted_where_rounds_have_numbers():
 def test_drift_is_noticed():
     rng, rounds, n = np.random.default_rng(8), 240, 16
     drifting = rng.random((rounds, n)) < np.linspace(0.2, 0.8, rounds)[:, None] ** np.where(np.arange(n) % 2, 1, 2)
-    assert _drift(drifting, np.random.default_rng(0)) < 0.01
-    assert _drift(rng.random((rounds, n)) < np.linspace(0.05, 0.95, n), np.random.default_rng(0)) > 0.01
+    steady = rng.random((rounds, n)) < np.linspace(0.05, 0.95, n)
+    assert halves_differ(drifting, np.random.default_rng(0)) < 0.01 < halves_differ(steady, np.random.default_rng(0))
+
+
+def test_clients_that_have_left_are_missed():
+    """As often as the p-value says where nobody has left; where a fifth have, mostly; only sums count."""
+    rng, steady, left = np.random.default_rng(3), [], []
+    for _ in range(60):
+        rows = rng.random((40, 20)) < rng.uniform(0.1, 0.9, 20)
+        steady.append(missing_at_end(rows, rng))
+        rows[25:, :4] = False
+        rows[rng.random(40) < 0.2] = False
+        left.append(missing_at_end(rows, rng))
+    assert binomtest(int((np.array(steady) < 0.2).sum()), 60, 0.2).pvalue > 1e-3
+    assert np.mean(np.array(left) < 0.05) > 0.7
+    rows = np.eye(12, dtype=bool)[[0, 1, 2, 3] * 6]
+    one = np.vstack([rows, np.zeros((30, 12), dtype=bool)])
+    assert missing_at_end(rows, np.random.default_rng(0)) == missing_at_end(one, np.random.default_rng(0))
 
 
 def test_a_model_that_was_said_is_called_so():

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
+from simfl.deployment.forecasting.changes import halves_differ, missing_at_end
 from simfl.deployment.forecasting.policies import SeenPolicy
 from simfl.deployment.forecasting.selection_chance import Selections
-from simfl.plugins import Bools, Floats, Integers, SimflError
+from simfl.plugins import Bools, Floats, Integers, SimflError, Streams
 
 DAY_S = 86_400.0
 BINS = 8
@@ -38,7 +39,6 @@ STEPS = 0.01, 0.05, 0.2, 0.6
 PARTS = {"constant": "", "per_client": "c", "markov": "cm", "time_of_day": "ch", "groups": "cg", "mixed": "cmhg"}
 """Parts of each model: levels of clients, memory, hours, groups that are missing together."""
 MODELS = tuple(PARTS)
-PERMUTATIONS = 500
 
 
 class Observed(NamedTuple):
@@ -319,11 +319,13 @@ class ModelChoice:
     Attributes:
         fitted: to the log.
         drift: p-value of a test that rates of taking part were the same in both halves of the log.
+        left: p-value of a test that nobody is missing at its end.
         named: the model was said.
     """
 
     fitted: AvailabilityFit
     drift: float
+    left: float
     named: bool = False
 
     @property
@@ -334,7 +336,7 @@ class ModelChoice:
         return "Availability: rates of each client, hours, memory and what clients share, as far as the log shows them."
 
 
-def choose(seen: Observed, rng: np.random.Generator, model: str | None = None) -> ModelChoice:
+def choose(seen: Observed, streams: Streams, model: str | None = None) -> ModelChoice:
     """The model of all parts, or the one that is named.
 
     Raises:
@@ -343,20 +345,6 @@ def choose(seen: Observed, rng: np.random.Generator, model: str | None = None) -
     if model == "time_of_day" and not len(seen.bins):
         raise SimflError("--model time_of_day: the log has no times; one of "
                          f"{', '.join(name for name in MODELS if name != model)}")  # fmt: skip
-    return ModelChoice(fit(seen, model or "mixed", rng), _drift(seen.selections.rows, rng), model is not None)
-
-
-def _drift(rows: Bools, rng: np.random.Generator) -> float:
-    """Share of divisions of the rounds, in runs of several, whose halves differ by more than the first and last do."""
-    length = max(1, len(rows) // 20)
-    runs = np.array_split(np.arange(len(rows)), max(2, len(rows) // length))
-    counts = np.array([rows[run].sum(axis=0) for run in runs])
-    half = len(runs) // 2
-
-    def difference(order: Integers) -> float:
-        one, two = counts[order[:half]].sum(axis=0), counts[order[half:]].sum(axis=0)
-        return float(((one - two) ** 2 / np.maximum(one + two, 1)).sum())
-
-    first = difference(np.arange(len(runs)))
-    others = [difference(rng.permutation(len(runs))) for _ in range(PERMUTATIONS)]
-    return (1 + sum(value >= first for value in others)) / (1 + PERMUTATIONS)
+    rng, rows = streams("forecast/availability of the past"), seen.selections.rows
+    fitted, drift = fit(seen, model or "mixed", rng), halves_differ(rows, rng)
+    return ModelChoice(fitted, drift, missing_at_end(rows, streams("forecast/missing clients")), model is not None)

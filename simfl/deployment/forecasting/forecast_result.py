@@ -212,7 +212,7 @@ class Forecast:
         rows = {name: table.astype(object).where(table.notna(), None).to_dict("records")
                 for name, table in tables.items()}  # fmt: skip
         about = {"horizon": self.plan.horizon, "futures": len(self.outcomes[0].rank), "seed": self.plan.seed}
-        model = {"name": self.model.fitted.model, "drift": self.model.drift}
+        model = {"name": self.model.fitted.model, "drift": self.model.drift, "left": self.model.left}
         seen = {"policy": self.seen.choice.text, "sentence": self.seen.sentence}
         return {**about, **facts_of_a_log(), "policy": seen, "availability": model, "limits": self.limits,
                 "tested": [row._asdict() for row in coverage_of(self.seen.choice).values()], **rows}  # fmt: skip

@@ -39,8 +39,8 @@ MEASURED = {"exposed": "exposed_end", "cardinality": "cardinality", "mean_cardin
 SO_FAR = {"exposed": "exposed clients", "cardinality": "clients a round, mean", "skipped": "rounds without a sum",
           "fairness_gap": "fairness gap"}  # fmt: skip
 
-DRIFT = 0.01
-"""A p-value below which availability is said to drift."""
+DRIFT, MISSING = 0.01, 0.05
+"""p-values below which availability is said to drift, and clients to be missing at the end of a log."""
 
 
 def text(of: "Forecast") -> str:
@@ -184,6 +184,9 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
                     "have the mean of both.")  # fmt: skip
     else:
         said.append(f"No drift of availability was seen (p = {model.drift:.2g}); slow drift may be there all the same.")
+    if model.left < MISSING:
+        said.append(f"Clients that took part are missing from the log's last sums (p = {model.left:.2g}): where they have "
+                    "left for good, or stay away for long, fewer take part than these futures say.")  # fmt: skip
     if seen.relation == "some":
         said.append("A log says who was selected, not who was available. How many were is known only as far as rounds "
                     "had too few; the futures differ in it, and other policies depend on it.")  # fmt: skip

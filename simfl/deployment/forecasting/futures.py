@@ -103,7 +103,7 @@ def plan(
     seen = recognise(past, policy)
     participation = past.rows.sum(axis=0).astype(np.int64)
     candidates = tuple(candidate(text, seen.choice.k, n, participation).after(past) for text in against)
-    chosen = choose(observe(past.rows, seen, past.times_s), streams("forecast/availability of the past"), model)
+    chosen = choose(observe(past.rows, seen, past.times_s), streams, model)
     sizes = past.rows.sum(axis=1)
     steps = np.zeros(0) if past.times_s is None else np.diff(past.times_s)
     whole = FuturePlan(
