@@ -311,13 +311,9 @@ def main() -> None:
             with open(file, "a") as stored:
                 stored.write(json.dumps(short(result), separators=(",", ":")) + "\n")
         worlds = [row for row in results if "places" in row and row["world"] < arguments.worlds]
-        named = sum(row["drift"] < DRIFT or row["left"] < MISSING for row in worlds)
-        print(
-            f"{name}: {len(worlds)} worlds, drift or missing clients named in {named}",
-            *lines(worlds),
-            sep="\n",
-            flush=True,
-        )
+        named = sum(row["drift"] < DRIFT or row.get("left", 1) < MISSING for row in worlds)
+        heading = f"{name}: {len(worlds)} worlds, drift or missing clients named in {named}"
+        print(heading, *lines(worlds), sep="\n", flush=True)
 
 
 if __name__ == "__main__":
