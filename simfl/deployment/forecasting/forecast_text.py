@@ -185,8 +185,8 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
     else:
         said.append(f"No drift of availability was seen (p = {model.drift:.2g}); slow drift may be there all the same.")
     if model.left < MISSING:
-        said.append(f"Clients that took part are missing from the last sums (p = {model.left:.2g}): where they have left "
-                    "for good, or stay away for long, fewer take part than these futures say.")  # fmt: skip
+        said.append(f"Clients that took part are missing from the last sums (p = {model.left:.2g}): where they have "
+                    "left for good, or stay away for long, fewer take part than these futures say.")  # fmt: skip
     if seen.relation == "some":
         said.append("A log says who was selected, not who was available. How many were is known only as far as rounds "
                     "had too few; the futures differ in it, and other policies depend on it.")  # fmt: skip
