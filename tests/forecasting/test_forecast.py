@@ -282,6 +282,11 @@ def test_clients_that_have_left_are_missed():
     rows = np.eye(12, dtype=bool)[[0, 1, 2, 3] * 6]
     one = np.vstack([rows, np.zeros((30, 12), dtype=bool)])
     assert missing_at_end(rows, np.random.default_rng(0)) == missing_at_end(one, np.random.default_rng(0))
+    log = uniform_log(40, np.full(16, 0.8), 8)
+    log[24:, :4] = 0
+    assert "Clients that took part are missing from the last sums" in " ".join(
+        forecast(past_from(log), horizon=2, futures=2).limits
+    )
 
 
 def test_a_model_that_was_said_is_called_so():
