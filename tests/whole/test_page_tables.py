@@ -214,11 +214,11 @@ def test_five_policies_with_four_protocols():
 
 def test_coverage_of_the_forecasts():
     rows = {(row.policy, row.unit, row.quantity): row for row in coverage_table() if row.fewest < 60}
-    quantities, shares = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap"), []
+    shares = []
     policies = {(policy, unit) for policy, unit, _ in rows} - {("every", 1)}
     for name, worlds, *cells in shown("experiments/forecast", "| policy | deployments", len(policies)):
         policy, _, unit = name.replace("`", "").partition(", T up to ")
-        held = [rows[policy, int(unit or 1), quantity] for quantity in quantities]
+        held = [rows[policy, int(unit or 1), quantity] for quantity in FORECAST]
         assert_same([worlds, *cells], held[0].cases, *(100 * row.share for row in held))
         shares += [100 * row.share for row in held]
     text, said = (
@@ -234,49 +234,79 @@ def test_coverage_of_the_forecasts():
     others = [row for row in every if row.unit == 1 or row.quantity not in exposure]
     without = sum(row.share * row.cases for row in others) / sum(row.cases for row in others)
     assert f"without these, too, {100 * without:.1f} % held" in text
+    raw, halves = [], worlds_of("half_partition")
+    for policy, unit in policies:
+        worlds = worlds_of(policy if policy != "batch_partition" else f"{policy}-T={unit}")
+        raw += (np.abs(np.array([row["places"] for row in worlds]) - 0.5) <= 0.475).mean(axis=0).tolist()
+    assert f"Those of 95 of 100 futures held {100 * min(raw):.0f} to {100 * max(raw):.0f} %" in text
     wider = [100 * row.level for row in every if row.level > 0.95]
-    assert f"In {len(wider)} of them intervals have more than 95 of 100 futures, {max(wider):.1f} at most" in text
-    large = [row for row in coverage_table() if row.fewest >= 60]
-    assert f"with {min(row.fewest for row in large)} to {max(row.most for row in large)} clients" in text
-    for (_, *cells), (policy, unit) in zip(
-        shown("experiments/forecast", "| policy | deployments", len(policies), 1), policies_in_order(rows), strict=True
-    ):
-        held = {row.quantity: row for row in large if (row.policy, row.unit) == (policy, unit)}
-        assert_same(cells, held["skipped"].cases, *(100 * held[quantity].share for quantity in quantities))
+    assert f"In {len(wider)} of the {len(every)} cells" in text and f"futures, {max(wider):.1f} at most" in text
+    foretold, came = (np.mean([row[key][1] for row in halves]) for key in ("foretold", "happened"))
+    assert f"{foretold:.1f} rounds without a sum were forecast on average; {came:.1f} came" in text
 
 
-def policies_in_order(rows):
-    return list(dict.fromkeys((policy, unit) for policy, unit, quantity in rows if quantity != "certain"))
+def worlds_of(name):
+    lines = (RESULTS / "forecast" / f"{name}.jsonl").read_text().splitlines()
+    return [row for row in map(json.loads, lines) if "places" in row]
+
+
+FORECAST = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")
+
+
+def test_coverage_of_forecasts_of_many_clients():
+    text = " ".join((RESULTS / "forecast/README.md").read_text().split())
+    large = {(row.policy, row.unit, row.quantity): row for row in coverage_table() if row.fewest >= 60}
+    assert f"{min(row.fewest for row in large.values())} to {max(row.most for row in large.values())} clients" in text
+    outside = [f"({100 * row.share:.0f})" for row in large.values() if not row.low <= 0.95 <= row.high]
+    assert f"{len(outside)} of the {len(large)} shares" in text
+    assert all(text.count(share) == outside.count(share) for share in outside)
+    for name, worlds, *cells in shown("../results/forecast/README", "| policy | deployments", 8):
+        policy, _, unit = name.replace("`", "").partition(", T up to ")
+        held = [large[policy, int(unit or 1), quantity] for quantity in FORECAST]
+        assert_same([worlds, *cells], held[0].cases, *(100 * row.share for row in held))
 
 
 def test_forecasts_of_devices_that_the_model_does_not_have():
-    quantities = ("cardinality", "skipped", "exposed_end", "a_client", "rank_half", "fairness_gap")
     kinds = [(wrong, policy) for wrong in ("drift", "leaving", "rest")
              for policy in ("random", "weighted", "batch_partition-T=4", "half_partition")]  # fmt: skip
-    all_quantities = list(coverage("random", 1, 24))
-    named, counts, hopeful, fewest = [], [], [], 1.0
+    quantities = list(coverage("random", 1, 24))
+    named, counts, hopeful, fewest = {}, [], [], 1.0
     for (wrong, policy), (_, _, *cells) in zip(
         kinds, shown("../results/forecast/README", "| devices | policy", 12), strict=True
     ):
-        lines = (HERE / f"results/forecast/{policy}-{wrong}.jsonl").read_text().splitlines()
-        rows = [row for row in map(json.loads, lines) if "places" in row]
+        rows = worlds_of(f"{policy}-{wrong}")
         name, _, unit = policy.partition("-T=")
         measured = coverage(name, int(unit or {"half_partition": 4}.get(name, 1)), 24)
         inside = 2 * np.abs(np.array([row["places"] for row in rows]) - 0.5)
-        inside = inside <= [measured[quantity].level for quantity in all_quantities]
-        held = [inside[:, all_quantities.index(quantity)].mean() for quantity in quantities]
-        assert_same(cells, 100 * np.mean([row["drift"] < 0.01 for row in rows]), *(100 * each for each in held))
-        named.append(100 * np.mean([row["drift"] < 0.01 for row in rows]))
+        inside = inside <= [measured[quantity].level for quantity in quantities]
+        held = [inside[:, quantities.index(quantity)].mean() for quantity in FORECAST]
+        share = 100 * np.mean([warned(row) for row in rows])
+        assert_same(cells, share, *(100 * each for each in held))
+        named.setdefault(wrong, []).append(share)
         fewest = min(fewest, *held)
         counts.append(len(rows))
         if wrong == "leaving" and "partition" in policy:  # clients a round, and rounds without a sum
             hopeful += held[:2]
             assert all(row["places"][0] <= 0.975 and row["places"][1] >= 0.025 for row in rows)
-    text = " ".join((RESULTS / "forecast/README.md").read_text().split())
+    text, page = (
+        " ".join(path.read_text().split())
+        for path in (RESULTS / "forecast/README.md", HERE / "docs/experiments/forecast.md")
+    )
     assert f"as few as {100 * fewest:.0f} % did" in (HERE / "docs/how-to/forecast.md").read_text()
-    assert f"{min(named):.0f} to {max(named):.0f} % of {min(counts)} to {max(counts)} deployments" in text
+    others = named["drift"] + named["rest"]
+    assert f"{min(named['leaving']):.0f} to {max(named['leaving']):.0f} % where clients leave, " in text
+    assert f"{min(others):.0f} to {max(others):.0f} % of the others, of {min(counts)} to {max(counts)} " in text
     assert f"±{100 * 1.96 * 0.5 / min(counts) ** 0.5:.0f} points" in text
     assert f"right in {100 * min(hopeful):.0f} to {100 * max(hopeful):.0f} %" in text
+    unchanged = [row for name in ("all", "random", "weighted", "partition", "half_partition",
+                                  *(f"batch_partition-T={unit}" for unit in (2, 4, 8)))
+                 for row in worlds_of(name) if "left" in row]  # fmt: skip
+    assert f"{100 * np.mean([warned(row) for row in unchanged]):.0f} % of {len(unchanged)} logs without" in text
+    assert f"of {min(named['leaving']):.0f} to {max(named['leaving']):.0f} % of the logs" in page
+
+
+def warned(row):
+    return row["drift"] < 0.01 or row["left"] < 0.05
 
 
 def scheme(cell):
