@@ -68,7 +68,7 @@ class DiscreteLaplace(Stage):
         finest = self._finest(setting)
         if finest is None:
             why = f"adds noise in a field, but secagg: {setting.secagg.name} adds real numbers and shows single updates"
-            fix = "use secagg, secagg_plus, lightsecagg or basecagg, or stage laplace_shares"
+            fix = "use one that adds in a field, as secagg, or stage laplace_shares"
             return [*problems, ("", f"{why}; {fix}")]
         if (self.fraction_bits or 0) > finest:
             nearest = f"the nearest value is {finest}" if finest >= 0 else "no step is large enough; clip at less"

@@ -146,7 +146,7 @@ class Distributed(Stage):
         most = sum_bits(protocol)
         if most is None:
             why = f"adds noise in a field, but secagg: {protocol.name} adds real numbers and shows single updates"
-            return [*problems, ("", f"{why}; use secagg, secagg_plus, lightsecagg or basecagg")]
+            return [*problems, ("", f"{why}; use one that adds in a field, as secagg")]
         if (self.bits or 0) > most:
             why = (
                 f"is {self.bits}, but sums of secagg: {protocol.name} have room for {most}; the nearest value is {most}"
