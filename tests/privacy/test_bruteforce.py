@@ -5,8 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from simfl.privacy.multiround.analysis import trace
-from simfl.privacy.multiround.matrix_metrics import multi_round
+from simfl.privacy.multiround.matrix_metrics import multi_round, trace
 from tests.support.privacy_brute import exact, rank, semi_strong, strong, weak
 
 
