@@ -1,4 +1,4 @@
-"""Multi-round privacy of a participation matrix: three nested guarantees, of every prefix of it, and with witnesses of all.
+"""Multi-round privacy of a participation matrix: three nested guarantees, of each prefix and, with witnesses, of all.
 
 References: J. So et al., Securing Secure Aggregation: Mitigating Multi-Round Privacy Leakage in Federated Learning,
 arXiv 2106.03328 (strong: eq. 5 and App. C; weak: Remark 1); On Multi-Round Privacy in Federated Learning (semi-strong).
