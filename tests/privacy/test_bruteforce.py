@@ -82,7 +82,7 @@ def equals_brute_force(P):
     check_witness(P, found.semi_strong_witness)
     assert found.semi_strong_witness.ratio == pytest.approx(found.semi_strong, rel=1e-12)
     check_witness(P, found.weak_witness)
-    assert len(found.weak_witness.support) == found.weak_upper
+    assert len(found.weak_witness.values) == found.weak_upper
     _check_trace(P)
 
 
