@@ -49,10 +49,10 @@ def open_regular(path: Path) -> BufferedReader:
         OSError: it cannot be read, or is a folder, a pipe, a socket or a device, or links to it lead in a circle.
     """
     _regular(os.stat(path), path)  # opening a device may do something
-    return _opened(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", path)
+    return _ordinary_file(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", path)
 
 
-def _opened(descriptor: int, mode: str, path: Path) -> Any:
+def _ordinary_file(descriptor: int, mode: str, path: Path) -> Any:
     """The open file, which is closed where it is no ordinary one."""
     file = os.fdopen(descriptor, mode)
     try:
@@ -138,7 +138,7 @@ def open_own(path: Path, mode: str) -> IO[bytes]:
         if error.errno == errno.ENXIO:  # nobody reads from the pipe
             raise OSError(errno.EINVAL, NO_FILES[stat.S_IFIFO], str(path)) from None
         raise
-    return _opened(descriptor, mode, path)
+    return _ordinary_file(descriptor, mode, path)
 
 
 def refuse_link(folder: Path) -> None:
