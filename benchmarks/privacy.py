@@ -20,8 +20,7 @@ from time import perf_counter, process_time  # noqa: E402
 import numpy as np  # noqa: E402
 from scipy.sparse import csr_array  # noqa: E402
 
-from simfl.privacy.multiround.analysis import trace  # noqa: E402
-from simfl.privacy.multiround.matrix_metrics import multi_round  # noqa: E402
+from simfl.privacy.multiround.matrix_metrics import multi_round, trace  # noqa: E402
 
 KINDS = ("random", "batch:12", "batch:6", "batch:4", "batch:3", "batch:2", "half:2", "half:4", "stale:1", "stale:4")
 

@@ -13,10 +13,8 @@ from simfl.core.errors import StopRun
 from simfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from simfl.api.analysis import attack as attack
-    from simfl.api.analysis import plot as plot
-    from simfl.api.functions import compare, load, open, run, search, sweep, verify
-    from simfl.api.theory import theory as theory
+    from simfl.api.functions import attack, compare, load, open, plot, run, search, sweep, verify
+    from simfl.api.theory import theory
     from simfl.deployment import audit as audit
     from simfl.deployment import flower as flower
     from simfl.deployment.forecasting.log_functions import advise as advise
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
 __all__ = ["StopRun", "__version__", "attack", "compare", "load", "open", "plot", "run", "search", "sweep", "theory",
            "verify"]  # fmt: skip
 
-HOMES = {"attack": "analysis", "plot": "analysis", "theory": "theory"}
-"""Modules of :mod:`simfl.api` that are not ``functions``."""
 PACKAGES = ("plugins", "report")
 """Public packages, imported when they are asked for: ``simfl.plugins.selection``."""
 OF_DEPLOYMENT = ("advise", "audit", "flower", "forecast")
@@ -35,7 +31,7 @@ OF_DEPLOYMENT = ("advise", "audit", "flower", "forecast")
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
-        return getattr(import_module(f"simfl.api.{HOMES.get(name, 'functions')}"), name)
+        return getattr(import_module(f"simfl.api.{'theory' if name == 'theory' else 'functions'}"), name)
     if name in PACKAGES:
         return import_module(f"simfl.{name}")
     if name.startswith("_"):  # asked for by Python itself

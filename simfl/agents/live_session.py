@@ -114,7 +114,8 @@ class LiveSession:
         """The phases that have ended, and the trips of the one that goes on."""
         past = [np.column_stack([each.received_s, each.computed_s, each.arrives_s, each.responded])
                 for each in self.exchanges]  # fmt: skip
-        trips = [[float(getattr(trip, name)) for name in TRIP] for trip in self._under_way]
+        under_way = [] if self.phase is None else self.phase.under_way
+        trips = [[float(getattr(trip, name)) for name in TRIP] for trip in under_way]
         return {
             "past": np.vstack([np.empty((0, len(PAST))), *past]),
             "ends_s": np.array([each.ends_s for each in self.exchanges], dtype=np.float64),
@@ -157,7 +158,3 @@ class LiveSession:
         """Goes on waiting."""
         if self.phase is not None:
             self.phase.wait()
-
-    @property
-    def _under_way(self) -> list[CohortTrip]:
-        return [] if self.phase is None else self.phase.under_way

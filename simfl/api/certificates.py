@@ -18,17 +18,19 @@ from simfl.privacy.dp.losses import epsilon_timeline
 from simfl.privacy.ledger.ledger_columns import sums_and_noise
 from simfl.privacy.ledger.ledger_scope import COLLUDERS, GAUSSIAN_IN_SUM, is_covered
 from simfl.privacy.ledger.noise_ledger import BoundedLedger, NoiseLedger, bounded_ledger
-from simfl.privacy.multiround.analysis import MatrixAnalysis, bounds_for_any_weights, trace
 from simfl.privacy.multiround.basis import Basis
 from simfl.privacy.multiround.budget import BUDGET, Budget
 from simfl.privacy.multiround.guarantee_trace import Trace
 from simfl.privacy.multiround.matrix_metrics import (
     ColludedGuarantees,
+    MatrixAnalysis,
     MultiRound,
     against_any,
     bounded_metrics,
+    bounds_for_any_weights,
     final_metrics,
     multi_round,
+    trace,
 )
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, strong_guarantee, without_clients
 from simfl.privacy.multiround.roots import primes

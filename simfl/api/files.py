@@ -1,5 +1,6 @@
 """Files that are checked when they are read and complete once they are written: tables, logs, folders of results."""
 
+from simfl.core.json_data import number_of
 from simfl.core.storage.disk import (
     make_folder,
     naming,
@@ -31,7 +32,7 @@ from simfl.results.tables import csv_bytes, without_formulas
 __all__ = [
     "Dialect", "JOB_TIMES", "JOINED", "JOINED_LIST", "MISSING", "ResultsFolder", "SCENARIO", "UNREADABLE",
     "UpdateRecord", "UpdateReplay", "UpdateStore", "csv_bytes", "csv_rows", "dialect_of", "is_finished",
-    "is_number", "make_folder", "naming", "natural", "npy_bytes", "open_bytes", "open_own", "open_regular",
+    "is_number", "make_folder", "naming", "natural", "npy_bytes", "number_of", "open_bytes", "open_own", "open_regular",
     "open_text", "participation_matrices", "read_regular", "read_sealed", "read_sealed_bytes", "read_table",
     "refuse_link", "refuse_result_files", "seal_bytes", "together", "touch", "without_formulas", "write_atomically",
     "write_sealed",

@@ -8,8 +8,7 @@ from typing import Annotated, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from simfl.attacks.base import OBSERVERS, Finding, Picture, unread, with_label
-from simfl.attacks.context import AttackerKnowledge, GroundTruth
+from simfl.attacks.base import OBSERVERS, AttackerKnowledge, Finding, GroundTruth, Picture, unread, with_label
 from simfl.attacks.least_squares import Recovery
 from simfl.clients.local_values import Parameter
 from simfl.core.columns import Column

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.func import functional_call, grad, vmap
 
-from simfl.attacks.context import AttackerKnowledge
+from simfl.attacks.base import AttackerKnowledge
 from simfl.core.errors import ScenarioError
 from simfl.core.types import Floats, Integers, Vectors
 

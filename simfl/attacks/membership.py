@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.attacks.base import OBSERVERS, Curve, Finding, unread, with_label
-from simfl.attacks.context import AttackerKnowledge, GroundTruth
+from simfl.attacks.base import OBSERVERS, AttackerKnowledge, Curve, Finding, GroundTruth, unread, with_label
 from simfl.attacks.least_squares import Recovered, Recovery
 from simfl.core.columns import Column
 from simfl.core.rng import Streams

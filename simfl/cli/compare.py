@@ -21,6 +21,7 @@ from simfl.cli.sweep import (
     say_cost,
     submit_to_slurm,
 )
+from simfl.core.json_data import number_of
 
 REPLICATIONS = 5
 BUDGETS = ("rounds", "aggregations", "time", "updates", "bytes")
@@ -41,10 +42,7 @@ class _Budget(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
         if name not in ({*BUDGETS} if equals else {*BUDGETS, EVERY}):
             names = ", ".join(BUDGETS)
             self.fail(f"{value!r} is none of {names}, with or without =NUMBER, nor {EVERY}", parameter, context)
-        try:
-            number = float(amount) if equals else None
-        except ValueError:
-            number = 0.0
+        number = number_of(amount, 0.0) if equals else None
         if number is not None and not 0 < number < float("inf"):
             self.fail(f"{value!r}: give a number above 0, e.g. {name}=600", parameter, context)
         return name, {} if number is None else {name: number}

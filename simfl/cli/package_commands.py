@@ -31,9 +31,6 @@ class PackageCommands:
     entries: dict[str, EntryPoint] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
 
-    def one_word(self) -> list[str]:
-        return [name for name in self.entries if " " not in name]
-
     def once_called(self, word: str) -> str | None:
         """The command of two words of simfl's own that was called by the second one alone."""
         return next((n for n, entry in self.entries.items() if is_rim(entry) and n.split()[1:] == [word]), None)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from simfl.cli.shared import ResultsPath, figure_plugin_option, load_plugins
+from simfl.core.json_data import number_of
 
 
 class AccuracyMargin(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
@@ -14,10 +15,7 @@ class AccuracyMargin(click.ParamType):  # type: ignore[type-arg]  # generic in n
     name = "POINTS"
 
     def convert(self, value: object, parameter: click.Parameter | None, context: click.Context | None) -> float:
-        try:
-            points = float(re.sub(r"\s*points?$", "", str(value).strip()))
-        except ValueError:
-            points = 0.0
+        points = number_of(re.sub(r"\s*points?$", "", str(value).strip()), 0.0)
         if not 0 < points <= 100:
             self.fail(f"{value!r} is no number of points above 0 and up to 100, such as '1 point'", parameter, context)
         return points / 100

@@ -1,8 +1,10 @@
-"""A name for what JSON and YAML hold; imports nothing slow, so that commands start fast."""
+"""What JSON, YAML and other texts hold; imports nothing slow, so that commands start fast."""
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 JsonObject = dict[str, Any]
 """Plain data with names for keys: numbers, texts, lists and such objects."""
@@ -17,3 +19,11 @@ def flat(document: Mapping[str, object], prefix: str = "") -> dict[str, str]:
         else:
             values[prefix + str(key)] = value if isinstance(value, str) else json.dumps(value)
     return values
+
+
+def number_of(text: str | bytes, otherwise: T) -> float | T:
+    """The number that a text is, perhaps infinite or NaN; else another value."""
+    try:
+        return float(text)
+    except ValueError:
+        return otherwise

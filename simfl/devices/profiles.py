@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import ScenarioError, amount, suggestion
+from simfl.core.json_data import number_of
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.text_table import csv_rows
@@ -160,19 +161,12 @@ def _numbers(name: str, cells: list[tuple[str, str]], bounds: Bounds) -> Floats:
     try:
         values = np.array(texts, dtype=np.float64)
     except ValueError:
-        values = np.array([np.nan if (value := _float(text)) is None else value for text in texts])
+        values = np.array([number_of(text, np.nan) for text in texts])
     if (wrong := np.flatnonzero(~((values >= bounds.least) & (values <= bounds.most)))).size:
         where, text = cells[wrong[0]]
         limits = f"from {bounds.least:g}" if np.isinf(bounds.most) else f"from {bounds.least:g} to {bounds.most:g}"
         raise ScenarioError("", f"{where}: {name} is a number {limits} ({bounds.meaning}), not '{text}'")
     return values
-
-
-def _float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _clients(cells: list[tuple[str, str]]) -> NDArray[np.int64]:

@@ -16,7 +16,7 @@ from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Arrays, Job, Labels, Predictions, Updates
 
 if TYPE_CHECKING:
-    from simfl.attacks.context import AttackerKnowledge, GroundTruth
+    from simfl.attacks.base import AttackerKnowledge, GroundTruth
     from simfl.clients.local_values import RoundOutcome
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simfl.attacks.context import AttackerKnowledge, GroundTruth
+from simfl.attacks.base import AttackerKnowledge, GroundTruth
 from simfl.clients.local_training import LocalTraining
 from simfl.clients.local_values import RoundOutcome
 from simfl.core.errors import PluginError, ScenarioError

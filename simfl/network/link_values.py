@@ -39,6 +39,9 @@ BANDWIDTH_WORDS = {"bandwidth", "bw", "capacity", "throughput"}
 
 RATE = re.compile(r"(?:^|[\W_])(k|m|g)?(b|bits?|bytes?)(?:ps|_?per_?s(?:ec(?:ond)?)?|/s|_s)\W*$", re.IGNORECASE)
 
+RATES = ("speed", "band", "capacity", "throughput")
+"""What names of bandwidths have in them."""
+
 MOST_SHOWN = 8
 """Names that a note lists."""
 
@@ -183,7 +186,7 @@ class LinkList:
             if lacking := sum(width[0] not in row.values for row in links):
                 notes.append(f"{lacking} of {amount(len(links), 'link')} without '{width[0]}': unlimited")
         unused = [name for name in self.names if name not in latencies and name != (width or ("",))[0]]
-        rates = [name for name in unused if _like_bandwidth(name)]
+        rates = [name for name in unused if any(word in name.lower() for word in RATES)]
         if rates and self.attributes.bandwidth != UNLIMITED and width is None:
             notes.append(f"links are unlimited, as network.bandwidth does not name '{rates[0]}'")
         if unused:
@@ -285,10 +288,6 @@ class LinkList:
 def _slowness(edge: Edge) -> tuple[float, float]:
     wide = edge.bandwidth_bytes_per_s
     return edge.latency_s, 0.0 if wide is None else 1 / wide
-
-
-def _like_bandwidth(name: str) -> bool:
-    return any(word in name.lower() for word in ("speed", "band", "capacity", "throughput"))
 
 
 def shown(names: Sequence[object]) -> str:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from simfl.core.certificate_words import (
 )
 from simfl.core.columns import Column
 from simfl.core.errors import SimflError
-from simfl.core.json_data import JsonObject
+from simfl.core.json_data import JsonObject, number_of
 from simfl.experiments.compare.differences import HIDES
 from simfl.experiments.compare.run_numbers import measures_of, to_target
 from simfl.experiments.compare.worlds import is_choice, world_name
@@ -379,8 +380,5 @@ def eligible(group: Group) -> bool:
 
 def number(text: str) -> float | None:
     """The finite number that a text is, or None."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if abs(value) < float("inf") else None
+    value = number_of(text, nan)
+    return value if isfinite(value) else None

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from simfl.core.columns import ROUND_COLUMNS
 from simfl.core.errors import IntegrityError
-from simfl.core.json_data import JsonObject
+from simfl.core.json_data import JsonObject, number_of
 from simfl.core.storage.disk import naming, open_own, sha256
 
 ROUNDS = tuple(column.name for column in ROUND_COLUMNS)
@@ -205,11 +205,7 @@ def without_formulas(cell: object) -> object:
     """A cell that a spreadsheet would take for a formula, made a text by a leading apostrophe; others as they are."""
     if not isinstance(cell, str) or not cell.startswith(("=", "+", "-", "@", "\t", "\r")):
         return cell
-    try:
-        float(cell)
-    except ValueError:
-        return f"'{cell}"
-    return cell
+    return f"'{cell}" if number_of(cell, None) is None else cell
 
 
 def _continue(part: Path, size: int, digest: str, hasher: Any) -> Any:

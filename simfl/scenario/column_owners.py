@@ -36,12 +36,10 @@ def plugin_columns(scenario: Any) -> tuple[Column, ...]:
     if scenario.network.loss or not scenario.agents.all_standard:
         columns.insert(0, BYTES_SENT_UP)
     columns_by_name = {column.name: column for column in columns if column.name not in known}
-    return tuple(map(_infinite_where_empty, columns_by_name.values()))
-
-
-def _infinite_where_empty(column: Column) -> Column:
-    """An epsilon that has no value any more is infinite, if its column does not say how it ends."""
-    return column._replace(final="end") if "epsilon" in column.name and column.final == "last" else column
+    return tuple(  # an epsilon that has no value any more is infinite, if its column does not say how it ends
+        column._replace(final="end") if "epsilon" in column.name and column.final == "last" else column
+        for column in columns_by_name.values()
+    )
 
 
 def with_bases(scenario: Any, columns: Iterable[Column]) -> list[Column]:

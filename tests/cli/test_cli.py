@@ -120,7 +120,12 @@ def test_a_command_imports_the_plugins_that_its_scenario_names_and_no_other(tmp_
         "simfl.learning.backends.choices", "simfl.clients.local_training", "simfl.secagg.plain", "simfl.privacy.base",
     }  # fmt: skip
     assert not {"sklearn", "cryptography", *SLOW} & imported
-    theory = ("simfl.privacy.multiround.analysis", "simfl.selection.theory.families", "simfl.runs.run", "simfl.agents")
+    theory = (
+        "simfl.privacy.multiround.matrix_metrics",
+        "simfl.selection.theory.families",
+        "simfl.runs.run",
+        "simfl.agents",
+    )
     assert not imported & {*theory, "simfl.secagg.crypto", "simfl.privacy.dp"}
 
 

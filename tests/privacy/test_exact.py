@@ -9,8 +9,7 @@ import pytest
 from simfl.core.errors import SimflError
 from simfl.core.prime_field import PRIMES
 from simfl.deployment.audit import audit
-from simfl.privacy.multiround.analysis import trace
-from simfl.privacy.multiround.matrix_metrics import multi_round
+from simfl.privacy.multiround.matrix_metrics import multi_round, trace
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, with_samples
 from simfl.privacy.multiround.roots import primes
 from tests.support.privacy_brute import isolated, rank, semi_strong, strong, weak

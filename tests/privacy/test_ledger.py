@@ -21,7 +21,7 @@ from simfl.privacy.dp.mechanisms import gaussian
 from simfl.privacy.ledger.coalitions import Errors, greedy
 from simfl.privacy.ledger.ledger_columns import ledgers, of_clients, of_rounds
 from simfl.privacy.ledger.noise_ledger import ledger, with_later_rounds
-from simfl.privacy.multiround.analysis import trace
+from simfl.privacy.multiround.matrix_metrics import trace
 from simfl.runs.run import run
 from simfl.scenario import InvalidScenario, Scenario
 

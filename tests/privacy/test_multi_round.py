@@ -15,8 +15,7 @@ from simfl.core.types import SERVER
 from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY
 from simfl.privacy.certify.observer_view import ObserverView
-from simfl.privacy.multiround.analysis import MatrixAnalysis, trace
-from simfl.privacy.multiround.matrix_metrics import multi_round
+from simfl.privacy.multiround.matrix_metrics import MatrixAnalysis, multi_round, trace
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix
 from simfl.privacy.multiround.witness import solve
 

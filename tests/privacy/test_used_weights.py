@@ -12,7 +12,7 @@ from simfl.api.theory import central_noise
 from simfl.core.errors import PluginError, SimflError
 from simfl.privacy.accountant import ACCOUNTANTS
 from simfl.privacy.dp.mechanisms import gaussian
-from simfl.privacy.multiround.analysis import trace
+from simfl.privacy.multiround.matrix_metrics import trace
 from simfl.results.run_files import participation_matrix
 from simfl.runs.run import build, run
 from simfl.scenario import Scenario

@@ -251,7 +251,7 @@ KNOWN = {
     "simfl.core.registration.source_code: exec",  # files and modules that a user names, for that
     "simfl.experiments.sweep.plugin_pickling: pickle.loads",  # plugins of a script, to its own workers
     "simfl.experiments.sweep.plugin_pickling: pickle.load",  # objects of a sweep's own, by their SHA-256
-    "simfl.deployment.forecasting.part_process: pickle.loads",  # from the process that has started it, as the next
+    "simfl.deployment.forecasting.parts: pickle.loads",  # from the process that has started it, as the next
     "simfl.learning.backends.process_engine: pickle.loads",
     "simfl.learning.objects.handles: import_module",  # a module that a user names, for that
     "simfl.runs.tracking: import_module",  # of a tracker that a user names among those in a list

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from simfl.core.errors import SimflError
 from simfl.core.http.bounded_server import ConnectionLimits
 from simfl.core.storage.disk import sha256
-from simfl.privacy.multiround.analysis import MatrixAnalysis
+from simfl.privacy.multiround.matrix_metrics import MatrixAnalysis
 from simfl.report.axes import name_runs
 from simfl.report.live import live_clients, watched_folder
 from simfl.report.live.page_server import ADDRESS, serve_page

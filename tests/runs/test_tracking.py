@@ -202,7 +202,7 @@ def test_a_tracker_that_is_missing_on_a_node_or_fails_at_the_end_loses_no_run(mo
 
     mlflow, said = FakeMlflow().install(monkeypatch), []
     monkeypatch.setitem(sys.modules, "wandb", None)
-    monkeypatch.setattr("simfl.runs.tracking.mlflow_tracker.MlflowTracker.close", lambda *_: 1 / 0)
+    monkeypatch.setattr("simfl.runs.tracking.libraries.MlflowTracker.close", lambda *_: 1 / 0)
     finished = run_tracked(Scenario.load("small.yaml"), Path("out"), ["wandb", "mlflow"], on_failure=said.append)
     assert (finished.path / "summary.json").exists() and len(mlflow.runs) == 1
     assert said == [

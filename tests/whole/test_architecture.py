@@ -157,9 +157,9 @@ def is_registered(module: str, path: Path, named: set[str]) -> bool:
         for decorator in node.decorator_list
         if isinstance(decorator, ast.Call)
     )
-    package = words_in(tree(path.with_name("__init__.py")))  # commands, trackers, Flower's classes
+    package = words_in(tree(path.with_name("__init__.py")))  # commands, Flower's classes
     by_name = module in named or any(word.startswith(f"{module}:") for word in named)
-    by_name = by_name or path.stem in package or path.stem.removesuffix("_tracker") in package
+    by_name = by_name or path.stem in package
     public = package_of(module) in ("api", "plugins") or path.name in ("__init__.py", "__main__.py")
     return by_name or public or any(decorator.isupper() or decorator == "figure" for decorator in decorators)
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
 from threading import Event
-from typing import IO
+from typing import IO, Any
 
 from simfl.core.errors import BusyError, SimflError
 
@@ -49,9 +49,14 @@ def open_regular(path: Path) -> BufferedReader:
         OSError: it cannot be read, or is a folder, a pipe, a socket or a device, or links to it lead in a circle.
     """
     _regular(os.stat(path), path)  # opening a device may do something
-    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")
+    return _ordinary_file(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", path)
+
+
+def _ordinary_file(descriptor: int, mode: str, path: Path) -> Any:
+    """The open file, which is closed where it is no ordinary one."""
+    file = os.fdopen(descriptor, mode)
     try:
-        _regular(os.fstat(file.fileno()), path)
+        _regular(os.fstat(descriptor), path)
     except OSError:
         file.close()
         raise
@@ -126,19 +131,14 @@ def open_own(path: Path, mode: str) -> IO[bytes]:
         OSError: it cannot be written, or is a folder, a pipe, a socket or a device.
     """
     try:
-        file = os.fdopen(os.open(path, MODES[mode] | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666), mode)
+        descriptor = os.open(path, MODES[mode] | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise _a_link(path) from None
         if error.errno == errno.ENXIO:  # nobody reads from the pipe
             raise OSError(errno.EINVAL, NO_FILES[stat.S_IFIFO], str(path)) from None
         raise
-    try:
-        _regular(os.fstat(file.fileno()), path)
-    except OSError:
-        file.close()
-        raise
-    return file
+    return _ordinary_file(descriptor, mode, path)
 
 
 def refuse_link(folder: Path) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, TextIO
 
 from simfl.core.errors import ScenarioError, SimflError
+from simfl.core.json_data import number_of
 from simfl.core.storage.disk import open_regular
 
 MARKS = ",;\t|"
@@ -71,11 +72,7 @@ class Dialect(NamedTuple):
 
 def is_number(cell: str) -> bool:
     """Whether a cell is a number, with a decimal point or comma."""
-    try:
-        float(cell.strip().replace(",", "."))
-    except ValueError:
-        return False
-    return True
+    return number_of(cell.strip().replace(",", "."), None) is not None
 
 
 @contextmanager

@@ -78,7 +78,7 @@ class Entries:
         if (name := self.roles.get("bytes")) is None:
             return None
         column = self.table.columns[name]
-        numbers = np.array([_number(word, self.table.comma) for word in column.words])
+        numbers = self.table.numbers_of(column)
         wrong = ~((numbers >= 0) & (numbers < np.inf))[column.codes]
         if wrong.any():
             if not chosen:
@@ -185,7 +185,7 @@ def _weights(table: Table, name: str) -> Floats:
     """
     column = table.columns[name]
     table.refuse_words(name, lambda word: not word.strip(), NO_WEIGHT)
-    numbers = np.array([_number(word, table.comma) for word in column.words])
+    numbers = table.numbers_of(column)
     values = numbers[column.codes]
     table.refuse(np.isnan(values), "the weight is not a number")
     table.refuse(np.isinf(values), "the weight is not finite")
@@ -208,13 +208,6 @@ def written_otherwise(words: Sequence[str], numbers: Floats) -> Any:
         if numbers[before] == numbers[after] and exact(before) != exact(after):
             clash[[after if len(words[after]) >= len(words[before]) else before]] = True
     return clash
-
-
-def _number(word: str, comma: bool) -> float:
-    try:
-        return float(word.replace(",", ".") if comma else word)
-    except ValueError:
-        return float("nan")
 
 
 def in_order(column: WordColumn, of_rounds: bool = False) -> tuple[list[Any], Integers, str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from simfl.api.files import number_of
 from simfl.deployment.audit.log import ROLES, plain
 from simfl.deployment.audit.log_table import Table, WordColumn
 from simfl.plugins import SimflError, suggestion
@@ -242,12 +243,7 @@ def refuse_odd_rows(table: Table, roles: Columns, options: LogOptions) -> None:
 
 def _is_same(word: str, value: str) -> bool:
     word, value = word.strip().lower(), value.strip().lower()
-    if word == value or {word, value} <= YES:
-        return True
-    try:
-        return float(word) == float(value)
-    except ValueError:
-        return False
+    return word == value or {word, value} <= YES or number_of(word, np.nan) == number_of(value, np.nan)
 
 
 def _refuse_if_it_divides(table: Table, name: str) -> None:
@@ -291,11 +287,7 @@ def _said_by(name: set[str], used: set[str]) -> str:
 
 
 def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+    return number_of(word, None) is not None
 
 
 def telling_apart(table: Table, keys: np.ndarray) -> str:

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from simfl.api.files import MISSING, Dialect, open_bytes, open_text
+from simfl.api.files import MISSING, Dialect, number_of, open_bytes, open_text
 from simfl.deployment.audit.log import Limits, label_word
-from simfl.plugins import Bools, Integers, JsonObject, MissingError, SimflError
+from simfl.plugins import Bools, Floats, Integers, JsonObject, MissingError, SimflError
 
 CHUNK = 3 * 10**6
 """Cells that are taken at a time."""
@@ -69,6 +69,11 @@ class Table:
         """Some of its rows: their places, or a truth value for each."""
         columns = {name: WordColumn(column.codes[rows], column.words) for name, column in self.columns.items()}
         return replace(self, lines=self.lines[rows], columns=columns)
+
+    def numbers_of(self, column: WordColumn) -> Floats:
+        """The words of a column as numbers, (n,), NaN where they are none."""
+        words = (word.replace(",", ".") if self.comma else word for word in column.words)
+        return np.array([number_of(word, np.nan) for word in words])
 
     def refuse(self, wrong: Bools, message: str) -> None:
         """

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from simfl.api.files import number_of
 from simfl.plugins import Floats, SimflError
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -26,7 +27,7 @@ def seconds_of(what: str, name: str, words: Sequence[str]) -> tuple[Floats, bool
         SimflError: they are neither seconds nor dates, or not between 1970 and 2200; the message begins with ``what``.
     """
     empty = np.array([not word for word in words])
-    numbers = np.array([_number(word) for word in words])
+    numbers = np.array([number_of(word, np.nan) for word in words])
     if not np.isnan(numbers[~empty]).any():
         unit = re.search(r"_(s|ms|us|ns)$", name.lower())
         seconds = numbers * (UNITS[unit[1]] if unit else _unit(numbers))
@@ -41,13 +42,6 @@ def seconds_of(what: str, name: str, words: Sequence[str]) -> tuple[Floats, bool
     seconds = np.full(len(words), np.nan)
     seconds[~empty] = dates
     return seconds, True
-
-
-def _number(word: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        return float("nan")
 
 
 def _unit(numbers: Floats) -> float:

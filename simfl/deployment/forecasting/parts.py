@@ -1,8 +1,9 @@
-"""Simulates futures in processes, part by part, so that an interrupted forecast goes on."""
+"""Simulates futures in processes (``python -m``), part by part, so that an interrupted forecast goes on."""
 
 import json
 import pickle
-from base64 import b64encode
+import sys
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields
@@ -20,7 +21,7 @@ import numpy as np
 from simfl.api.files import read_sealed_bytes, seal_bytes, write_atomically
 from simfl.api.processes import START_LIMIT_S, one_thread, read_line, start_python
 from simfl.deployment.forecasting.futures import FuturePlan, Outcome, simulate
-from simfl.plugins import RESULTS, VERSION, ExhaustedError, IntegrityError, SimflError
+from simfl.plugins import RESULTS, VERSION, ExhaustedError, IntegrityError, SimflError, is_exhausted
 
 PART = 10
 """Futures that are simulated and stored together."""
@@ -90,7 +91,7 @@ def _simulate(
     shares = [[task for task in tasks if (task.first // PART + task.policy) % count == i] for i in range(count)]
     pipe, workers = PIPE, list[Popen[bytes]]()
     try:
-        workers += (start_python("simfl.deployment.forecasting.part_process", stdin=pipe, stdout=pipe) for _ in shares)
+        workers += (start_python("simfl.deployment.forecasting.parts", stdin=pipe, stdout=pipe) for _ in shares)
         for worker, share in zip(workers, shares, strict=True):
             _begin(worker, place, packed, share)
         with DefaultSelector() as selector:
@@ -204,3 +205,22 @@ class PartStore:
 
     def _file(self, task: PartTask) -> Path:
         return self.folder / f"{self.key}-{task.policy}-{task.first}-{task.stop}.part"
+
+
+def main() -> None:
+    """Simulates the tasks one by one, and prints each that is ready; a failure is a line and an exit code."""
+    print("ready", flush=True)
+    try:
+        folder, key, tasks = json.loads(sys.stdin.readline())
+        place = PartStore(Path(folder), key)
+        plan = pickle.loads(b64decode(sys.stdin.readline()))  # noqa: S301  (from the process that has started this one)
+        for task in (PartTask(*numbers) for numbers in tasks):
+            place.store(task, simulate_part(plan, task))
+            print(*task, flush=True)
+    except (SimflError, OSError, MemoryError) as error:
+        print(str(error) or "out of memory", file=sys.stderr)
+        sys.exit((ExhaustedError if is_exhausted(error) else SimflError).exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -141,13 +141,11 @@ def _of_file(path: Path, client: int, names: list[str]) -> Throttle:
 
 
 def _number(text: str, name: str, number: str) -> float:
+    from simfl.api.files import number_of
     from simfl.plugins.devices import PROFILE_COLUMNS
 
     bounds = PROFILE_COLUMNS[name]
-    try:
-        value = float(number)
-    except ValueError:
-        value = -1.0
+    value = number_of(number, -1.0)
     if not bounds.least <= value <= bounds.most:
         raise SimflError(f"--throttle {text}: {name} is a number from {bounds.least:g} ({bounds.meaning})")
     return value

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from simfl.agents.aggregation.attack_runner import finalise_attacks
-from simfl.attacks.base import Finding, Observer, ServerView, TrueUpdates
-from simfl.attacks.context import AttackerKnowledge
+from simfl.attacks.base import AttackerKnowledge, Finding, Observer, ServerView, TrueUpdates
 from simfl.attacks.membership import lira, margins, membership_finding, rates
 from simfl.core.children import SafeSpawn
 from simfl.core.errors import ExhaustedError, SimflError

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from simfl.core.columns import ROUND_COLUMNS, SUMMARY_COLUMNS
 from simfl.core.errors import SimflError, suggestion
+from simfl.core.json_data import number_of
 from simfl.experiments.search.space import Space
 from simfl.experiments.sweep.task import DONE
 from simfl.scenario import Scenario
@@ -108,10 +109,7 @@ def goal(maximise: Iterable[str], minimise: Iterable[str], require: Iterable[str
 
 def _requirement(text: str, known: Sequence[str]) -> Requirement:
     match = _REQUIREMENT.fullmatch(text)
-    try:
-        bound = float(match[3]) if match else math.nan
-    except ValueError:
-        bound = math.nan
+    bound = number_of(match[3], math.nan) if match else math.nan
     if match is None or not math.isfinite(bound):
         raise SimflError(f"--require {text}: a number, >=, <=, > or <, and its bound, e.g. 'privacy_weak>=4'")
     return Requirement(_name(match[1], known), match[2], bound)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simfl.core.errors import ScenarioError, SimflError
-from simfl.core.json_data import JsonObject
+from simfl.core.json_data import JsonObject, number_of
 from simfl.experiments.sweep.grid import CASE, Axis, combinations, count
 from simfl.experiments.sweep.plugin_pickling import pack
 from simfl.learning.objects.choice import handed_in
@@ -240,8 +240,5 @@ def _label(axes: Sequence[Axis], values: Sequence[str], seed: int) -> str:
 
 def order(value: str) -> Any:
     """Sort key of values: numbers by size, then words."""
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.inf
+    number = number_of(value, math.inf)
     return (0, number, value) if math.isfinite(number) else (1, 0.0, value)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import ConfigDict, Field
 
+from simfl.core.json_data import number_of
 from simfl.learning.data.base import Dataset
 from simfl.learning.data.image_arrays import REGRESSION, broken
 from simfl.learning.data.table import encode, is_number
@@ -157,16 +158,9 @@ def _without(column: Any, values: Iterable[str | int | float]) -> Any:
     if not (known := {str(value) for value in values}):
         return column
     if is_number(column):
-        sought = [number for value in known if (number := _number(value)) is not None]
+        sought = [number for value in known if (number := number_of(value, None)) is not None]
         return column.mask(column.isin(sought)) if sought else column
     return column.mask(column.astype("string").str.strip().isin(known))
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def _as_numbers(column: Any, original: Any, what: str, name: str) -> Any:

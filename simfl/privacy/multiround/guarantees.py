@@ -168,7 +168,7 @@ class Guarantees(Privacy):
             values = np.ones((len(COLUMNS), view.rounds))
             values[1:, ~evaluation_rounds(view.rounds, self.every)] = np.nan
         else:
-            from simfl.privacy.multiround.analysis import trace
+            from simfl.privacy.multiround.matrix_metrics import trace
             from simfl.privacy.multiround.participation_matrix import with_samples
 
             samples = history.samples if self.rows == "weights" else None

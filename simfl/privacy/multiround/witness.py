@@ -33,11 +33,6 @@ class Witness:
         return _spread(self.values, self.shape[1])
 
     @property
-    def support(self) -> list[int]:
-        """The clients that are left in it."""
-        return sorted(self.values)
-
-    @property
     def ratio(self) -> Fraction:
         """Sum of magnitudes over the largest magnitude: what the semi-strong notion minimises."""
         magnitudes = [abs(v) for v in self.values.values()]

@@ -10,7 +10,7 @@ import numpy as np
 from simfl.core.errors import SimflError
 from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER, Floats, Integers
-from simfl.privacy.multiround.analysis import MatrixAnalysis
+from simfl.privacy.multiround.matrix_metrics import MatrixAnalysis
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, identical
 from simfl.results.file_names import BEGUN, CLIENTS, JOINED, JOINED_LIST, SCENARIO, is_finished
 from simfl.results.folder import ResultsFolder, UnfinishedTable

@@ -9,7 +9,7 @@ from simfl.core.certificate_words import basis_lines, unite_columns
 from simfl.core.column_files import columns_by_name, document
 from simfl.core.columns import Column, order_columns, unknown
 from simfl.core.errors import SimflError
-from simfl.core.json_data import JsonObject
+from simfl.core.json_data import JsonObject, number_of
 from simfl.report.axes import JOINT, labels, name_runs, natural
 from simfl.report.live.live_clients import LiveClients
 from simfl.report.study_reader import index_of, place_of, runs_below
@@ -129,10 +129,7 @@ class RoundsTail:
 
 
 def _number(cell: bytes) -> float | None:
-    try:
-        value = float(cell)
-    except ValueError:
-        return None
+    value = number_of(cell, math.nan)
     return value if math.isfinite(value) else None
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from simfl.runs.tracking.tracker import Tracker
 
 TRACKERS = {"mlflow": "MlflowTracker", "tensorboard": "TensorboardTracker", "wandb": "WandbTracker"}
-"""The class of each name that ``--log`` takes, in the module of that name."""
+"""The class of each name that ``--log`` takes."""
 
 
 def tracker_class(name: str) -> type["Tracker"]:
@@ -21,7 +21,7 @@ def tracker_class(name: str) -> type["Tracker"]:
     """
     if name not in TRACKERS:
         raise SimflError(f"log: there is no '{name}' among {', '.join(TRACKERS)}{suggestion(name, TRACKERS)}")
-    return getattr(import_module(f"simfl.runs.tracking.{name}_tracker"), TRACKERS[name])
+    return getattr(import_module("simfl.runs.tracking.libraries"), TRACKERS[name])
 
 
 def prepare_trackers(names: Sequence[str], scenario: str) -> None:

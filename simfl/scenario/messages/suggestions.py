@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 from pydantic import TypeAdapter, ValidationError
 
 from simfl.core.errors import nearest
-from simfl.core.json_data import JsonObject
+from simfl.core.json_data import JsonObject, number_of
 from simfl.core.registration.protocol import required_fields
 from simfl.core.registration.registry import Registry
 from simfl.scenario.fields import keys_of, options, registry_of
@@ -119,11 +119,7 @@ def _within(number: int, annotation: Any) -> int:
 
 
 def is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return number_of(text, None) is not None
 
 
 def key_in_use(top: object, data: object, word: str) -> KeyPath | None:

@@ -1,22 +1,21 @@
-"""MLflow: a run of the experiment that is called like the scenario, in the store that MLflow uses here.
+"""What MLflow, Weights & Biases and TensorBoard are sent of a run; each is imported when it is used."""
 
-That is ``MLFLOW_TRACKING_URI``, or else the local store of the installed version (``mlflow.db`` or ``mlruns`` in the
-working directory), as for any other program that logs to MLflow.
-"""
-
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isnan
+from math import inf, isnan
 from typing import TYPE_CHECKING
 
 from simfl.core.errors import requires_extra
 from simfl.core.json_data import JsonObject, flat
+from simfl.results.export import EventFile
 from simfl.results.file_names import SCENARIO, SUMMARY
 from simfl.results.folder import ResultsFolder
 from simfl.runs.tracking.tracker import Tracker
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from wandb import Run
 
 MAX_PARAMS = 100
 """Parameters that one call may send."""
@@ -72,3 +71,71 @@ def _experiment(client: "MlflowClient", name: str) -> str:
     """The id of an experiment, which is made if need be."""
     known = client.get_experiment_by_name(name)
     return client.create_experiment(name) if known is None else known.experiment_id
+
+
+@dataclass
+class WandbTracker(Tracker):
+    """Logs a row a round, with ``round`` as the axis of every curve.
+
+    Without ``WANDB_DIR`` the files lie in ``wandb`` below the root of the results; ``wandb sync`` uploads them.
+    """
+
+    option = "wandb"
+    _run: "Run | None" = field(default=None, init=False)
+
+    @classmethod
+    def prepare(cls, scenario: str) -> None:
+        with requires_extra("wandb", "--log wandb"):
+            import wandb  # noqa: F401
+
+    def open(self) -> None:
+        import wandb
+
+        self.out.mkdir(parents=True, exist_ok=True)
+        self._run = wandb.init(
+            project=self.name,
+            name=self.title,
+            notes=self.notes.note or None,
+            tags=self.notes.tags,
+            config=self.scenario | {"simfl_digest": self.digest},
+            dir=os.environ.get("WANDB_DIR", str(self.out)),
+            mode=None if "WANDB_MODE" in os.environ else "offline",
+            reinit="create_new",
+            settings=wandb.Settings(silent=True, console="off"),
+        )
+        self._run.define_metric("round")
+        self._run.define_metric("*", step_metric="round")
+
+    def write(self, round: int, time_s: float, values: Mapping[str, float]) -> None:
+        assert self._run is not None
+        self._run.log({"round": round, "time_s": time_s, **values})
+
+    def close(self, summary: JsonObject | None, infinite: Sequence[str] = ()) -> None:
+        assert self._run is not None
+        numbers = {name: value for name, value in (summary or {}).items() if isinstance(value, (int, float))}
+        self._run.summary.update(numbers | dict.fromkeys(infinite, inf))
+        self._run.finish(exit_code=1 if summary is None else 0)
+
+
+@dataclass
+class TensorboardTracker(Tracker):
+    """Appends an event a round, so that a running TensorBoard shows it."""
+
+    option = "tensorboard"
+    _file: EventFile | None = field(default=None, init=False)
+
+    @classmethod
+    def prepare(cls, scenario: str) -> None:
+        with requires_extra("tensorboard", "TensorBoard"):
+            import tensorboard  # noqa: F401
+
+    def open(self) -> None:
+        self._file = EventFile.create(self.folder / "tensorboard", self.digest)
+
+    def write(self, round: int, time_s: float, values: Mapping[str, float]) -> None:
+        assert self._file is not None
+        self._file.add(round, time_s, values)
+
+    def close(self, summary: JsonObject | None, infinite: Sequence[str] = ()) -> None:
+        assert self._file is not None
+        self._file.close()
