@@ -189,8 +189,7 @@ CLIENT_AGENTS = Registry[ClientAgent](
     promises=("alone", "per_client"),
     modules=modules_of(
         "simfl.clients.behaviours",
-        "mixed",
-        **dict.fromkeys(("patient", "dozing", "joining", "deciding", "cutter"), "answering"),
+        *("patient", "dozing", "joining", "deciding", "mixed", "cutter"),
         **dict.fromkeys(("liar", "sign_flip", "gaussian_noise", "model_replacement", "free_rider"), "noise"),
         **dict.fromkeys(("label_flip", "backdoor"), "poisoning"),
         **dict.fromkeys(("alie", "inner_product", "min_max", "min_sum"), "collusion"),
