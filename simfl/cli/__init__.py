@@ -216,10 +216,8 @@ class _Commands(click.Group):
     """Finds a command in its module; its failures become a line and an exit code."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return [
-            *COMMANDS,
-            *(name for name in others().entries if " " not in name),
-        ]  # ``list`` is one of the modules here
+        single = (name for name in others().entries if " " not in name)
+        return [*COMMANDS, *single]  # ``list`` is one of the modules here
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name in COMMANDS or name in INSIDE.values():
