@@ -234,11 +234,14 @@ def test_coverage_of_the_forecasts():
     others = [row for row in every if row.unit == 1 or row.quantity not in exposure]
     without = sum(row.share * row.cases for row in others) / sum(row.cases for row in others)
     assert f"without these, too, {100 * without:.1f} % held" in text
-    raw, halves = [], worlds_of("half_partition")
+    raw, groups, halves = [], [], worlds_of("half_partition")
     for policy, unit in policies:
         worlds = worlds_of(policy if policy != "batch_partition" else f"{policy}-T={unit}")
+        inside = [2 * abs(row["places"][1] - 0.5) <= rows[policy, unit, "skipped"].level for row in worlds]
+        groups += [held for held, row in zip(inside, worlds, strict=True) if row["availability"] == "groups"]
         raw += (np.abs(np.array([row["places"] for row in worlds]) - 0.5) <= 0.475).mean(axis=0).tolist()
     assert f"Those of 95 of 100 futures held {100 * min(raw):.0f} to {100 * max(raw):.0f} %" in text
+    assert f"where groups fail together: {100 * np.mean(groups):.0f} %" in text
     wider = [100 * row.level for row in every if row.level > 0.95]
     assert f"In {len(wider)} of the {len(every)} cells" in text and f"futures, {max(wider):.1f} at most" in text
     foretold, came = (np.mean([row[key][1] for row in halves]) for key in ("foretold", "happened"))
