@@ -83,13 +83,15 @@ def hooks(family):
     return [(name, isfunction(item)) for name, item in known.items() if name not in ("name", "unsaid")]
 
 
-def said(folder, family, extra=""):
+def said(folder, family, extra="", asked=("run", "--force")):
     choice, code = BASES[family]
     if re.search(r"^    k = ", extra, re.M):
         code = code.replace("    k: int\n", "")
     (folder / "wrong.py").write_text(HEAD + MORE + code + extra)
     (folder / "small.yaml").write_text(SMALL)
-    words = ["run", folder / "small.yaml", choice, "--plugin", folder / "wrong.py", "--out", folder / "r", "--force"]
+    words = [asked[0], folder / "small.yaml", choice, "--plugin", folder / "wrong.py", *asked[1:]]
+    if "run" in asked:
+        words += ["--out", folder / "r"]
     return CliRunner().invoke(command, list(map(str, words)))
 
 
@@ -110,6 +112,15 @@ def test_a_value_of_a_wrong_type_is_a_line_that_names_the_plugin(family, name, i
     assert done.exit_code in (0, 1, 2) and "internal error" not in done.stderr and "Traceback" not in done.stderr
     if done.exit_code:
         assert len(done.stderr.splitlines()) == 1 and "wrong" in done.stderr.lower()
+
+
+@pytest.mark.parametrize("value", ["{'prf': self}", "{}", "{'prf': 3}", "[('a', 1)]", "None"])
+def test_what_theory_alone_asks_for(value, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = said(tmp_path, "secagg", f"\n    def counting(self):\n        return {value}\n", ("theory",))
+    right = value in ("{'prf': self}", "{}")
+    assert done.exit_code == (0 if right else 1)
+    assert right or done.stderr.startswith("secagg 'wrong': counting must give Mapping[str, Protocol], not ")
 
 
 def test_a_value_in_a_record_is_named(tmp_path):

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, ge
 import numpy as np
 
 from simfl.core.errors import PluginError
-from simfl.core.registration.protocol import is_plugin, registered
+from simfl.core.registration.protocol import Plugin, is_plugin, registered
 from simfl.core.validation import describe_type
 
 NUMBERS = {
@@ -158,7 +158,14 @@ def _known(hint: Any) -> bool:
     kind = get_origin(hint) or hint
     if kind in (Union, UnionType, Literal, Callable, Self, ..., Any, None):
         return True
-    return isinstance(kind, type) and kind is not np.ndarray and not vars(kind).get("_is_protocol")
+    return (
+        isinstance(kind, type) and kind is not np.ndarray and (_is_family(kind) or not vars(kind).get("_is_protocol"))
+    )
+
+
+def _is_family(kind: Any) -> bool:
+    """Whether a type stands for any plugin of a family."""
+    return bool(vars(kind).get("_is_protocol")) and Plugin in kind.__mro__
 
 
 def fits(value: Any, hint: Any) -> bool:
@@ -190,7 +197,7 @@ def _test(hint: Any) -> Test:
         return lambda value: isinstance(value, kinds) and not isinstance(value, never)
     if kind is Callable:
         return callable
-    return is_plugin if kind is Self else _test_inside(kind, of)
+    return is_plugin if kind is Self or _is_family(kind) else _test_inside(kind, of)
 
 
 def _test_inside(kind: Any, of: tuple[Any, ...]) -> Test:
