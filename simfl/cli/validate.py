@@ -198,7 +198,7 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
 
         attempt(lambda: server_of(scenario.training))
     from simfl.core.rng import Streams
-    from simfl.runs.run import build_links
+    from simfl.runs.client_links import build_links
 
     streams, devices = Streams(scenario.seed), scenario.devices
     if scenario.clients > MANY_CLIENTS:

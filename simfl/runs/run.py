@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +22,7 @@ from simfl.core.storage.data_folder import bypass_cache
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link, write_atomically
 from simfl.core.validation import checked_numbers, checked_vectors
 from simfl.devices.base import Available, Staying
-from simfl.devices.profiles import LINE, client_profiles
-from simfl.network.base import Links
-from simfl.network.links import AccessLines, PathLinks, sharing
+from simfl.network.links import sharing
 from simfl.results.client_updates import UpdateReplay
 from simfl.results.file_names import BEGUN, BESIDE, JOINED, OWN, SCENARIO, SUMMARY, UPDATES_FOLDER, is_finished
 from simfl.results.folder import ResultsFolder
@@ -32,6 +30,7 @@ from simfl.results.notes import Notes, add_notes
 from simfl.results.perfetto import write_timeline
 from simfl.results.run_files import OnRound, read_rows
 from simfl.results.sealed_files import write_sealed
+from simfl.runs.client_links import build_links
 from simfl.runs.clients_table import clients_files
 from simfl.runs.longer_run import check_longer
 from simfl.runs.simulation import Phase, Progress, Simulation, leftovers, remove_leftovers
@@ -343,25 +342,3 @@ def _begin(scenario: Scenario, parts: Components[Rule], folder: Path, anew: bool
     )
     for name, data in files.items():
         write_atomically(folder / name, data)
-
-
-def build_links(scenario: Scenario, streams: Streams) -> Links:
-    """Builds the network and puts the clients' own lines before it.
-
-    Raises:
-        ScenarioError: the network or the profiles cannot be built, or the network's links take no lines before them.
-    """
-    links: Links = scenario.network.build(scenario, streams)
-    profiles = client_profiles(scenario, streams)
-    if not set(LINE) & profiles.keys():
-        return links
-    if not isinstance(links, PathLinks):
-        name = scenario.network.name
-        raise ScenarioError(
-            "devices.profiles",
-            f"network '{name}' of a plugin has delays of its own; take {', '.join(LINE)} out of the file",
-        )
-    nothing = np.zeros(scenario.clients)
-    down, up = (1 / profiles[name] if name in profiles else nothing for name in ("down_bytes_per_s", "up_bytes_per_s"))
-    lines = AccessLines(profiles.get("latency_s", nothing), down, up)
-    return cast(Links, lines.before(links))

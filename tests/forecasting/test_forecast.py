@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -489,26 +490,39 @@ def test_intervals_are_as_wide_as_other_deployments_made_them():
     def holds(places, width):
         return sum(2 * abs(place - 0.5) <= width for place in places)
 
+    def worlds(name):
+        lines = (RESULTS / "forecast" / f"{name}.jsonl").read_text().splitlines()
+        return [row for line in lines if "places" in (row := json.loads(line))]
+
     for family, unit in truth.FAMILIES.items():
-        file = RESULTS / "forecast" / f"{family.replace(' ', '-')}.jsonl"
-        rows = [row for line in file.read_text().splitlines() if "places" in (row := json.loads(line))]
+        name = family.replace(" ", "-")
+        rows = worlds(name)
         for number, quantity in enumerate(truth.QUANTITIES):
             even, odd = ([row["places"][number] for row in rows if row["world"] % 2 == rest] for rest in (0, 1))
             row = shown[family.split()[0], unit, quantity, len(rows)]
             held = holds(even, level(odd)) + holds(odd, level(even))
             assert (row.share, row.level) == (pytest.approx(held / len(rows), abs=6e-5), level(even + odd))
+            many = [row["places"][number] for row in worlds(f"{name}-large")]
+            row = shown[family.split()[0], unit, quantity, len(many)]
+            assert row.share == pytest.approx(holds(many, level(even + odd)) / len(many), abs=6e-5)
 
 
-def test_an_interval_has_as_many_futures_as_were_measured():
-    of = forecast(past_from(uniform_log(24, np.linspace(0.3, 0.9, 16), 4)), horizon=6, futures=50)
-    gap = next(row for row in measured_coverage.table() if (row.policy, row.quantity) == ("random", "fairness_gap"))
-    assert gap.level > 0.95
-    futures, outside = np.sort(of.outcomes[0].fairness_gap[:, -1]), (1 - gap.level) / 2 * 50
-    ends = futures[math.ceil(outside) - 1], futures[math.ceil(50 - outside) - 1]
-    for table in (of.milestones(), of.rounds()):
-        last = table[table.quantity == "fairness_gap"].iloc[-1]
-        assert (last.low_95, last.high_95) == ends
-    assert f"fairness gap: {100 * gap.level:.1f}" in first_table(of)[2]
+@pytest.mark.parametrize(("quantity", "futures"), [("fairness_gap", 200), ("cardinality", 200), ("fairness_gap", 39)])
+def test_an_interval_has_as_many_futures_as_were_measured(quantity, futures):
+    """Of F + 1 that are exchangeable, the measured share lies between the ends, and less one place further inside."""
+    of = forecast(past_from(uniform_log(24, np.linspace(0.3, 0.9, 16), 4)), horizon=6, futures=futures)
+    row = measured_coverage.coverage("random:k=4", 1, 16)[quantity]
+    level, outcome, place = Fraction(str(row.level)), of.outcomes[0], 1
+    values = {"fairness_gap": outcome.fairness_gap[:, -1], "cardinality": outcome.cardinality.mean(axis=1)}[quantity]
+    while 1 - Fraction(2 * (place + 1), futures + 1) >= level:
+        place += 1
+    milestones, ordered = of.milestones(), sorted(values)
+    last = milestones[milestones.quantity == quantity].iloc[-1]
+    assert (last.low_95, last.high_95) == (ordered[place - 1], ordered[-place])
+    said = first_table(of)[2]
+    assert (f": {100 * row.level:.1f}" in said) == (row.level > 0.95) and ("or more are needed" in said) == (
+        futures < 99
+    )
 
 
 @pytest.mark.parametrize(("clients", "fewest"), [(4, 12), (40, 12), (45, 12), (60, 60), (200, 60), (900, 60)])

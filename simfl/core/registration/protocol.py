@@ -8,13 +8,13 @@ from functools import cached_property
 from inspect import Parameter, get_annotations, getattr_static, getsourcefile, signature
 from types import FunctionType
 from typing import Any, ClassVar, Protocol, Self, TypeGuard, get_type_hints
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from simfl.core.errors import PluginError
 from simfl.core.scenario_view import ScenarioView
 
-registered: WeakSet[type] = WeakSet()
-"""Every class that has been registered, also one that has been defined anew since."""
+registered: WeakKeyDictionary[type, type] = WeakKeyDictionary()
+"""The protocol of every class that has been registered, also of one that has been defined anew since."""
 
 HARMLESS = frozenset(
     "name columns example check cautions resolve unsaid _abc_impl _is_protocol _is_runtime_protocol".split()

@@ -133,7 +133,7 @@ class Registry(Mapping[str, type[P_co]]):
             for attribute, value in marks.items():
                 setattr(cls, attribute, value)
             self._plugins[name] = cast("type[P_co]", cls)  # it has just been held to the protocol
-            registered.add(cls)
+            registered[cls] = self.protocol
             return cls
 
         return register

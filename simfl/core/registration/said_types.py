@@ -197,7 +197,9 @@ def _test(hint: Any) -> Test:
         return lambda value: isinstance(value, kinds) and not isinstance(value, never)
     if kind is Callable:
         return callable
-    return is_plugin if kind is Self or _is_family(kind) else _test_inside(kind, of)
+    if _is_family(kind):
+        return lambda value: kind in registered.get(type(value), object).__mro__
+    return is_plugin if kind is Self else _test_inside(kind, of)
 
 
 def _test_inside(kind: Any, of: tuple[Any, ...]) -> Test:

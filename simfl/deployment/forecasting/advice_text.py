@@ -62,7 +62,8 @@ def _table(of: PolicyAdvice, best: list[int]) -> list[str]:
             f"{len(table)} policies are shown to keep it{given_up}; first those that lose the fewest rounds, then "
             "those of fewest bytes:",
             *columns(heading, rows),
-            "Shares of futures with exact one-sided 95 % bounds; means with 95 % intervals of futures."]  # fmt: skip
+            "Shares of futures with exact one-sided 95 % bounds; means with 95 % intervals of futures, as wide as "
+            "forecasts of the log's policy needed."]  # fmt: skip
     if table["lost"][best[0]] > of.plan.horizon / 2:
         said.append("The first loses more than half of its rounds: fewer clients a round lose fewer (--grid, k below "
                     f"{of.choices[best[0]].k}).")  # fmt: skip

@@ -61,9 +61,9 @@ class Forecast:
 
     def _quantiles(self, quantity: str, values: NDArray[np.number]) -> dict[str, NDArray[np.number]]:
         """The median of the futures (first axis) and the ends of the intervals, (5, ...)."""
-        low, high = ends_of(self.seen.choice, MEASURED.get(quantity, quantity))
-        ends = np.quantile(values, (low, 0.1, 0.5, 0.9, high), axis=0, method="inverted_cdf")
-        return dict(zip(QUANTILES, ends, strict=True))
+        low, high = ends_of(self.seen.choice, MEASURED.get(quantity, quantity), values)
+        middle = np.quantile(values, (0.1, 0.5, 0.9), axis=0, method="inverted_cdf")
+        return dict(zip(QUANTILES, (low, *middle, high), strict=True))
 
     def exposed_counts(self, policy: int) -> NDArray[np.int64]:
         """Clients that are exposed after each coming round, those of the past included, (futures, H)."""

@@ -35,7 +35,9 @@ FIRST = 5
 """Policies in the first table."""
 MEASURED = {"exposed": "exposed_end", "cardinality": "cardinality", "mean_cardinality": "cardinality",
             "skipped": "skipped", "fairness_gap": "fairness_gap", "rank": "rank_half", "since": "a_client"}  # fmt: skip
-"""What was measured of the quantities of the tables: of some at other rounds, of others nothing."""
+"""What was measured of the quantities of the tables: of some at other rounds or in the mean of all, of others nothing;
+intervals of these have 95 of 100 futures.
+"""
 SO_FAR = {"exposed": "exposed clients", "cardinality": "clients a round, mean", "skipped": "rounds without a sum",
           "fairness_gap": "fairness gap"}  # fmt: skip
 
@@ -84,7 +86,9 @@ def first_table(of: "Forecast") -> tuple[list[str], list[tuple[str, ...]], str]:
               if MEASURED.get(name) in coverages]  # fmt: skip
     wider = [f"; {SO_FAR[name]}: {100 * level:.1f}" for name in dict.fromkeys(table["quantity"])
              if (level := coverages[MEASURED[name]].level) > 0.95]  # fmt: skip
-    basis = (f"Medians with 95 % intervals (of 95 in 100 futures{''.join(wider)}). In simulated deployments of "
+    needed, futures = round(2 / (1 - max(row.level for row in coverages.values()))), len(of.outcomes[0].rank)
+    more = f"; {needed} futures or more are needed for that" if futures < needed else ""
+    basis = (f"Medians with 95 % intervals (of 95 in 100 futures{''.join(wider)}{more}). In simulated deployments of "
              f"{some.policy} with {some.fewest} to {some.most} clients such intervals held what then happened: "
              f"{'; '.join(shares)} (exposed to the server {WORST} {IF_ONLY_SUMS}). {COMMAND}")  # fmt: skip
     return heading, rows, basis

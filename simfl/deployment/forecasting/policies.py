@@ -264,11 +264,16 @@ def coverage_of(choice: PolicyChoice) -> dict[str, Coverage]:
     return coverage(choice.text, max(choice.policy().unit_sizes), len(choice.order), choice.k)
 
 
-def ends_of(choice: PolicyChoice, quantity: str) -> tuple[float, float]:
-    """The shares of a log's futures that lie below the ends of a 95 % interval, as ``coverage.csv`` has it."""
-    measured = coverage_of(choice).get(quantity)
-    level = measured.level if measured else 0.95
-    return (1 - level) / 2, (1 + level) / 2
+def ends_of(choice: PolicyChoice, quantity: str, values: NDArray[np.number]) -> tuple[Any, Any]:
+    """The ends of the 95 % interval of futures (first axis): as far outside as forecasts of the log's policy needed.
+
+    The l-th smallest and largest of F futures hold one more, drawn as they are, with probability 1 - 2 l / (F + 1); l
+    is the largest number, from 1, for which this is the measured level or more.
+    """
+    measured, ordered = coverage_of(choice).get(quantity), np.sort(values, axis=0)
+    outside = (1 - (measured.level if measured else 0.95)) / 2 * (len(values) + 1)
+    place = max(int(outside + 1e-9), 1)
+    return ordered[place - 1], ordered[-place]
 
 
 def _laws(chances: dict[str, float], texts: dict[str, str], order: Integers, k: int, unit: int = 1) -> tuple[Law, ...]:

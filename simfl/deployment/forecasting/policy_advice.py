@@ -96,8 +96,8 @@ class PolicyAdvice:
             safe, count = ~others_exposed(outcome, self.plan.horizon), len(outcome.rank)
             bound = binomtest(int(safe.sum()), count, alternative="greater").proportion_ci(SURE).low
             empty = _empty_rounds(outcome)
-            below, under = ends_of(self.seen.choice, "skipped")
-            low, middle, high = np.quantile(empty, (below, 0.5, under), method="inverted_cdf")
+            low, high = ends_of(self.seen.choice, "skipped", empty)
+            middle = np.quantile(empty, 0.5, method="inverted_cdf")
             rows.append((policy.text, policy.order, count, float(safe.mean()), float(bound),
                          count == self.futures and bound >= self.target and (policy.order != NOW or self.believed),
                          float(empty.mean()), middle, low, high, float(outcome.cardinality.mean()),
