@@ -227,8 +227,10 @@ def test_coverage_of_the_forecasts():
     assert f"{min(shares):.0f} to {max(shares):.0f} % held what then happened" in said
     every = [row for row in rows.values() if row.quantity != "certain"]
     outside = [f"({100 * row.share:.1f})" for row in every if not row.low <= 0.95 <= row.high]
-    together = sum(row.share * row.cases for row in every) / sum(row.cases for row in every)
-    assert f"Together {100 * together:.1f} % held. Of the {len(every)} shares of that file {len(outside)} have" in text
+    share = sum(row.share * row.cases for row in every) / sum(row.cases for row in every)
+    assert (
+        f"Together {100 * share:.1f} % held. Of the {len(every)} shares for 12 to 40 clients {len(outside)} " in text
+    )
     assert all(text.count(share) == outside.count(share) for share in outside)
     exposure = {"exposed_half", "exposed_end", "a_client"}
     others = [row for row in every if row.unit == 1 or row.quantity not in exposure]
@@ -238,10 +240,12 @@ def test_coverage_of_the_forecasts():
     for policy, unit in policies:
         worlds = worlds_of(policy if policy != "batch_partition" else f"{policy}-T={unit}")
         inside = [2 * abs(row["places"][1] - 0.5) <= rows[policy, unit, "skipped"].level for row in worlds]
-        groups += [held for held, row in zip(inside, worlds, strict=True) if row["availability"] == "groups"]
+        groups.append(
+            np.mean([held for held, row in zip(inside, worlds, strict=True) if row["availability"] == "groups"])
+        )
         raw += (np.abs(np.array([row["places"] for row in worlds]) - 0.5) <= 0.475).mean(axis=0).tolist()
     assert f"Those of 95 of 100 futures held {100 * min(raw):.0f} to {100 * max(raw):.0f} %" in text
-    assert f"where groups fail together: {100 * np.mean(groups):.0f} %" in text
+    assert f"where groups fail together: {100 * min(groups):.0f} to {100 * max(groups):.0f} % by policy" in text
     wider = [100 * row.level for row in every if row.level > 0.95]
     assert f"In {len(wider)} of the {len(every)} cells" in text and f"futures, {max(wider):.1f} at most" in text
     foretold, came = (np.mean([row[key][1] for row in halves]) for key in ("foretold", "happened"))
@@ -263,6 +267,13 @@ def test_coverage_of_forecasts_of_many_clients():
     outside = [f"({100 * row.share:.0f})" for row in large.values() if not row.low <= 0.95 <= row.high]
     assert f"{len(outside)} of the {len(large)} shares" in text
     assert all(text.count(share) == outside.count(share) for share in outside)
+    for quantity in dict.fromkeys(quantity for *_, quantity in large):
+        rows = [row for row in large.values() if row.quantity == quantity]
+        cases = sum(row.cases for row in rows)
+        held = round(sum(row.share * row.cases for row in rows))
+        low, high = stats.binomtest(held, cases).proportion_ci()
+        words = f"{100 * held / cases:.1f} % ({100 * low:.1f} to {100 * high:.1f})"
+        assert (words in text) == (not low <= 0.95 <= high) and f"of all {cases} deployments together" in text
     for name, worlds, *cells in shown("../results/forecast/README", "| policy | deployments", 8):
         policy, _, unit = name.replace("`", "").partition(", T up to ")
         held = [large[policy, int(unit or 1), quantity] for quantity in FORECAST]
@@ -304,7 +315,10 @@ def test_forecasts_of_devices_that_the_model_does_not_have():
     unchanged = [row for name in ("all", "random", "weighted", "partition", "half_partition",
                                   *(f"batch_partition-T={unit}" for unit in (2, 4, 8)))
                  for row in worlds_of(name) if "left" in row]  # fmt: skip
-    assert f"{100 * np.mean([warned(row) for row in unchanged]):.0f} % of {len(unchanged)} logs without" in text
+    sticky, others = (100 * np.mean([warned(row) for row in unchanged if (row["availability"] == "sticky") == which])
+                      for which in (True, False))  # fmt: skip
+    assert f"of {len(unchanged)} logs without any such change, {sticky:.0f} % where clients stay as they" in text
+    assert f"and {others:.0f} % else" in text
     assert f"of {min(named['leaving']):.0f} to {max(named['leaving']):.0f} % of the logs" in page
 
 

@@ -219,17 +219,21 @@ TRIED_ROUNDS = 24, 60
 
 
 def _comparison_limits(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice) -> list[str]:
-    """What forecasts were never compared with, in a sentence."""
+    """What forecasts were never compared with, and intervals not widened by, in sentences."""
     coverages = next(iter(coverage_of(seen.choice).values()), None)
     new = [] if coverages is None or coverages.fewest <= len(past.clients) <= coverages.most else [
         f"{len(past.clients)} clients (only {coverages.fewest} to {coverages.most})"]  # fmt: skip
+    base = next(iter(coverage_of(seen.choice, 0).values()), None)
+    as_wide = [] if base is None or base == coverages else [
+        f"Intervals are as wide as forecasts of {base.fewest} to {base.most} clients needed, which may be too narrow."
+    ]  # fmt: skip
     few, many = TRIED_ROUNDS
     if not (few <= len(past.rows) <= many and plan.horizon <= many):
         new.append(f"{len(past.rows)} past and {plan.horizon} coming rounds (only {few} to {many}, as many coming)")
     new += ["a model of availability that is named"] * model.named
     new += ["sizes and shares that are drawn again"] * (plan.policies[0].text == "as_before")
     new += ["policies other than the log's"] * (len(plan.policies) > 1)
-    return [f"Forecasts were never compared with what then happens for {', '.join(new)}."] if new else []
+    return as_wide + [f"Forecasts were never compared with what then happens for {', '.join(new)}."] * bool(new)
 
 
 def _remaining_guarantee(choice: PolicyChoice, plan: FuturePlan) -> str:

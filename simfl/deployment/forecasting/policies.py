@@ -257,11 +257,13 @@ def find_refusal(past: Past, named: str | None = None) -> str:
     return "" if coverage_of(choice) else f"--policy {named}"
 
 
-def coverage_of(choice: PolicyChoice) -> dict[str, Coverage]:
-    """How often forecasts of a policy held what then happened, by quantity."""
+def coverage_of(choice: PolicyChoice, clients: int | None = None) -> dict[str, Coverage]:
+    """How often forecasts of a policy held what then happened, by quantity: of its number of clients, or of another."""
     if choice.text == "as_before":
         return {}
-    return coverage(choice.text, max(choice.policy().unit_sizes), len(choice.order), choice.k)
+    return coverage(
+        choice.text, max(choice.policy().unit_sizes), len(choice.order) if clients is None else clients, choice.k
+    )
 
 
 def ends_of(choice: PolicyChoice, quantity: str, values: NDArray[np.number]) -> tuple[Any, Any]:
