@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from simfl.api.functions import FONTS, WIDTHS_IN
+from simfl.api.functions import FONTS, WIDTHS_IN, plot
 from simfl.cli import completing
 from simfl.cli.shared import ResultsPath, figure_plugin_option, load_plugins, values_by_key
 
@@ -44,7 +44,6 @@ def command(
     """
     if (name is None) == (x is None or y is None) or (name and (x or y or colors or panels or where)):
         raise click.UsageError("give --figure NAME, or --x and --y")
-    from simfl.api.functions import plot
     from simfl.results.file_names import refuse_result_files
 
     refuse_result_files(output, output.with_suffix(".csv"))

@@ -228,9 +228,7 @@ def test_coverage_of_the_forecasts():
     every = [row for row in rows.values() if row.quantity != "certain"]
     outside = [f"({100 * row.share:.1f})" for row in every if not row.low <= 0.95 <= row.high]
     share = sum(row.share * row.cases for row in every) / sum(row.cases for row in every)
-    assert (
-        f"Together {100 * share:.1f} % held. Of the {len(every)} shares for 12 to 40 clients {len(outside)} " in text
-    )
+    assert f"Together {100 * share:.1f} % held. Of the {len(every)} shares for 12 to 40 clients {len(outside)} " in text
     assert all(text.count(share) == outside.count(share) for share in outside)
     exposure = {"exposed_half", "exposed_end", "a_client"}
     others = [row for row in every if row.unit == 1 or row.quantity not in exposure]

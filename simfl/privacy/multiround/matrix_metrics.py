@@ -216,7 +216,7 @@ def multi_round(
         budget: work each stage may take, in modular multiplications (10**9 is a few seconds).
         seed: of the search for light vectors.
         trust: take weights that cannot be read for sure as they stand; else the metrics are intervals that hold for
-            any weights there (:mod:`simfl.privacy.multiround.matrix_metrics`).
+            any weights there.
         doubles: the weights are doubles with all their digits, as a run's are; else whether they were rounded is
             found out.
 

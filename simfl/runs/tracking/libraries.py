@@ -26,7 +26,10 @@ MAX_CHARACTERS = 500
 
 @dataclass
 class MlflowTracker(Tracker):
-    """Sends a batch of metrics a round; the time of a metric is the simulated one, in milliseconds from 1970 on."""
+    """Sends a batch of metrics a round; the time of a metric is the simulated one, in milliseconds from 1970 on.
+
+    To the store that MLflow uses here: ``MLFLOW_TRACKING_URI``, or else the local one of the installed version.
+    """
 
     option = "mlflow"
     _client: "MlflowClient | None" = field(default=None, init=False)
@@ -75,7 +78,7 @@ def _experiment(client: "MlflowClient", name: str) -> str:
 
 @dataclass
 class WandbTracker(Tracker):
-    """Logs a row a round, with ``round`` as the axis of every curve.
+    """Logs a row a round, with ``round`` as the axis of every curve; offline unless ``WANDB_MODE`` says else.
 
     Without ``WANDB_DIR`` the files lie in ``wandb`` below the root of the results; ``wandb sync`` uploads them.
     """
