@@ -197,9 +197,11 @@ def _test(hint: Any) -> Test:
         return lambda value: isinstance(value, kinds) and not isinstance(value, never)
     if kind is Callable:
         return callable
+    if kind is Self:
+        return is_plugin
     if _is_family(kind):
         return lambda value: kind in registered.get(type(value), object).__mro__
-    return is_plugin if kind is Self else _test_inside(kind, of)
+    return _test_inside(kind, of)
 
 
 def _test_inside(kind: Any, of: tuple[Any, ...]) -> Test:
