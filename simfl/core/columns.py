@@ -133,7 +133,7 @@ ROUND_COLUMNS: tuple[Column, ...] = (
     Column("failed", "Failed jobs", "count", "Clients that began to work and were not aggregated.", -1, "sum",
            shown=False),
     Column("bytes_down", "Bytes down", "bytes", "Bytes sent by the server.", -1, "sum", shown=False),
-    Column("bytes_up", "Bytes up", "bytes", "Bytes that reached the server in time.", -1, "sum", shown=False),
+    Column("bytes_up", "Bytes up", "bytes", "Bytes that reached the server.", -1, "sum", shown=False),
     Column("train_loss", "Training loss", "number", "Mean training loss of the updates aggregated.", -1),
     Column("test_loss", "Test loss", "number", "Loss of the global model on the test samples.", -1, shown=False),
     Column("test_accuracy", "Accuracy", "share", "Test accuracy of the global model.", 1),
