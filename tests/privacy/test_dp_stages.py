@@ -466,7 +466,7 @@ REFUSED = {
     "discrete_laplace: {colluders: 4}": ("colluders", "nearest value is 3"),
     "discrete_laplace: {training.weighting: samples}": ("", "weighting: equal"),
     "laplace_shares: {colluders: 2}": ("colluders", "nearest value is 1"),
-    "skellam: {secagg: plain}": ("", "use secagg"),
+    "skellam: {secagg: plain}": ("", "use one that adds in a field, as secagg"),
     "skellam: {bits: 3, sharers: 4}": ("bits", "use more"),
     "skellam: {bits: 40}": ("bits", "nearest value is 31"),
     "skellam: {colluders: 4}": ("colluders", "nearest value is 3"),
