@@ -143,7 +143,6 @@ def test_a_module_has_one_idea():
 
 ONE_USER = {
     "simfl.deployment.flower.identity": "which device a node is, apart from which nodes are selected",
-    "simfl.deployment.forecasting.changes": "what a log shows by itself, apart from any model of it",
     "simfl.privacy.dp.mechanisms.discrete_laplace": "one file a mechanism",
 }
 """Short modules with one user that stay apart, each with the reason."""

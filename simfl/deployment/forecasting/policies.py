@@ -273,8 +273,8 @@ def ends_of(choice: PolicyChoice, quantity: str, values: NDArray[np.number]) -> 
     is the largest number, from 1, for which this is the measured level or more.
     """
     measured, ordered = coverage_of(choice).get(quantity), np.sort(values, axis=0)
-    outside = (1 - (measured.level if measured else 0.95)) / 2 * (len(values) + 1)
-    place = max(int(outside + 1e-9), 1)
+    tail = (1 - (measured.level if measured else 0.95)) / 2 * (len(values) + 1)
+    place = max(int(tail + 1e-9), 1)
     return ordered[place - 1], ordered[-place]
 
 
