@@ -16,7 +16,8 @@ from simfl.core.rng import Address, Streams
 from simfl.core.types import SERVER
 from simfl.devices.profiles import client_profiles
 from simfl.network.base import Links
-from simfl.runs.run import build, build_links, run, verify
+from simfl.runs.client_links import build_links
+from simfl.runs.run import build, run, verify
 from simfl.scenario import InvalidScenario, Scenario
 
 HEADER = "client,samples_per_s,down_bytes_per_s,up_bytes_per_s,latency_s"

@@ -32,9 +32,10 @@ def missing_at_end(rows: Bools, rng: np.random.Generator) -> float:
     """p-value of the hypothesis that units are in the last sums as often as in earlier ones: none has left for good.
 
     A unit in c of J sums is in none of the last l with probability C(J - l, c) / C(J, c), if all orders are equally
-    likely; the logarithms of all units are added up.
+    likely; the logarithms of all units are added up. Rounds without a sum say nothing; else it is 1.
     """
-
+    if not rows.any():
+        return 1.0
     runs, count = _runs(np.flatnonzero(rows.any(axis=1)), 12), rows.sum(axis=0)
 
     def surprise(order: Integers) -> float:

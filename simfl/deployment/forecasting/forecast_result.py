@@ -60,7 +60,7 @@ class Forecast:
         return limits_of(self.past, self.plan, self.seen, self.model)
 
     def _quantiles(self, quantity: str, values: NDArray[np.number]) -> dict[str, NDArray[np.number]]:
-        """The median of the futures (first axis) and the ends of the intervals, (5, ...)."""
+        """The median of the futures (first axis) and the ends of the intervals, by name."""
         low, high = ends_of(self.seen.choice, MEASURED.get(quantity, quantity), values)
         middle = np.quantile(values, (0.1, 0.5, 0.9), axis=0, method="inverted_cdf")
         return dict(zip(QUANTILES, (low, *middle, high), strict=True))

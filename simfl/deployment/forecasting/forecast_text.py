@@ -1,6 +1,7 @@
 """A forecast in words and small tables."""
 
 from collections.abc import Sequence
+from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -86,7 +87,8 @@ def first_table(of: "Forecast") -> tuple[list[str], list[tuple[str, ...]], str]:
               if MEASURED.get(name) in coverages]  # fmt: skip
     wider = [f"; {SO_FAR[name]}: {100 * level:.1f}" for name in dict.fromkeys(table["quantity"])
              if (level := coverages[MEASURED[name]].level) > 0.95]  # fmt: skip
-    needed, futures = round(2 / (1 - max(row.level for row in coverages.values()))), len(of.outcomes[0].rank)
+    widest, futures = max(row.level for row in coverages.values()), len(of.outcomes[0].rank)
+    needed = ceil(2 / (1 - widest) - 1 - 1e-9)  # of F futures the first and the last hold 1 - 2 / (F + 1)
     more = f"; {needed} futures or more are needed for that" if futures < needed else ""
     basis = (f"Medians with 95 % intervals (of 95 in 100 futures{''.join(wider)}{more}). In simulated deployments of "
              f"{some.policy} with {some.fewest} to {some.most} clients such intervals held what then happened: "
