@@ -8,6 +8,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
+from simfl.clients.base import PERSONAL, ClientAlgorithm
 from simfl.core.errors import PluginError
 from simfl.core.registration.said_types import seen_as
 from simfl.core.validation import checked_arrays
@@ -85,6 +86,28 @@ def test_what_comes_from_a_base_is_looked_at_and_called_by_the_plugins_name():
         cls = METRICS(name)(dataclass(frozen=True)(type("Form", (Base,), {"columns": (), "__module__": __name__})))
         with pytest.raises(PluginError, match=f"^metric '{name}': start must give .*, not int$"):
             cls().start(4, 2)
+
+
+def test_a_hook_gives_any_class_of_its_family():
+    """Whether it is registered, derived from one that is, or only inherits from the family's protocol."""
+
+    class Helper(ClientAlgorithm):
+        pass
+
+    class Named:
+        def for_model(self, parameters, initial):
+            return self.gives()
+
+    registered = PERSONAL("form")(dataclass(type("Form", (Named,), {"__module__": __name__})))
+    derived = type("Derived", (registered,), {})
+    named = registered()
+    for kind in (Helper, registered, derived):
+        registered.gives = kind
+        assert type(named.for_model([], None)) is kind
+    for kind in (object, Named, policy):
+        registered.gives = staticmethod(kind)
+        with pytest.raises(PluginError, match="^personal 'form': for_model must give ClientAlgorithm, not "):
+            named.for_model([], None)
 
 
 def test_what_is_in_a_value_is_said_as_types_are():

@@ -200,7 +200,7 @@ def _test(hint: Any) -> Test:
     if kind is Self:
         return is_plugin
     if _is_family(kind):
-        return lambda value: kind in registered.get(type(value), object).__mro__
+        return lambda value: any(kind in (cls, *registered.get(cls, object).__mro__) for cls in type(value).__mro__)
     return _test_inside(kind, of)
 
 
