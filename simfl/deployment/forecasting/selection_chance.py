@@ -100,13 +100,18 @@ class Selections:
     def _circle(self, there: Bools) -> tuple[Bools, Floats]:
         """The same of pairs of neighbours; ``fair`` has first one of the least-used units that a pair can hold."""
         m, r = self.need, self.rows.sum(axis=1) // 2
-        cover = there & (np.roll(there, 1, axis=1) | np.roll(there, -1, axis=1)) & (self.mode == "fair")
-        used = np.where(cover, self.used, np.iinfo(np.int64).max)
-        t, first = np.nonzero(cover & (used == used.min(axis=1, keepdims=True)))
-        others = ~np.eye(there.shape[1], dtype=bool)[first]
+        t = first = np.zeros(0, dtype=np.intp)
+        if self.mode == "fair":
+            round_trip = np.arange(-1, there.shape[1] + 1) % there.shape[1]
+            near = there[:, round_trip]
+            cover = there & (near[:, :-2] | near[:, 2:])
+            used = np.where(cover, self.used, np.iinfo(np.int64).max)
+            t, first = np.nonzero(cover & (used == used.min(axis=1, keepdims=True)))
         # choices of pairs of all available units, and of those in no sum; without each unit that may be first
         unseen, rest = there & ~self.rows, np.where(r > 0, m - r, 0)
-        among = np.concatenate([there, there[t] & others, unseen, unseen[t] & others])
+        among = np.concatenate([there, there[t], unseen, unseen[t]])
+        left = len(m) + np.arange(len(t))
+        among[left, first] = among[left + len(t) + len(m), first] = False
         pairs = np.concatenate([m, m[t], rest, rest[t]])
         chosen = pairings(among, int(pairs.max(initial=0)))[pairs, np.arange(len(pairs))]
         every, without, seen, seen_without = np.split(chosen, np.cumsum([len(m), len(t), len(m)]))
@@ -126,12 +131,12 @@ def pairings(there: Bools, most: int) -> Floats:
     both = np.concatenate([there, there])  # without the pair that closes the circle, and with it
     both[rounds:, [0, -1]] = False
     joined = np.ascontiguousarray((both[:, 1:] & both[:, :-1]).T.astype(float))
-    before = now = np.zeros((most + 1, 2 * rounds))
-    now[0] = 1
+    before, now, more = np.zeros((3, most + 1, 2 * rounds))
+    before[0] = now[0] = 1
     for pair in joined:
-        after = now.copy()
-        after[1:] += before[:-1] * pair
-        before, now = now, after
+        np.multiply(before[:-1], pair, out=more[1:])
+        np.add(now[1:], more[1:], out=before[1:])
+        before, now = now, before
     counts = now[:, :rounds].copy()
     if units > 2:
         counts[1:] += now[:-1, rounds:] * (there[:, 0] & there[:, -1])
