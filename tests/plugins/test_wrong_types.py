@@ -67,6 +67,7 @@ BASES = {
 }
 VALUES = ["'text'", "np.zeros((2, 3))", "object()", "None", "2.5", "[('a', 1)]", "{'a': 'b'}", "frozenset({1})"]
 MORE = """
+from functools import cached_property, partialmethod
 from simfl.core.types import Receipts
 from simfl.plugins.agents import CLIENT_AGENTS
 from simfl.plugins.selection import POLICIES
@@ -102,16 +103,48 @@ def test_without_a_mistake_it_runs(family, tmp_path):
 
 CASES = [(family, *hook, value) for family in BASES for i, hook in enumerate(hooks(family))
          for value in (VALUES[i % len(VALUES) :] + VALUES[: i % len(VALUES)])[: repeats(2, len(VALUES))]]  # fmt: skip
+METHOD = "    def {name}(self, *args, **more):\n        return {value}\n"
+FORMS = [
+    "    {name} = partialmethod(lambda self, extra, *args, **more: {value}, 3)\n",
+    "    @staticmethod\n    def {name}(*args, **more):\n        return {value}\n",
+    "    @classmethod\n" + METHOD,
+    "    @cached_property\n    def {name}(self):\n        return lambda *args, **more: {value}\n",
+    "    @property\n    def {name}(self):\n        return lambda *args, **more: {value}\n",
+    "    @property\n    def {name}(self):\n        return {value}\n",
+]
 
 
 @pytest.mark.parametrize(("family", "name", "is_method", "value"), CASES)
 def test_a_value_of_a_wrong_type_is_a_line_that_names_the_plugin(family, name, is_method, value, tmp_path):
     """Where it happens to do, all is well."""
-    method = f"\n    def {name}(self, *args, **more):\n        return {value}\n"
-    done = said(tmp_path, family, method if is_method else f"\n    {name} = {value}\n")
+    named(tmp_path, family, METHOD.format(name=name, value=value) if is_method else f"    {name} = {value}\n")
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "value", "form"),
+    [
+        (family, name, value, form)
+        for family in BASES
+        for i, (name, is_method) in enumerate(hooks(family))
+        for j in range(repeats(1, len(FORMS)))
+        for value, form in [(VALUES[(i + j) % len(VALUES)], FORMS[(i + j) % len(FORMS)] if is_method else FORMS[-1])]
+    ],
+)
+def test_so_it_is_in_other_forms(family, name, value, form, tmp_path):
+    named(tmp_path, family, form.format(name=name, value=value))
+
+
+def named(folder, family, text):
+    done = said(folder, family, "\n" + text)
     assert done.exit_code in (0, 1, 2) and "internal error" not in done.stderr and "Traceback" not in done.stderr
     if done.exit_code:
         assert len(done.stderr.splitlines()) == 1 and "wrong" in done.stderr.lower()
+
+
+@pytest.mark.parametrize("form", [METHOD, *FORMS[:3]])
+def test_what_is_no_hook_is_no_method(form, tmp_path):
+    done = said(tmp_path, "aggregate", "\n" + form.format(name="sum_only", value="True"))
+    assert "sum_only must be bool, not a method; write @property before it" in done.stderr and done.exit_code == 2
 
 
 OTHERS = "{'prf': 3}", "{'prf': POLICIES['random'](2)}", "[('a', 1)]", "None"

@@ -3,10 +3,10 @@
 import sys
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from functools import cache, wraps
+from functools import cache, cached_property, partial, partialmethod, wraps
 from inspect import get_annotations, getattr_static, isdatadescriptor, isfunction, ismethoddescriptor
 from itertools import chain
-from types import NoneType, UnionType
+from types import FunctionType, NoneType, UnionType
 from typing import Any, ClassVar, Literal, Self, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -50,31 +50,65 @@ def hold_to_types(protocol: type, cls: type, family: str, name: str) -> None:
         known = [each for each in protocol.__mro__ if member in vars(each) or member in get_annotations(each)]
         same = any(vars(each).get(member) is item for each in known)
         hint = said_type(protocol, member)
-        if member.startswith("_") or not known or same or member in keys or hint is Any:
+        method = any(isfunction(vars(each).get(member)) for each in known)
+        gives_hook = method and isinstance(item, (property, cached_property))
+        if member.startswith("_") or not known or same or member in keys or (hint is Any and not gives_hook):
             continue
+        look = partial(_looking, name=member, family=family, protocol=protocol)
+        again: Any = None
+        if isinstance(item, (FunctionType, staticmethod, classmethod, partialmethod)) and not method:
+            wanted = f"{in_words(hint)}, not a method; write @property before it"
+            raise TypeError(f"{family} '{name}': {member} must be {wanted}")
         if isfunction(item):
-            setattr(owner, member, _looking(as_written(item), member, family, protocol))
+            again = look(as_written(item))
         elif isinstance(item, property) and item.fget is not None:
-            setattr(owner, member, item.getter(_looking(as_written(item.fget), member, family, protocol)))
+            again = item.getter(look(as_written(item.fget), gives_hook=gives_hook))
+        elif isinstance(item, cached_property):
+            again = cached_property(look(as_written(item.func), gives_hook=gives_hook))
+            again.__set_name__(owner, member)
+        elif isinstance(item, (staticmethod, classmethod)):
+            again = type(item)(look(as_written(item.__func__), plugin_name=name))
+        elif isinstance(item, partialmethod) and isfunction(item.func):
+            again = partialmethod(look(as_written(item.func)), *item.args, **item.keywords)
         elif getattr_static(cls, member) is item and not (ismethoddescriptor(item) or isdatadescriptor(item)):
-            method = any(isfunction(vars(each).get(member)) for each in known)
             listed = member in ("columns", "finals") and isinstance(item, tuple)  # looked at with the scenario
             if not (method or listed or fits(item, hint)):
                 raise TypeError(f"{family} '{name}': {member} must be {in_words(hint)}, not {item!r}")
+        if again is not None:
+            setattr(owner, member, again)
 
 
-def _looking(method: Callable[..., Any], name: str, family: str, protocol: type) -> Callable[..., Any]:
-    """The function, refusing what it gives of another type."""
+def _looking(
+    function: Callable[..., Any],
+    name: str,
+    family: str,
+    protocol: type,
+    plugin_name: str | None = None,
+    gives_hook: bool = False,
+) -> Callable[..., Any]:
+    """The function, refusing what it gives of another type.
+
+    Args:
+        function: of a plugin, or of no object.
+        name: of the member.
+        family: for messages.
+        protocol: of the family.
+        plugin_name: for messages; None = that of the object that the function is of.
+        gives_hook: what it gives is the hook, a function in turn.
+    """
     listed = get_origin(said_type(protocol, name)) is list
 
-    @wraps(method)
-    def gives(plugin: Any, *args: Any, **keywords: Any) -> Any:
-        value = method(plugin, *args, **keywords)
+    @wraps(function)
+    def gives(*args: Any, **keywords: Any) -> Any:
+        value = function(*args, **keywords)
+        if gives_hook and callable(value):
+            return _looking(value, name, family, protocol, args[0].name)
         if listed and isinstance(value, Iterator):
             value = [*value]
-        if not _test_of(protocol, name)(value):
-            wanted = in_words(said_type(protocol, name))
-            raise PluginError(f"{family} '{plugin.name}'", f"{name} must give {wanted}, not {seen_as(value)}")
+        if gives_hook or not _test_of(protocol, name)(value):
+            wanted = "a function" if gives_hook else in_words(said_type(protocol, name))
+            plugin = args[0].name if plugin_name is None else plugin_name
+            raise PluginError(f"{family} '{plugin}'", f"{name} must give {wanted}, not {seen_as(value)}")
         return value
 
     vars(gives)[LOOKS] = True
