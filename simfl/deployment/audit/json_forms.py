@@ -52,7 +52,8 @@ def records_of(path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool) 
 
 def _may_be_matrix(value: list[Any]) -> bool:
     rows = [each for each in value if isinstance(each, list)]
-    return len(rows) == len(value) > 0 and len(set(map(len, rows))) == 1 and {*sum(rows, [])} <= {0, 1}
+    same_length = len(rows) == len(value) > 0 and len(set(map(len, rows))) == 1
+    return same_length and all(cell in (0, 1) for row in rows for cell in row)
 
 
 def _of_list(value: list[Any]) -> list[JsonObject] | None:
