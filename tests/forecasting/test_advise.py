@@ -12,7 +12,9 @@ from scipy.stats import binomtest
 import simfl
 from simfl.cli import simfl as command
 from simfl.core.errors import SimflError
+from simfl.deployment.audit.log_columns import LogOptions
 from simfl.deployment.flower.node_selection import NodeSelection
+from simfl.deployment.forecasting.advice_text import text
 from simfl.deployment.forecasting.policy_advice import listed_grid, most_exposures, order_by_availability
 
 RATES = np.array([0.95, 0.5, 0.9, 0.55, 0.92, 0.5, 0.97, 0.6, 0.9, 0.55, 0.95, 0.5])
@@ -157,6 +159,23 @@ def test_where_none_holds_the_nearest_is_said_and_what_may(tmp_path):
     assert result.exit_code == 0
     assert "No advice: none of the 2 policies keeps the promise" in result.output
     assert "a guard (--grid guarded:T=2)" in result.output and "PolicyStrategy" not in result.output
+
+
+@pytest.mark.parametrize("spoiled", [False, True])
+def test_an_advised_policy_starts_after_the_log_and_sums_something(tmp_path, spoiled):
+    """After sums with weights, and after sums (two clients of five, one of two) that leave a guard of pairs nothing."""
+    lines, rng = ["round,client,weight"], np.random.default_rng(0)
+    for t in range(10):
+        here = [*rng.choice(5, 2, replace=False), 5 + rng.integers(2)] if spoiled else rng.choice(7, 4, replace=False)
+        lines += [f"{t},{c},{1 if spoiled else 7 + c}" for c in here]
+    (tmp_path / "log.csv").write_text("\n".join([*lines, ""]))
+    of = simfl.advise(tmp_path / "log.csv", horizon=4, futures=60)
+    assert (of.table().lost[of.ranking()] < 4).all() and (of.refusals or spoiled)
+    for place in set(of.ranking()) - {0}:
+        NodeSelection(of.grid[place].text, of.nodes(place), past=tmp_path / "log.csv")
+    assert not spoiled or "promise that nobody else is exposed in at least 95.0% of futures, with a sum" in text(
+        of, "log.csv", LogOptions()
+    )
 
 
 def test_what_a_grid_leaves_out_is_in_what_is_deployed(tmp_path):

@@ -75,12 +75,14 @@ def _table(of: PolicyAdvice, best: list[int]) -> list[str]:
 def _none(of: PolicyAdvice) -> list[str]:
     """Which policy comes nearest, and what is left to try."""
     table = of.table()
-    nearest = table.iloc[int(table["safe"].to_numpy().argmax())]
+    some = table[table["lost"] < of.plan.horizon]
     guards = "" if any(each.text.startswith("guarded") for each in of.grid) else ", a guard (--grid guarded:T=2)"
+    nearest = [f"The nearest is {row.policy} with {row.safe:.1%} of {int(row.futures)} futures."
+               for _, row in some.nlargest(1, "safe", keep="first").iterrows()]  # fmt: skip
     return [f"No advice: none of the {len(table)} policies keeps the promise that nobody else is exposed in at least "
-            f"{of.target:.1%} of futures.",
-            f"The nearest is {nearest.policy} with {nearest.safe:.1%} of {int(nearest.futures)} futures. What may: a "
-            f"shorter --horizon{guards}, larger units, fewer clients a round (--grid), a lower --target."]  # fmt: skip
+            f"{of.target:.1%} of futures{', with a sum in any of them' * (len(some) < len(table))}.",
+            *nearest, f"What may: a shorter --horizon{guards}, larger units, fewer clients a round (--grid), a lower "
+            "--target."]  # fmt: skip
 
 
 def deployment(of: PolicyAdvice, place: int, log: str, options: LogOptions) -> list[str]:

@@ -85,8 +85,8 @@ class PolicyAdvice:
 
     def table(self) -> "DataFrame":
         """A row for each policy of the grid: the share of futures in which nobody else is ``safe`` and its lower bound
-        (exact, one-sided, 95 %), whether it ``holds``, mean, median and 95 % interval of ``lost`` rounds (without a
-        sum), ``clients`` a round and ``bytes`` in the mean, clients ``left_out``.
+        (exact, one-sided, 95 %), whether it ``holds`` with a sum in any of them, mean, median and 95 % interval of
+        ``lost`` rounds (without a sum), ``clients`` a round and ``bytes`` in the mean, clients ``left_out``.
         """
         from pandas import DataFrame
         from scipy.stats import binomtest
@@ -99,7 +99,8 @@ class PolicyAdvice:
             low, high = ends_of(self.seen.choice, "skipped", empty)
             middle = np.quantile(empty, 0.5, method="inverted_cdf")
             rows.append((policy.text, policy.order, count, float(safe.mean()), float(bound),
-                         count == self.futures and bound >= self.target and (policy.order != NOW or self.believed),
+                         count == self.futures and bound >= self.target and (policy.order != NOW or self.believed)
+                         and bool((empty < self.plan.horizon).any()),
                          float(empty.mean()), middle, low, high, float(outcome.cardinality.mean()),
                          float(outcome.bytes[:, -1].mean()), len(self.plan.units) - len(choice.order)))  # fmt: skip
         columns = ["policy", "order", "futures", "safe", "safe_low", "holds", "lost", "lost_median", "lost_low_95",
@@ -238,6 +239,9 @@ def _choose(
     for each in every:
         try:
             choice = choose_order(each, seen, past, there).after(past)
+            if choice.before is not None and np.ptp(past.matrix.data) > 0:
+                raise SimflError(f"policy {choice.text}: the log's clients have different weights, and PolicyStrategy "
+                                 "guards plain sums only")  # fmt: skip
         except SimflError as error:
             if grid:
                 raise
