@@ -265,6 +265,9 @@ TWO = {
     "counted.csv": ("a,b\n1,0\n2,1\n", ["--form indexed", "--form matrix"]),
     "weights.csv": ("a,b,c\n12,0,3\n30,5,0\n7,0,1\n", ["--form indexed", "--form matrix"]),
     "lists.json": ("[[0, 1], [1, 0]]", ["--form lists"]),
+    "values.json": ('[[0, "a"], [0, "b"], [1, "a"], [1, "c"]]', ["--form lists", "CSV"]),
+    "weighted.json": ('[[0, "a", 3], [0, "b", 5], [1, "a", 3]]', ["--form lists"]),
+    "rows.json": ("[[2, 7], [2, 5], [3, 5]]", ["--form lists"]),
     "days.csv": ("round,client\n01/02/2026,a\n02/01/2026,b\n", ["2026-03-01"]),
 }
 

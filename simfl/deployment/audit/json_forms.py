@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,9 @@ def records_of(path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool) 
         if not lists and _may_be_matrix(value):
             why = "lists of 0 and 1 may be clients, or rows of a matrix; give --form lists, or save a matrix as .npy"
             raise SimflError(f"{path}: {why}")
+        if not lists and _may_be_table(value):
+            why = "may be the clients of each round, or rows of round and client; give --form lists, or save a CSV file"
+            raise SimflError(f"{path}: its lists {why}")
         records = _of_list(value)
     elif isinstance(value, dict):
         records = _of_dict(value)
@@ -54,6 +57,18 @@ def _may_be_matrix(value: list[Any]) -> bool:
     rows = [each for each in value if isinstance(each, list)]
     same_length = len(rows) == len(value) > 0 and len(set(map(len, rows))) == 1
     return same_length and all(cell in (0, 1) for row in rows for cell in row)
+
+
+def _may_be_table(value: list[Any]) -> bool:
+    """Whether lists may be rows of round and client: numbers that never fall, then texts or one number."""
+    sizes = {len(each) if isinstance(each, list) and all(map(_is_label, each)) else 0 for each in value}
+    if len(sizes) != 1 or sizes <= {0, 1}:
+        return False
+    first, *others = zip(*value)
+    if any(isinstance(each, str) for each in first) or list(first) != sorted(first):
+        return False
+    texts = any(isinstance(each, str) for each in chain(*others))
+    return texts or (len(others) == 1 and len(set(first)) < len(first))
 
 
 def _of_list(value: list[Any]) -> list[JsonObject] | None:
