@@ -170,8 +170,8 @@ def _time(sums: JsonObject) -> str:
     text = f"{formula} and {computed:.3g} s of cryptography, beside training, bandwidth and jitter"
     if sums["ways_s"] is not None:
         text = f"{text}; {sums['ways_s']:.6g} s at L = {sums['latency_s']:g} s"
-    aside = ", what is done once aside" * any(not row["times"] for row in sums["phases"])
-    return text if sums["round_s"] is None else f"{text}; the first round {sums['round_s']:.6g} s with all of it{aside}"
+    but = " but set-up" * any(not row["times"] for row in sums["phases"])
+    return text if sums["round_s"] is None else f"{text}; the first round {sums['round_s']:.6g} s with all of it{but}"
 
 
 def _least_squares(seen: list[JsonObject], coded: bool) -> None:

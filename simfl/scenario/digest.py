@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
+from functools import cached_property, partialmethod
 from hashlib import sha256
 from inspect import getsourcefile
 from pathlib import Path
@@ -127,6 +128,10 @@ def _of(value: object, seen: set[int]) -> Iterator[str]:
         yield from _of(value.__func__, seen)
     elif isinstance(value, property):
         yield from _of((value.fget, value.fset), seen)
+    elif isinstance(value, cached_property):
+        yield from _of(value.func, seen)
+    elif isinstance(value, partialmethod):
+        yield from _of((value.func, value.args, value.keywords), seen)
     elif isinstance(value, ModuleType):
         yield value.__name__
     elif is_dataclass(value):

@@ -268,6 +268,8 @@ TWO = {
     "values.json": ('[[0, "a"], [0, "b"], [1, "a"], [1, "c"]]', ["--form lists", "CSV"]),
     "weighted.json": ('[[0, "a", 3], [0, "b", 5], [1, "a", 3]]', ["--form lists"]),
     "rows.json": ("[[2, 7], [2, 5], [3, 5]]", ["--form lists"]),
+    "clients.json": ('[["a", 0], ["b", 0], ["a", 1]]', ["--form lists"]),
+    "samples.json": ("[[0, 1, 3], [0, 2, 5], [1, 2, 3]]", ["--form lists"]),
     "days.csv": ("round,client\n01/02/2026,a\n02/01/2026,b\n", ["2026-03-01"]),
 }
 

@@ -154,7 +154,7 @@ def test_training_ends_before_the_sum_with_which_a_floor_breaks(policy, floor, f
         sums += [summed] if summed else []
     assert fails or nodes == []  # nobody is asked in vain
     assert sums and holds(sums) and not holds([*sums, summed if nodes else planned])
-    assert f"round {free.round - 1}" in floored.stopped and "below" in floored.stopped
+    assert f"round {free.round - 1}" in floored.stopped and "is shown to be" in floored.stopped
     assert floored.select(range(12)) == [] and floored.conclude({}) == []
 
 
@@ -162,13 +162,16 @@ def test_a_sum_that_failures_have_made_too_small_is_not_opened(tmp_path):
     selection = NodeSelection("random:k=4", 12, log=tmp_path / "log.csv", floor="strong=2")
     first, *_ = selection.select(range(12))
     assert selection.conclude({first: {}}) == [] and not (tmp_path / "log.csv").exists()
-    assert selection.stopped == "with the sum of round 0, strong 1 is below 2" and not selection.participation.any()
+    assert (
+        selection.stopped == "with the sum of round 0, strong is shown to be 1 only, not 2"
+        and not selection.participation.any()
+    )
 
 
 def test_a_floor_of_the_weak_notion_says_that_it_is_a_bound():
     selection = NodeSelection("random:k=4", 12, floor="weak=5")
     assert selection.select(range(12)) == []
-    assert selection.stopped == "with the sum of round 0, weak, shown to be 4 or more only, may be below 5"
+    assert selection.stopped == "with the sum of round 0, weak is shown to be 4 only, not 5"
 
 
 def test_units_that_keep_a_floor_for_ever_are_never_stopped():

@@ -1,7 +1,7 @@
 """What a plugin gives may have any form that Python lets it have, and what is no hook may be called as it likes."""
 
 from dataclasses import dataclass
-from functools import partial, partialmethod, wraps
+from functools import cached_property, partial, partialmethod, wraps
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -75,17 +75,60 @@ def test_methods_of_another_package_are_nobodys_slip():
     POLICIES("form")(dataclass(type("Form", (base,), members)))
 
 
-def test_what_comes_from_a_base_is_looked_at_and_called_by_the_plugins_name():
+FORMS = {
+    "method": lambda self, clients, dimension: 3,
+    "static": staticmethod(lambda clients, dimension: 3),
+    "class": classmethod(lambda cls, clients, dimension: 3),
+    "partial": partialmethod(lambda self, extra, clients, dimension: 3, 1),
+    "property": property(lambda self: lambda clients, dimension: 3),
+    "cached": cached_property(lambda self: lambda clients, dimension: 3),
+    "no function": property(lambda self: 3),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_comes_from_a_base_is_looked_at_and_called_by_the_plugins_name(form):
+    members = {"columns": None, "start": FORMS[form], "__module__": __name__}
+    base = type("Base", (Metric,), members)
+    if form == "cached":
+        FORMS[form].__set_name__(base, "start")
+    kinds = [METRICS(name)(dataclass(frozen=True)(type("Form", (base,), {"columns": (), "__module__": __name__})))
+             for name in ("one", "other")]  # fmt: skip
+    wanted = "a function" if form == "no function" else r"dict\[.*"
+    for cls, name in zip(kinds, ("one", "other"), strict=True):
+        with pytest.raises(PluginError, match=f"^metric '{name}': start must give {wanted}, not int$"):
+            cls().start(4, 2)
+
+
+def test_a_decorator_around_an_inherited_hook_is_not_lost():
     class Base(Metric):
-        columns = None
+        columns = ()
 
         def start(self, clients, dimension):
-            return 3
+            return {}
 
-    for name in ("one", "other"):
-        cls = METRICS(name)(dataclass(frozen=True)(type("Form", (Base,), {"columns": (), "__module__": __name__})))
-        with pytest.raises(PluginError, match=f"^metric '{name}': start must give .*, not int$"):
-            cls().start(4, 2)
+    def twice(method):
+        @wraps(method)
+        def called(*args):
+            return {**method(*args), "turn": np.zeros(1)}
+
+        return called
+
+    first = METRICS("one")(dataclass(frozen=True)(type("Form", (Base,), {"__module__": __name__})))
+    members = {"start": twice(first.start), "__module__": __name__}
+    assert METRICS("other")(dataclass(frozen=True)(type("Form", (first,), members)))().start(4, 2).keys() == {"turn"}
+
+
+def test_a_member_that_is_overridden_may_be_anything():
+    base = type("Base", (), {"unit_size": lambda self: 1, "__module__": __name__})
+    members = {"k": 1, "unit_size": 1, "select": lambda self, view, k, rng: None, "__module__": __name__}
+    POLICIES("form")(dataclass(frozen=True)(type("Form", (base,), members)))
+
+
+@pytest.mark.parametrize("member", [property(lambda self: 1), lambda self: 1, staticmethod(lambda: 1)])
+def test_a_field_is_no_method(member):
+    with pytest.raises(TypeError, match="'k' is a field and a method; leave one of them out"):
+        policy(k=member, __annotations__={"k": int})
 
 
 def test_a_hook_gives_any_class_of_its_family():

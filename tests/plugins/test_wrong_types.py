@@ -130,7 +130,7 @@ def test_a_value_of_a_wrong_type_is_a_line_that_names_the_plugin(family, name, i
         for value, form in [(VALUES[(i + j) % len(VALUES)], FORMS[(i + j) % len(FORMS)] if is_method else FORMS[-1])]
     ],
 )
-def test_so_it_is_in_other_forms(family, name, value, form, tmp_path):
+def test_a_hook_of_another_form_is_held_to_its_type(family, name, value, form, tmp_path):
     named(tmp_path, family, form.format(name=name, value=value))
 
 

@@ -4,6 +4,7 @@ from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from inspect import Parameter, get_annotations, signature
 from types import FunctionType
+from typing import Any
 
 ALIKE = 0.85
 """From here on one name is taken for a slip of the other (``difflib``)."""
@@ -27,7 +28,7 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
     keys = {f.name for f in fields(cls)} if is_dataclass(cls) else set()
     in_module = {name for each in cls.__mro__ if each.__module__ == cls.__module__ for name in vars(each)}
     for name, item in said.items():
-        if isinstance(item, FunctionType):
+        if isinstance(item, (FunctionType, staticmethod, classmethod)):
             if isinstance(hooks.get(name), FunctionType):
                 if error := _misfit(item, hooks[name]):
                     words = ", ".join([*signature(hooks[name]).parameters][1:])
@@ -39,13 +40,14 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
                         raise TypeError(f"{what}: '{name}' is no hook; did you mean '{near}'? else call it '_{name}'")
 
 
-def _misfit(hook: FunctionType, wanted: FunctionType) -> str:
+def _misfit(hook: "FunctionType | staticmethod[..., Any] | classmethod[Any, ..., Any]", wanted: FunctionType) -> str:
     """Why it cannot be called as the wanted one is; empty if it can, as its decorators let it."""
     named = [*signature(wanted).parameters.values()]
     some = [each for each in named if each.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)]
     more = {each.name: None for each in named if each.kind is Parameter.KEYWORD_ONLY}
     try:
-        signature(hook, follow_wrapped=False).bind(*some, **more)
+        function = hook if isinstance(hook, FunctionType) else hook.__func__
+        signature(function, follow_wrapped=False).bind(*some[isinstance(hook, staticmethod) :], **more)
     except TypeError as error:
         return str(error)
     return ""

@@ -15,9 +15,10 @@ so that everybody may read it from every plugin. Packages add plugins through th
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
+from inspect import isroutine
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter
@@ -125,8 +126,8 @@ class Registry(Mapping[str, type[P_co]]):
                 raise ValueError(f"{self.family} '{name}' is registered already, by {origin(known)}")
             if any(f.name == "name" for f in fields(cls)):
                 raise TypeError(f"{self.family} '{name}' has a field 'name': that key chooses the plugin")
-            if both := [f.name for f in fields(cls) if isinstance(f.default, (property, cached_property))]:
-                raise TypeError(f"{self.family} '{name}': '{both[0]}' is a field and a property; leave one of them out")
+            if both := [f.name for f in fields(cls) if isinstance(f.default, property) or isroutine(f.default)]:
+                raise TypeError(f"{self.family} '{name}': '{both[0]}' is a field and a method; leave one of them out")
             resolve_annotations(cls)
             hold_to(self.protocol, cls, f"{self.family} '{name}'", self.derived, self.promises)
             if not cls.__module__.startswith("simfl."):

@@ -24,7 +24,7 @@ NUMBERS = {
 Test = Callable[[Any], bool]
 
 LOOKS = "_looks"
-"""What functions have that look at what others give."""
+"""What functions have that look at what another one gives: that one."""
 
 ALIKE = (list, tuple), (set, frozenset), (dict, Mapping)
 """Types that are as good as each other."""
@@ -40,7 +40,7 @@ def hold_to_types(protocol: type, cls: type, family: str, name: str) -> None:
         name: of the plugin.
 
     Raises:
-        TypeError: a constant is of another type.
+        TypeError: a constant is of another type, or a method.
     """
     package = cls.__module__.partition(".")[0]
     near = (each for each in cls.__mro__[1:] if each.__module__.partition(".")[0] == package)
@@ -56,21 +56,24 @@ def hold_to_types(protocol: type, cls: type, family: str, name: str) -> None:
             continue
         look = partial(_looking, name=member, family=family, protocol=protocol)
         again: Any = None
-        if isinstance(item, (FunctionType, staticmethod, classmethod, partialmethod)) and not method:
+        mine = getattr_static(cls, member) is item
+        if mine and not method and isinstance(item, (FunctionType, staticmethod, classmethod, partialmethod)):
             wanted = f"{in_words(hint)}, not a method; write @property before it"
             raise TypeError(f"{family} '{name}': {member} must be {wanted}")
         if isfunction(item):
             again = look(as_written(item))
         elif isinstance(item, property) and item.fget is not None:
             again = item.getter(look(as_written(item.fget), gives_hook=gives_hook))
-        elif isinstance(item, cached_property):
+        elif type(item) is cached_property:
             again = cached_property(look(as_written(item.func), gives_hook=gives_hook))
             again.__set_name__(owner, member)
-        elif isinstance(item, (staticmethod, classmethod)):
-            again = type(item)(look(as_written(item.__func__), plugin_name=name))
+        elif isinstance(item, classmethod) and callable(item.__func__):
+            again = classmethod(look(as_written(item.__func__)))
+        elif isinstance(item, staticmethod):
+            owner, again = cls, staticmethod(look(as_written(item.__func__), plugin_name=name))
         elif isinstance(item, partialmethod) and isfunction(item.func):
             again = partialmethod(look(as_written(item.func)), *item.args, **item.keywords)
-        elif getattr_static(cls, member) is item and not (ismethoddescriptor(item) or isdatadescriptor(item)):
+        elif mine and not (ismethoddescriptor(item) or isdatadescriptor(item)):
             listed = member in ("columns", "finals") and isinstance(item, tuple)  # looked at with the scenario
             if not (method or listed or fits(item, hint)):
                 raise TypeError(f"{family} '{name}': {member} must be {in_words(hint)}, not {item!r}")
@@ -111,13 +114,14 @@ def _looking(
             raise PluginError(f"{family} '{plugin}'", f"{name} must give {wanted}, not {seen_as(value)}")
         return value
 
-    vars(gives)[LOOKS] = True
+    vars(gives)[LOOKS] = function
     return gives
 
 
 def as_written(function: Any) -> Any:
     """A function as its class defines it, without the look at what it gives."""
-    return vars(function)["__wrapped__"] if isfunction(function) and LOOKS in vars(function) else function
+    looked_at = vars(function).get(LOOKS) if isfunction(function) else None
+    return function if looked_at is None or vars(function)["__wrapped__"] is not looked_at else looked_at
 
 
 def seen_as(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +12,15 @@ from simfl.plugins import JsonObject, SimflError
 def records_of(path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool) -> list[JsonObject] | None:
     """The records of a file that is one JSON value; None where it is not, or is a single record.
 
-    Forms: a list of records; a list of lists of clients, one a round; ``{round: [clients]}``; ``{round: {client:
-    weight}}``; ``{column: [values]}`` or ``{column: {row: value}}``, as pandas writes; and a history as Flower's, in
-    which one list of ``[round, [clients]]`` stands somewhere.
+    Forms: a list of records; a list of lists of clients, one a round; one of ``[round, [clients]]``; ``{round:
+    [clients]}``; ``{round: {client: weight}}``; ``{column: [values]}`` or ``{column: {row: value}}``, as pandas writes;
+    and a history as Flower's, in which one list of ``[round, [clients]]`` stands somewhere.
 
     Args:
         path: for messages.
         data: its bytes.
         decoder: of JSON.
-        lists: lists of 0 and 1, all of one length, are lists of clients.
+        lists: lists that may be rows of a matrix or of a table are lists of clients.
 
     Raises:
         SimflError: it is one value, and in none of these forms.
@@ -60,15 +60,17 @@ def _may_be_matrix(value: list[Any]) -> bool:
 
 
 def _may_be_table(value: list[Any]) -> bool:
-    """Whether lists may be rows of round and client: numbers that never fall, then texts or one number."""
-    sizes = {len(each) if isinstance(each, list) and all(map(_is_label, each)) else 0 for each in value}
-    if len(sizes) != 1 or sizes <= {0, 1}:
+    """Whether lists may be rows of a table: all of one length, none twice, with numbers and texts in a row, or few in
+    each, of which the first never falls and comes again.
+    """
+    rows = [tuple(each) for each in value if isinstance(each, list) and len(each) > 1 and all(map(_is_label, each))]
+    if len(rows) < len(value) or len({*map(len, rows)}) != 1 or len({*rows}) < len(rows):
         return False
-    first, *others = zip(*value)
-    if any(isinstance(each, str) for each in first) or list(first) != sorted(first):
-        return False
-    texts = any(isinstance(each, str) for each in chain(*others))
-    return texts or (len(others) == 1 and len(set(first)) < len(first))
+    kinds = [{*map(type, column)} for column in zip(*rows)]
+    first = [row[0] for row in rows]
+    if len(set().union(*kinds)) > 1:
+        return True
+    return len(kinds) <= 3 and first == sorted(first) and len(set(first)) < len(first)
 
 
 def _of_list(value: list[Any]) -> list[JsonObject] | None:

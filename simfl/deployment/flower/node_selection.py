@@ -229,9 +229,9 @@ class NodeSelection:
         size = max(self.clients, 1 + int(places.max()))
         matrix = csr_array((np.ones(ends[-1]), places, ends), shape=(len(sums), size))
         if broken := notions_below(values := guarantees(matrix), self.bounds):
-            words = {"weak": "weak, shown to be {:.4g} or more only, may be below {:g}"}  # a lower bound
-            what = ", ".join(words.get(name, f"{name} {{:.4g}} is below {{:g}}").format(values[name], self.bounds[name])
-                             for name in broken)  # fmt: skip
+            what = ", ".join(
+                f"{name} is shown to be {values[name]:.4g} only, not {self.bounds[name]:g}" for name in broken
+            )
             self.stopped = f"with the sum of round {self.round}, {what}"
         return not self.stopped
 

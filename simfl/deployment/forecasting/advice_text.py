@@ -77,10 +77,12 @@ def _none(of: PolicyAdvice) -> list[str]:
     table = of.table()
     some = table[table["lost"] < of.plan.horizon]
     guards = "" if any(each.text.startswith("guarded") for each in of.grid) else ", a guard (--grid guarded:T=2)"
-    nearest = [f"The nearest is {row.policy} with {row.safe:.1%} of {int(row.futures)} futures."
-               for _, row in some.nlargest(1, "safe", keep="first").iterrows()]  # fmt: skip
+    nearest = []
+    if len(some):
+        row = some.loc[some["safe"].idxmax()]
+        nearest = [f"The nearest is {row.policy} with {row.safe:.1%} of {int(row.futures)} futures."]
     return [f"No advice: none of the {len(table)} policies keeps the promise that nobody else is exposed in at least "
-            f"{of.target:.1%} of futures{', with a sum in any of them' * (len(some) < len(table))}.",
+            f"{of.target:.1%} of futures{' and has a sum in at least one' * (len(some) < len(table))}.",
             *nearest, f"What may: a shorter --horizon{guards}, larger units, fewer clients a round (--grid), a lower "
             "--target."]  # fmt: skip
 

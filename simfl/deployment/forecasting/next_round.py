@@ -94,5 +94,5 @@ def guarantees(matrix: object) -> dict[str, float | None]:
 
 
 def notions_below(values: Mapping[str, float | None], bounds: Mapping[str, float]) -> list[str]:
-    """The notions that are known to be below their bounds."""
+    """The notions that are not shown to reach their bounds, of those of which something is known."""
     return [name for name, bound in bounds.items() if (value := values[name]) is not None and value < bound]

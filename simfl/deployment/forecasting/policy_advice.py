@@ -85,7 +85,7 @@ class PolicyAdvice:
 
     def table(self) -> "DataFrame":
         """A row for each policy of the grid: the share of futures in which nobody else is ``safe`` and its lower bound
-        (exact, one-sided, 95 %), whether it ``holds`` with a sum in any of them, mean, median and 95 % interval of
+        (exact, one-sided, 95 %), whether it ``holds`` with a sum in at least one, mean, median and 95 % interval of
         ``lost`` rounds (without a sum), ``clients`` a round and ``bytes`` in the mean, clients ``left_out``.
         """
         from pandas import DataFrame
@@ -146,8 +146,8 @@ def most_exposures(futures: int, target: float) -> int:
 
 
 def listed_grid(seen: SeenPolicy, past: Past) -> list[GridPolicy]:
-    """The policies that are looked at where none are named; about as many clients a round as now, and half of all at
-    most.
+    """The policies that are looked at where none are named; about as many clients a round as now, and about half
+    of all at most.
     """
     n, sizes = past.rows.shape[1], past.rows.sum(axis=1)
     k = seen.choice.k if seen.relation == "some" else max(1, round(float(sizes[sizes > 0].mean())))
@@ -238,10 +238,11 @@ def _choose(
     policies, choices, refusals = [GridPolicy(seen.choice.text, NOW)], [seen.choice], list[str]()
     for each in every:
         try:
-            choice = choose_order(each, seen, past, there).after(past)
-            if choice.before is not None and np.ptp(past.matrix.data) > 0:
-                raise SimflError(f"policy {choice.text}: the log's clients have different weights, and PolicyStrategy "
-                                 "guards plain sums only")  # fmt: skip
+            choice = choose_order(each, seen, past, there)
+            if choice.policy().reads_history and np.ptp(past.matrix.data) > 0:
+                raise SimflError(f"policy {choice.text}: the log's sums have weights, and PolicyStrategy guards plain "
+                                 "sums only")  # fmt: skip
+            choice = choice.after(past)
         except SimflError as error:
             if grid:
                 raise

@@ -102,8 +102,8 @@ class Selections:
         m, r = self.need, self.rows.sum(axis=1) // 2
         t = first = np.zeros(0, dtype=np.intp)
         if self.mode == "fair":
-            round_trip = np.arange(-1, there.shape[1] + 1) % there.shape[1]
-            near = there[:, round_trip]
+            around = np.arange(-1, there.shape[1] + 1) % there.shape[1]
+            near = there[:, around]
             cover = there & (near[:, :-2] | near[:, 2:])
             used = np.where(cover, self.used, np.iinfo(np.int64).max)
             t, first = np.nonzero(cover & (used == used.min(axis=1, keepdims=True)))
@@ -131,11 +131,12 @@ def pairings(there: Bools, most: int) -> Floats:
     both = np.concatenate([there, there])  # without the pair that closes the circle, and with it
     both[rounds:, [0, -1]] = False
     joined = np.ascontiguousarray((both[:, 1:] & both[:, :-1]).T.astype(float))
-    before, now, more = np.zeros((3, most + 1, 2 * rounds))
+    before, now = np.zeros((2, most + 1, 2 * rounds))
+    more = np.empty((most, 2 * rounds))
     before[0] = now[0] = 1
     for pair in joined:
-        np.multiply(before[:-1], pair, out=more[1:])
-        np.add(now[1:], more[1:], out=before[1:])
+        np.multiply(before[:-1], pair, out=more)
+        np.add(now[1:], more, out=before[1:])
         before, now = now, before
     counts = now[:, :rounds].copy()
     if units > 2:
