@@ -116,8 +116,8 @@ def _scenario_of(file: str, trust_plugins: bool) -> str:
 
     if not is_finished(Path(file)):
         return file
-    Scenario.load(found := Path(file) / SCENARIO, trust=Trust(trust_plugins))
-    return str(found)
+    Scenario.load(path := Path(file) / SCENARIO, trust=Trust(trust_plugins))
+    return str(path)
 
 
 def _print_notes(file: str, notes: Iterable[str]) -> None:
