@@ -57,6 +57,7 @@ def run(
     run_name: str = "",
     tags: Iterable[str] = (),
     note: str = "",
+    trust_plugins: bool = False,
     **keys: object,
 ) -> "Result":
     """Runs a scenario, or opens its results if they are complete.
@@ -75,6 +76,7 @@ def run(
             run and comes out of this function; the same call goes on after that round. It cannot change a result.
         log: ``"mlflow"``, ``"wandb"`` or ``"tensorboard"``, or several of them, that log every round while it runs.
         run_name, tags, note: what ``simfl ls`` shows of the run; tags are added to those that it has.
+        trust_plugins: execute plugin files that the folder of a finished run names, whatever they are.
 
     Raises:
         SimflError: the scenario is invalid, cannot be built, or another process is running it.
@@ -85,10 +87,13 @@ def run(
     from simfl.results.notes import Notes, texts_of
     from simfl.runs.tracking.tracked_run import run_tracked
     from simfl.scenario import Scenario
+    from simfl.scenario.plugin_files import Trust
 
     names, notes = texts_of(log), Notes(run_name, texts_of(tags), note)
     goes_on = Path(scenario) if isinstance(scenario, (str, Path)) and is_finished(Path(scenario)) else None
     base, texts, handles = hand_in_all(scenario if goes_on is None else goes_on / SCENARIO, overrides, keys)
+    if goes_on is not None:  # it may be somebody else's
+        Scenario.load(goes_on / SCENARIO, trust=Trust(trust_plugins))
     chosen = base if isinstance(base, Scenario) and not texts else source(base)[1](texts)
     how: dict[str, Any] = {"resume": resume, "force": force, "extendable": True, "goes_on": goes_on}
     try:

@@ -19,6 +19,7 @@ from simfl.cli.shared import (
     out_option,
     print_json,
     scenario_arguments,
+    trusting_plugins,
     writable,
 )
 from simfl.core.errors import ScenarioError, SimflError
@@ -48,6 +49,7 @@ HEADLINES = (
 @log_option
 @click.option("--scheduler", metavar="ADDRESS", help="Of a Dask scheduler, for learning.backend: dask.")
 @click.option("--insecure", is_flag=True, help="Accept a scheduler on another machine without TLS.")
+@trusting_plugins
 @as_json
 @click.option("-v", "--verbose", is_flag=True, help="Print every number of the summary, and what certificates assume.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only the results folder.")
@@ -64,6 +66,7 @@ def command(
     log: tuple[str, ...],
     scheduler: str | None,
     insecure: bool,
+    trust_plugins: bool,
     as_json: bool,
     verbose: bool,
     quiet: bool,
@@ -82,7 +85,7 @@ def command(
 
     _check_timeline(timeline)
     notes, goes_on = Notes(run_name, tags, note), Path(file) if is_finished(Path(file)) else None
-    scenario = _with_means(load(_scenario_of(file), overrides, plugins).using(scheduler=scheduler, insecure=insecure))
+    scenario = _with_means(load(_scenario_of(file, trust_plugins), overrides, plugins), scheduler, insecure)
     if not is_finished(folder := out / scenario.name / scenario.digest) or force:
         say_how_to_watch(folder, quiet)
         _print_notes(file, () if quiet or as_json else scenario.cautions())
@@ -98,15 +101,23 @@ def command(
         options = {"--out": out, "--timeline": timeline, "--scheduler": scheduler}
         _print_words_again(file, overrides, options, log, insecure, plugins)
         raise
-    _print_result(finished, scenario, as_json, quiet, verbose)
-    _print_notes(file, () if quiet or as_json else _left_out(scenario, finished.summary))
+    _print_result(file, finished, scenario, as_json, quiet, verbose)
 
 
-def _scenario_of(file: str) -> str:
-    """The scenario's file, also of the folder of a complete run."""
+def _scenario_of(file: str, trust_plugins: bool) -> str:
+    """The scenario's file, also of the folder of a complete run, which may be somebody else's.
+
+    Raises:
+        InvalidScenario: such a folder names plugin files that may not be executed.
+    """
     from simfl.results.file_names import SCENARIO, is_finished
+    from simfl.scenario import Scenario
+    from simfl.scenario.plugin_files import Trust
 
-    return str(Path(file) / SCENARIO) if is_finished(Path(file)) else file
+    if not is_finished(Path(file)):
+        return file
+    Scenario.load(path := Path(file) / SCENARIO, trust=Trust(trust_plugins))
+    return str(path)
 
 
 def _print_notes(file: str, notes: Iterable[str]) -> None:
@@ -123,11 +134,11 @@ def _check_timeline(file: Path | None) -> None:
         writable(file, "--timeline")
 
 
-def _with_means(scenario: "Scenario") -> "Scenario":
-    """Refuses a scheduler where nobody trains on its cluster."""
-    if scenario.means.scheduler is not None and not scenario.learning.uses_cluster:
+def _with_means(scenario: "Scenario", scheduler: str | None, insecure: bool) -> "Scenario":
+    """The scenario with a scheduler; refused where nobody trains on its cluster."""
+    if scheduler is not None and not scenario.learning.uses_cluster:
         raise SimflError("--scheduler is for clients that train on a cluster; add learning.backend=dask")
-    return scenario
+    return scenario.using(scheduler=scheduler, insecure=insecure)
 
 
 def _left_out(scenario: "Scenario", summary: JsonObject) -> list[str]:
@@ -154,7 +165,9 @@ def _print_words_again(
     click.echo(f"to continue: {shlex.join(words)}", err=True)
 
 
-def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, quiet: bool, verbose: bool) -> None:
+def _print_result(
+    file: str, finished: "FinishedRun", scenario: "Scenario", as_json: bool, quiet: bool, verbose: bool
+) -> None:
     from simfl.core.certificate_words import basis_facts
     from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
     from simfl.results.folder import ResultsFolder
@@ -186,6 +199,7 @@ def _print_result(finished: "FinishedRun", scenario: "Scenario", as_json: bool, 
     if missed := _missed_target(scenario, finished.summary):
         click.echo(missed, err=True)
     click.echo(str(finished.path) if quiet else f"{finished.path}  digest {finished.digest}")
+    _print_notes(file, () if quiet else _left_out(scenario, finished.summary))
 
 
 def _print_headlines(summary: JsonObject, columns: "Mapping[str, Column]") -> None:

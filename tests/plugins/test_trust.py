@@ -118,6 +118,7 @@ PLAY = {
 """Commands that play the user's own scenario where results of it lie already."""
 
 REFUSED = {
+    "run": lambda d: ["run", d, "training.rounds=3", "--out", d.parent.parent],
     "verify": lambda d: ["run", "--verify", d],
     "attack": lambda d: ["attack", d, "least_squares"],
     "attack lira": lambda d: ["attack", d, "lira"],
@@ -233,6 +234,7 @@ def test_python_reads_without_executing(hostile, tmp_path):
         lambda: found.scenario,
         lambda: one.scenario,
         lambda: Result.open(hostile).scenario,
+        lambda: simfl.run(hostile, {"training.rounds": 3}, out=tmp_path / "longer"),
         lambda: verify(hostile),
         lambda: changed_inputs(hostile),
         lambda: attack(hostile, "least_squares"),
