@@ -204,7 +204,7 @@ class DaskWorkers:
 @BACKENDS("auto")
 @dataclass(frozen=True)
 class Auto:
-    """``dense`` where it applies, else ``sequential``; on a GPU ``grouped`` or ``vmap``.
+    """``dense`` where it applies, else ``sequential``; on a GPU ``grouped`` or ``vmap`` before that.
 
     By measurement the fastest for most models, and the same on every processor, for any number of jobs, processes and
     machines that share them: what is computed does not depend on the machine, only how the last digits are rounded.
