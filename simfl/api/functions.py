@@ -91,9 +91,9 @@ def run(
 
     names, notes = texts_of(log), Notes(run_name, texts_of(tags), note)
     goes_on = Path(scenario) if isinstance(scenario, (str, Path)) and is_finished(Path(scenario)) else None
-    base, texts, handles = hand_in_all(scenario if goes_on is None else goes_on / SCENARIO, overrides, keys)
     if goes_on is not None:  # it may be somebody else's
         Scenario.load(goes_on / SCENARIO, trust=Trust(trust_plugins))
+    base, texts, handles = hand_in_all(scenario if goes_on is None else goes_on / SCENARIO, overrides, keys)
     chosen = base if isinstance(base, Scenario) and not texts else source(base)[1](texts)
     how: dict[str, Any] = {"resume": resume, "force": force, "extendable": True, "goes_on": goes_on}
     try:
