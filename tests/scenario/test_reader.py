@@ -9,7 +9,7 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from simfl.scenario.yaml import reader
+from simfl.scenario.yaml import reader, writer
 from simfl.scenario.yaml.places import Place
 from simfl.scenario.yaml.reader import LARGEST, MAX_BYTES, MAX_DEPTH, MAX_VALUES, decode, read, scalar
 from simfl.scenario.yaml.writer import dump
@@ -94,6 +94,18 @@ def test_what_is_written_reads_back_the_same(data):
     document = read(dump({"top": data}), "f")
     assert not document.problems
     assert json.dumps(document.value) == json.dumps({"top": data})  # tells 1 from 1.0 and true
+
+
+any_text = st.text(max_size=8) | st.text("ab -:#'\"\\\\{[,&*!|>%@`é\n\U0001f600", max_size=250)
+
+
+@given(st.recursive(any_text, lambda inner: st.lists(inner, max_size=9) | st.dictionaries(any_text, inner, max_size=4)))
+@settings(max_examples=200, deadline=None)
+def test_both_of_pyyamls_writers_write_the_same_bytes(data):
+    with pytest.MonkeyPatch.context() as patch:
+        found = dump(data)
+        patch.setattr(writer, "_FastDumper", writer._Dumper)
+        assert found == dump(data)
 
 
 def test_every_key_and_value_has_its_place(loader):
