@@ -182,7 +182,11 @@ def unite_columns(columns: "Iterable[Column]") -> "dict[str, Column]":
     better than another where they do not say the same.
     """
     known: dict[str, Column] = {}
+    repeated: dict[str, tuple[Column, bool]] = {}
     for column in columns:
+        if repeated.get(column.name) == (column, True):  # once more changes nothing
+            continue
+        repeated[column.name] = column, repeated.get(column.name, (None,))[0] == column
         before = known.get(column.name, column)
         alike = column.name not in known or comparable(_clauses(before), _clauses(column))
         known[column.name] = column._replace(
