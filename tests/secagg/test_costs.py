@@ -260,6 +260,7 @@ def test_measured_rates_are_pasted_under_secagg(tmp_path, monkeypatch):
     """Each operation is really done, here once; the YAML says what the JSON says, and a scenario takes it."""
     done = iter([3e-5, 2e-5, 1.2345e-4, 5e-9, 1e-9])
     monkeypatch.setattr(doctor, "_seconds", lambda operation, clock: (operation(), next(done))[1])
+    monkeypatch.setattr("simfl.learning.backends.rates.REPEATS", 1)
     printed = CliRunner().invoke(group, ["doctor", "--rates"], catch_exceptions=False).output
     found = yaml.safe_load(printed)["rates"]
     assert found["agreement_s"] == 1.23e-4 and found["element_s"] == float(f"{5e-9 / doctor.MASKS / 2**20:.2e}")
