@@ -1,11 +1,9 @@
 """What learnings, stages, protocols and servers of plugins leave unsaid improves no number."""
 
-import subprocess
-import sys
-
 import pytest
 
 from tests.plugins.conftest import HEAD
+from tests.support import forked
 
 GUARDED = """clients: 12
 selection: {name: batch_partition, k: 6, T: 3}
@@ -228,7 +226,7 @@ def test_numbers_of_jobs_are_remembered_where_a_run_goes_on(tmp_path):
     (tmp_path / "fixed.py").write_text(HEAD + FIXED)
     words = ["run", "base.yaml", "training.name=fixed", "--plugin", "fixed.py", "--out", "runs"]
     for _ in range(4):
-        done = subprocess.run([sys.executable, "-m", "simfl", *words], cwd=tmp_path, capture_output=True, text=True)
+        done = forked.simfl(*words, cwd=tmp_path)
         assert done.returncode == 1 and "two jobs one number" in done.stderr, done.stderr
     assert list(tmp_path.glob("runs/*/*/checkpoint*")) and not list(tmp_path.glob("runs/*/*/summary.json"))
 

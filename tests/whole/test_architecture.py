@@ -326,7 +326,8 @@ def test_the_public_package_lists_what_it_imports_and_imports_no_torch():
 
 FOREIGN = {
     "draw", "gain", "loss", "metrics",  # of a model's layers, torch modules
-    "CSafeDumper", "CSafeLoader", "__abstractmethods__", "__code__", "__file__", "__name__", "__pydantic_config__", "item", "mallopt",
+    "CSafeDumper", "CSafeLoader", "__abstractmethods__", "__code__", "__file__", "__name__", "__pydantic_config__",
+    "item", "mallopt",
     "_is_protocol", "position", "sched_getaffinity", "strerror", "toarray", "tocsr",
 }  # fmt: skip
 """What other libraries' objects, or Python's, may lack. Any other constant name asked for by ``hasattr`` or ``getattr``
