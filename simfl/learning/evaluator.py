@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from simfl.clients.local_values import Vector
 from simfl.core.rng import Streams
 from simfl.core.types import Floats, Integers, Job, Predictions
-from simfl.core.validation import checked_vectors
+from simfl.core.validation import checked_vectors, read_only
 from simfl.learning.base import Evaluator
 from simfl.learning.client_accuracies import ClientAccuracies, Predictor
 from simfl.learning.data.base import Dataset
@@ -81,7 +81,7 @@ class EvaluationSet:
             return None
         x = self._x if makes is None else torch.from_numpy(makes(self._x.cpu().numpy().copy())).to(self._x)
         loss, predicted = self.predictor(model, x, self._y)
-        return Predictions(self.labels, predicted, loss, self.classes)
+        return Predictions(read_only(self.labels), read_only(predicted), read_only(loss), self.classes)
 
     def scores(self, model: Vector, per_class: bool) -> dict[str, float]:
         """Of a global model, see :mod:`simfl.learning.scores`; without classes there is a loss only."""

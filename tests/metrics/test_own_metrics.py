@@ -188,6 +188,30 @@ def test_what_it_may_not_touch(said):
         measuring.after(done(0), np.zeros(3, dtype=np.float32))
 
 
+WRITER = """
+from dataclasses import dataclass
+from simfl.plugins.metrics import METRICS, Metric
+
+@METRICS("writer")
+@dataclass(frozen=True)
+class Writer(Metric):
+    field: str = "labels"
+
+    def after(self, snapshot, state):
+        getattr(snapshot.predictions(), self.field)[:] = 0
+        return {}, state
+"""
+
+
+@pytest.mark.parametrize("field", ["labels", "predicted", "loss"])
+def test_predictions_and_true_classes_may_not_be_touched(tmp_path, field):
+    (tmp_path / "writer.py").write_text(WRITER)
+    text = TEXT.replace("balanced.py", "writer.py") + RULES["fedavg"]
+    made = Scenario.parse(f"{text}metrics: [{{name: writer, field: {field}}}]\n", "writer", folder=tmp_path)
+    with pytest.raises(ValueError, match="read-only"):
+        run(made, tmp_path / "out")
+
+
 THIEF = """
 from dataclasses import dataclass
 from simfl.plugins import Column
