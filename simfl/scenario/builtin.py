@@ -85,6 +85,8 @@ def no_such(path: Path) -> str:
         others = [item.name for item in folder.iterdir() if item.suffix in SUFFIXES] if folder.is_dir() else []
         known = others if path.suffix else [Path(name).stem for name in others]
         near = nearest(path.name, sorted(known))
+        if near == path.name:  # only a bare name is looked for with a suffix
+            near = next(name for name in sorted(others) if Path(name).stem == near)
         near = near and str(folder / near)
     near = near or nearest(path.stem, builtins())
     listed = "" if path.suffix else f"; built in are {', '.join(builtins())}"

@@ -70,6 +70,7 @@ def test_files_of_overrides_of_a_built_in_are_sought_in_the_working_directory(fo
         ("quickstrat", "quickstrat: no such file; did you mean 'quickstart'?"),
         ("bsae", "bsae: no such file; did you mean 'base'?"),
         ("bsae.yaml", "bsae.yaml: no such file; did you mean 'base.yaml'?"),
+        ("./base", "base: no such file; did you mean 'base.yaml'?"),
         ("scenarios/fedbuff.yaml", "scenarios/fedbuff.yaml: no such file; did you mean 'fedbuff'?"),
         ("xyzzy", "xyzzy: no such file; built in are cities, "),
     ],
