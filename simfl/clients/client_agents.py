@@ -189,7 +189,9 @@ CLIENT_AGENTS = Registry[ClientAgent](
     promises=("alone", "per_client"),
     modules=modules_of(
         "simfl.clients.behaviours",
-        *("patient", "dozing", "joining", "deciding", "mixed", "cutter"),
+        "mixed",
+        **dict.fromkeys(("dozing", "joining"), "presence"),
+        **dict.fromkeys(("patient", "deciding", "cutter"), "sending"),
         **dict.fromkeys(("liar", "sign_flip", "gaussian_noise", "model_replacement", "free_rider"), "noise"),
         **dict.fromkeys(("label_flip", "backdoor"), "poisoning"),
         **dict.fromkeys(("alie", "inner_product", "min_max", "min_sum"), "collusion"),
