@@ -202,7 +202,6 @@ POLICIES = Registry[Policy](
     protocol=Policy,
     modules=modules_of(
         "simfl.selection",
-        "bernoulli",
         "fedcs",
         "guarded",
         "oort",
@@ -212,6 +211,7 @@ POLICIES = Registry[Policy](
         "tifl",
         "verifiable",
         all="random",
+        bernoulli="random",
         given="participant_list",
         batch_partition="partition",
         half_partition="partition",
