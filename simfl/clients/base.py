@@ -184,7 +184,7 @@ CLIENTS = Registry[ClientAlgorithm](
     "client",
     promises=("descends", "minimises", "repeats"),
     protocol=ClientAlgorithm,
-    modules=modules_of("simfl.clients", "scaffold", fedprox="local_training", plain="local_training"),
+    modules=modules_of("simfl.clients", **dict.fromkeys(("fedprox", "plain", "scaffold"), "local_training")),
 )
 PERSONAL = Registry[ClientAlgorithm](
     "personal",

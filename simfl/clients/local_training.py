@@ -1,22 +1,19 @@
-"""Local training settings, shared by every rule: what one client does with the model it downloaded."""
+"""Local training settings, shared by every rule: what one client does with the model it downloaded, and variants."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
+
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+
 from simfl.clients.base import CLIENTS, PERSONAL, ClientAlgorithm
-from simfl.clients.local_values import LocalContext, LocalPass
+from simfl.clients.local_values import LocalContext, LocalPass, LocalResult, Parameter, Vector
 from simfl.clients.schedules import SCHEDULES, ConstantRate, checked_factor
+from simfl.core.payload import MODEL, UPDATE, PayloadPart, Upload
 from simfl.core.registration.protocol import SINCE_LATER
 from simfl.core.scenario_view import ScenarioView
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-import numpy as np
-from numpy.typing import NDArray
-from simfl.clients.base import CLIENTS, ClientAlgorithm
-from simfl.clients.local_values import LocalContext, LocalPass, LocalResult, Parameter, Vector
-from simfl.core.payload import MODEL, UPDATE, PayloadPart, Upload
 from simfl.core.types import Arrays
 
 Rate = Annotated[float, Field(gt=0, le=1e6)]
