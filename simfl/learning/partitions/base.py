@@ -136,7 +136,8 @@ PARTITIONS = Registry[Partition](
     protocol=Partition,
     modules=modules_of(
         "simfl.learning.partitions",
-        *("bootstrap", "growing", "label_skew", "natural", "python", "quantity"),
+        *("bootstrap", "label_skew", "natural", "python"),
+        **dict.fromkeys(("growing", "quantity"), "amounts"),
         **dict.fromkeys(("data_sharing", "dirichlet", "few_classes", "shards"), "label_skew"),
         resampled="bootstrap",
     ),
