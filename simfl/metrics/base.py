@@ -97,6 +97,8 @@ class Metric(Plugin, Protocol):
 METRICS = Registry[Metric](
     "metric",
     protocol=Metric,
-    modules=modules_of("simfl.metrics", "attackers", fairness_unskipped="participation", model_change="participation"),
+    modules=modules_of(
+        "simfl.metrics", **dict.fromkeys(("attackers", "fairness_unskipped", "model_change"), "participation")
+    ),
 )
 """The scenario's ``metrics``."""
