@@ -164,7 +164,6 @@ DATA = Registry[Data](
         "simfl.learning.data",
         "adult",
         "csv",
-        "digits",
         "npz",
         "parquet",
         "pt",
@@ -172,6 +171,6 @@ DATA = Registry[Data](
         adult_complete="adult",
         **dict.fromkeys(("cifar10", "cifar100", "fashion_mnist", "mnist"), "image_sets"),
         **dict.fromkeys(("leaf", "pfllib"), "per_client"),
-        **dict.fromkeys(("markov_text", "synthetic"), "generated"),
+        **dict.fromkeys(("digits", "markov_text", "synthetic"), "generated"),
     ),
 )
