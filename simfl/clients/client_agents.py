@@ -192,8 +192,8 @@ CLIENT_AGENTS = Registry[ClientAgent](
         "mixed",
         **dict.fromkeys(("dozing", "joining"), "presence"),
         **dict.fromkeys(("patient", "deciding", "cutter"), "sending"),
-        **dict.fromkeys(("liar", "sign_flip", "gaussian_noise", "model_replacement", "free_rider"), "noise"),
-        **dict.fromkeys(("label_flip", "backdoor"), "poisoning"),
+        **dict.fromkeys(("backdoor", "free_rider", "gaussian_noise", "label_flip", "liar"), "attackers"),
+        **dict.fromkeys(("model_replacement", "sign_flip"), "attackers"),
         **dict.fromkeys(("alie", "inner_product", "min_max", "min_sum"), "collusion"),
     ),
 )
