@@ -122,7 +122,7 @@ AVAILABILITY = Registry[Availability](
         "simfl.devices",
         "trace",
         **dict.fromkeys(("always", "bernoulli", "correlated", "markov", "daily"), "random_availability"),
-        profile="profiled",
+        profile="profiles",
     ),
 )
 COMPUTATION = Registry[Computation](
@@ -134,7 +134,7 @@ COMPUTATION = Registry[Computation](
         "simfl.devices",
         constant="computation",
         per_sample="computation",
-        profile="profiled",
+        profile="profiles",
         random="computation",
         trace="computation",
     ),
