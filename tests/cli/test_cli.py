@@ -117,7 +117,7 @@ def test_a_command_imports_the_plugins_that_its_scenario_names_and_no_other(tmp_
     assert named <= imported
     others = {module for registry in FAMILIES.values() for module in registry.modules.values()} - named
     assert others & imported <= {
-        "simfl.learning.backends.choices", "simfl.clients.local_training", "simfl.secagg.plain", "simfl.privacy.base",
+        "simfl.learning.backends.choices", "simfl.clients.local_training", "simfl.secagg.base", "simfl.privacy.base",
     }  # fmt: skip
     assert not {"sklearn", "cryptography", *SLOW} & imported
     theory = (
