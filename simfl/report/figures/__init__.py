@@ -1,7 +1,6 @@
 """The figures: a file an idea, each registered under its name."""
 
 from simfl.report.figures import (  # noqa: F401  (registers them)
-    asynchronous,
     attack_findings,
     curves,
     differences,
