@@ -22,6 +22,7 @@ from simfl.core.json_data import number_of
 from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.text_table import csv_rows
+from simfl.core.types import Floats, Integers
 from simfl.devices.base import AVAILABILITY, COMPUTATION, Computing
 from simfl.devices.random_availability import IndependentDropout
 
@@ -55,8 +56,6 @@ LINE = ("latency_s", "down_bytes_per_s", "up_bytes_per_s")
 LABELS = ("device", "jobs", *(f"{name}_{end}" for name in PROFILE_COLUMNS for end in ("low", "high")))
 """Columns that a file may have besides."""
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class ProfileTable:
@@ -70,9 +69,9 @@ class ProfileTable:
 
     file: str
     columns: Mapping[str, Floats]
-    clients: NDArray[np.int64] | None
+    clients: Integers | None
 
-    def rows(self, clients: int, streams: Streams) -> NDArray[np.int64]:
+    def rows(self, clients: int, streams: Streams) -> Integers:
         """The row of each client, (clients,): the one that names it, or one drawn from the stream "profiles".
 
         Raises:
@@ -172,7 +171,7 @@ def _numbers(name: str, cells: list[tuple[str, str]], bounds: Bounds) -> Floats:
     return values
 
 
-def _clients(cells: list[tuple[str, str]]) -> NDArray[np.int64]:
+def _clients(cells: list[tuple[str, str]]) -> Integers:
     numbers: dict[int, str] = {}
     for where, text in cells:
         if not (text.isascii() and text.isdigit() and len(text) < 12):
@@ -249,11 +248,7 @@ class ProfileTiming(Computing):
     streams: Streams
 
     def duration_s(
-        self,
-        clients: NDArray[np.integer],
-        samples: NDArray[np.int64],
-        epochs: float | NDArray[np.float64],
-        where: Address,
+        self, clients: NDArray[np.integer], samples: Integers, epochs: float | Floats, where: Address
     ) -> Floats:
         median_s: Floats = samples * epochs / self.samples_per_s[clients]
         if self.work_sigma is None:
