@@ -3,7 +3,6 @@
 from simfl.report.figures import (  # noqa: F401  (registers them)
     attack_findings,
     curves,
-    differences,
     labels,
     latency,
     participation,
