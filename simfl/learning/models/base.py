@@ -114,9 +114,9 @@ MODELS = Registry[Model](
         multiround_cifar="conv",
         multiround_mnist="conv",
         python="python",
-        resnet18_bn="residual",
-        resnet18_gn="residual",
-        resnet8="residual",
+        resnet18_bn="conv",
+        resnet18_gn="conv",
+        resnet8="conv",
         vgg11="conv",
     ),
 )
