@@ -105,8 +105,8 @@ MODELS = Registry[Model](
     protocol=Model,
     modules=modules_of(
         "simfl.learning.models",
-        "char_lstm",
         binary_logistic="dense",
+        char_lstm="dense",
         cnn_mnist="conv",
         lenet5="conv",
         logistic="dense",
