@@ -136,9 +136,9 @@ PARTITIONS = Registry[Partition](
     protocol=Partition,
     modules=modules_of(
         "simfl.learning.partitions",
-        *("bootstrap", "label_skew", "natural", "python"),
+        *("bootstrap", "label_skew", "python"),
         **dict.fromkeys(("growing", "quantity"), "amounts"),
-        **dict.fromkeys(("data_sharing", "dirichlet", "few_classes", "shards"), "label_skew"),
+        **dict.fromkeys(("data_sharing", "dirichlet", "few_classes", "natural", "shards"), "label_skew"),
         resampled="bootstrap",
     ),
 )
