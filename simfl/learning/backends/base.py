@@ -132,10 +132,10 @@ BACKENDS = Registry[Backend](
     protocol=Backend,
     modules=modules_of(
         "simfl.learning.backends",
-        "external",
         auto="choices",
         dask="choices",
         dense="choices",
+        external="choices",
         grouped="choices",
         processes="choices",
         python="python",
