@@ -205,8 +205,8 @@ POLICIES = Registry[Policy](
         *("guarded", "partition", "verifiable"),
         **dict.fromkeys(("all", "bernoulli", "random", "weighted"), "random"),
         **dict.fromkeys(("batch_partition", "half_partition"), "partition"),
-        **dict.fromkeys(("fedcs", "tifl"), "speed"),
-        **dict.fromkeys(("oort", "power_of_choice"), "losses"),
+        **dict.fromkeys(("fedcs", "tifl"), "by_time"),
+        **dict.fromkeys(("oort", "power_of_choice"), "by_loss"),
         given="participant_list",
     ),
 )
