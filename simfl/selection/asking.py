@@ -220,11 +220,9 @@ class _Shuffled(Around):
         reports = {name: values[self.order] for name, values in view.reports.items()}
         available, used = view.available[self.order], view.participation[self.order]
         history = None if view.history is None else tuple(map(self._places, view.history))
-        return View(view.round, available, used, reports, view.state, history, self._columns(view.before))
-
-    def _columns(self, before: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-        """Earlier sums with a column for each place, then those of clients that take part no more."""
-        return None if before is None else np.hstack([before[:, self.order], before[:, len(self.order) :]])
+        if (before := view.before) is not None:  # a column for each place, then those of who take part no more
+            before = np.hstack([before[:, self.order], before[:, len(self.order) :]])
+        return View(view.round, available, used, reports, view.state, history, before)
 
     def _places(self, clients: NDArray[np.int32]) -> NDArray[np.int32]:
         """The places of some clients, ascending."""

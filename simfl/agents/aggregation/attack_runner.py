@@ -136,7 +136,7 @@ def document(results: Sequence[Finding], names: Sequence[str]) -> list[JsonObjec
     return [
         {
             "attack": name,
-            "numbers": {key: _finite(value) for key, value in result.numbers.items()},
+            "numbers": {key: float(n) if np.isfinite(n) else None for key, n in result.numbers.items()},
             "pictures": [
                 {"title": p.title, "true": _bytes(p.true), "found": _bytes(p.recovered), "guess": _bytes(p.guess)}
                 for p in result.pictures
@@ -148,10 +148,6 @@ def document(results: Sequence[Finding], names: Sequence[str]) -> list[JsonObjec
         }
         for name, result in zip(names, results, strict=True)
     ]
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _bytes(picture: Vectors) -> list[Any]:
