@@ -190,11 +190,10 @@ CLIENT_AGENTS = Registry[ClientAgent](
     modules=modules_of(
         "simfl.clients.behaviours",
         "mixed",
-        **dict.fromkeys(("dozing", "joining"), "presence"),
-        **dict.fromkeys(("patient", "deciding", "cutter"), "sending"),
-        **dict.fromkeys(("backdoor", "free_rider", "gaussian_noise", "label_flip", "liar"), "attackers"),
-        **dict.fromkeys(("model_replacement", "sign_flip"), "attackers"),
-        **dict.fromkeys(("alie", "inner_product", "min_max", "min_sum"), "collusion"),
+        attackers="backdoor free_rider gaussian_noise label_flip liar model_replacement sign_flip",
+        collusion="alie inner_product min_max min_sum",
+        presence="dozing joining",
+        sending="cutter deciding patient",
     ),
 )
 

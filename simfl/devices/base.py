@@ -119,10 +119,7 @@ AVAILABILITY = Registry[Availability](
     promises=("equal_rates", "independent", "timeless"),
     protocol=Availability,
     modules=modules_of(
-        "simfl.devices",
-        "trace",
-        **dict.fromkeys(("always", "bernoulli", "correlated", "markov", "daily"), "random_availability"),
-        profile="profiles",
+        "simfl.devices", "trace", profiles="profile", random_availability="always bernoulli correlated daily markov"
     ),
 )
 COMPUTATION = Registry[Computation](
@@ -130,21 +127,14 @@ COMPUTATION = Registry[Computation](
     number=("constant", "seconds"),
     promises=("instant", "independent"),
     protocol=Computation,
-    modules=modules_of(
-        "simfl.devices",
-        constant="computation",
-        per_sample="computation",
-        profile="profiles",
-        random="computation",
-        trace="computation",
-    ),
+    modules=modules_of("simfl.devices", computation="constant per_sample random trace", profiles="profile"),
 )
 FAILURE = Registry[Failure](
     "failure",
     number=("bernoulli", "probability"),
     promises=("never", "rates"),
     protocol=Failure,
-    modules=modules_of("simfl.devices", bernoulli="failure", none="failure"),
+    modules=modules_of("simfl.devices", failure="bernoulli none"),
 )
 
 

@@ -240,10 +240,8 @@ PROTOCOLS = Registry[Protocol](
         "lightsecagg",
         "opa",
         "unit_sums",
-        ideal="base",
-        plain="base",
-        secagg="pairwise",
-        secagg_plus="pairwise",
+        base="ideal plain",
+        pairwise="secagg secagg_plus",
     ),
 )
 

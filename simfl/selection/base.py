@@ -202,12 +202,13 @@ POLICIES = Registry[Policy](
     protocol=Policy,
     modules=modules_of(
         "simfl.selection",
-        *("guarded", "partition", "verifiable"),
-        **dict.fromkeys(("all", "bernoulli", "random", "weighted"), "random"),
-        **dict.fromkeys(("batch_partition", "half_partition"), "partition"),
-        **dict.fromkeys(("fedcs", "tifl"), "by_time"),
-        **dict.fromkeys(("oort", "power_of_choice"), "by_loss"),
-        given="participant_list",
+        "guarded",
+        "verifiable",
+        by_loss="oort power_of_choice",
+        by_time="fedcs tifl",
+        participant_list="given",
+        partition="batch_partition half_partition partition",
+        random="all bernoulli random weighted",
     ),
 )
 

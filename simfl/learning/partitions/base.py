@@ -136,10 +136,10 @@ PARTITIONS = Registry[Partition](
     protocol=Partition,
     modules=modules_of(
         "simfl.learning.partitions",
-        *("bootstrap", "label_skew", "python"),
-        **dict.fromkeys(("growing", "quantity"), "amounts"),
-        **dict.fromkeys(("data_sharing", "dirichlet", "few_classes", "natural", "shards"), "label_skew"),
-        resampled="bootstrap",
+        "python",
+        amounts="growing quantity",
+        bootstrap="bootstrap resampled",
+        label_skew="data_sharing dirichlet few_classes label_skew natural shards",
     ),
 )
 
