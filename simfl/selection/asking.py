@@ -154,12 +154,12 @@ class Around:
         return observe(self.inner, view, summed)
 
 
-@dataclass(frozen=True)
-class _Shuffled(Around):
-    inner: Policy
-    order: NDArray[np.integer]
+class AroundUnits(Around):
+    """The same, and its units are those of the other one."""
 
-    shuffle = True
+    @property
+    def unit_size(self) -> int:
+        return self.inner.unit_size
 
     @property
     def mode(self) -> Any:
@@ -168,6 +168,20 @@ class _Shuffled(Around):
     @property
     def unit_sizes(self) -> frozenset[int]:
         return self.inner.unit_sizes
+
+    def family(self, clients: int) -> "Family | None":
+        return self.inner.family(clients)
+
+    def disjoint_units(self, clients: int) -> int:
+        return self.inner.disjoint_units(clients)
+
+
+@dataclass(frozen=True)
+class _Shuffled(AroundUnits):
+    inner: Policy
+    order: NDArray[np.integer]
+
+    shuffle = True
 
     @property
     def reads_history(self) -> bool:
@@ -180,19 +194,9 @@ class _Shuffled(Around):
     def receipts(self, clients: int) -> Receipts | None:
         return self.inner.receipts(clients)
 
-    def family(self, clients: int) -> "Family | None":
-        return self.inner.family(clients)
-
-    def disjoint_units(self, clients: int) -> int:
-        return self.inner.disjoint_units(clients)
-
     @property
     def name(self) -> str:
         return self.inner.name
-
-    @property
-    def unit_size(self) -> int:
-        return self.inner.unit_size
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         return self.order[ask(self.inner, self._relabel(view), k, rng)].astype(np.int32)
