@@ -119,7 +119,7 @@ AVAILABILITY = Registry[Availability](
     promises=("equal_rates", "independent", "timeless"),
     protocol=Availability,
     modules=modules_of(
-        "simfl.devices", "trace", profiles="profile", random_availability="always bernoulli correlated daily markov"
+        "simfl.devices", "trace", profiled="profile", random_availability="always bernoulli correlated daily markov"
     ),
 )
 COMPUTATION = Registry[Computation](
@@ -127,7 +127,7 @@ COMPUTATION = Registry[Computation](
     number=("constant", "seconds"),
     promises=("instant", "independent"),
     protocol=Computation,
-    modules=modules_of("simfl.devices", computation="constant per_sample random trace", profiles="profile"),
+    modules=modules_of("simfl.devices", computation="constant per_sample random trace", profiled="profile"),
 )
 FAILURE = Registry[Failure](
     "failure",
