@@ -228,8 +228,7 @@ def with_later_rounds(
     most, of_all = np.where(seen, squares, 0.0).max(axis=1, initial=0.0), squares.max(initial=0.0)
     worst = ColluderCurve(*(each.copy() for each in partial.worst.parts))
     learnt = partial.last.lower.max(axis=1, initial=0.0)
-    for each in worst.parts:
-        each[..., partial.known :] = np.nan
+    _forget(worst, partial.known)
     for t in range(partial.known, rounds):
         span = slice(P.indptr[t], P.indptr[t + 1])
         members = P.indices[span]
@@ -247,6 +246,12 @@ def with_later_rounds(
     last = ColluderCurve(bounds[0], partial.last.lower.copy(), bounds[1:], round_digits(np.sqrt(squares)))
     last.lower[everybody[1:]] = last.everybody
     return NoiseLedger(partial.colluders, worst, last, rounds)
+
+
+def _forget(worst: ColluderCurve, first: int) -> None:
+    """Drops the values of the rounds from the first one on."""
+    for each in worst.parts:
+        each[..., first:] = np.nan
 
 
 def _class_sizes(exact: ParticipationMatrix) -> Integers:
