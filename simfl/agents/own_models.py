@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.aggregation_result import AggregationResult
 from simfl.agents.aggregation.components import R_co, RoundResult
-from simfl.agents.aggregation.running_statistics import set_statistics
+from simfl.agents.aggregation.global_model import set_statistics
 from simfl.agents.peer_rounds import Clients, PeerMessages, PeerRounds
 from simfl.agents.servers import SERVERS, RoundServer
 from simfl.agents.world import Process

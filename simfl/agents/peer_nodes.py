@@ -94,11 +94,7 @@ class PeerNodes(Nodes):
     most_waits = 1e5
 
     def __init__(
-        self,
-        parts: Components[Any],
-        plan: PeerRound,
-        agent_of: Callable[[int], ClientAgent],
-        memory: dict[int, Arrays],
+        self, parts: Components[Any], plan: PeerRound, agent_of: Callable[[int], ClientAgent], memory: dict[int, Arrays]
     ) -> None:
         asked_s = plan.asked_s[np.isfinite(plan.asked_s)]
         super().__init__(parts, World(float(min(plan.begins_s.min(), asked_s.min(initial=inf)))))

@@ -271,7 +271,8 @@ def central_noise(
     if rounds is None:
         raise SimflError("training.rounds: is needed to say how much noise; the run has no known end")
     noised = _with_epsilon(scenario)
-    stage, stages = _stage(noised), noised.privacy.stages
+    stages = noised.privacy.stages
+    stage = next(stage for stage in stages if stage.observer)  # the one that adds noise
     bounds = candidates(stages, [{}] * len(stages), Beside.of(scenario))
     if not bounds:
         raise SimflError(f"--epsilon: no epsilon holds, as a stage after {STAGE} changes what it is made for")
@@ -293,11 +294,6 @@ def central_noise(
         known["participations"] = rounds * cardinality / scenario.clients
         known["noise_expected"] = scale * noise_multiplier(epsilon, delta, known["participations"])
     return known
-
-
-def _stage(scenario: Scenario) -> Any:
-    """The one stage that adds noise."""
-    return next(stage for stage in scenario.privacy.stages if stage.observer)
 
 
 def _with_epsilon(scenario: Scenario) -> Scenario:

@@ -18,7 +18,7 @@ from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Aggregate, Arrays, Integers, Job, Vectors
+from simfl.core.types import Aggregate, Arrays, Floats, Integers, Job, Vectors
 
 if TYPE_CHECKING:
     import torch
@@ -40,7 +40,7 @@ class CoalitionView(NamedTuple):
     """
 
     clients: NDArray[np.int32]
-    vectors: NDArray[np.float64]
+    vectors: Floats
     divisor: float
     known: Mapping[str, NDArray[Any]]
 
@@ -65,11 +65,11 @@ class ServerView(NamedTuple):
     time_s: float
     total: Aggregate
     jobs: tuple[Job, ...]
-    sent: Mapping[int, NDArray[np.float32]]
-    vectors: NDArray[np.float32] | None
-    model: NDArray[np.float32]
-    before: NDArray[np.float32]
-    read: NDArray[np.float32]
+    sent: Mapping[int, Vectors]
+    vectors: Vectors | None
+    model: Vectors
+    before: Vectors
+    read: Vectors
     inside: CoalitionView | None = None
 
 
@@ -80,7 +80,7 @@ class TrueUpdates(NamedTuple):
     """
 
     clients: NDArray[np.int32]
-    updates: NDArray[np.float32]
+    updates: Vectors
     memory: Mapping[str, Any] = {}
 
 
@@ -91,17 +91,17 @@ class Picture(NamedTuple):
     """
 
     title: str
-    true: NDArray[np.float32]
-    recovered: NDArray[np.float32]
-    guess: NDArray[np.float32]
+    true: Vectors
+    recovered: Vectors
+    guess: Vectors
 
 
 class Curve(NamedTuple):
     """A receiver operating characteristic: rates of false and true alarms, ascending."""
 
     title: str
-    false: NDArray[np.float64]
-    true: NDArray[np.float64]
+    false: Floats
+    true: Floats
 
 
 class Finding(NamedTuple):
@@ -180,9 +180,7 @@ class Observer(Plugin, Protocol):
 
 
 OBSERVERS = Registry[Observer](
-    "attack",
-    protocol=Observer,
-    modules=modules_of("simfl.attacks", "inversion", "least_squares", "membership"),
+    "attack", protocol=Observer, modules=modules_of("simfl.attacks", "inversion", "least_squares", "membership")
 )
 
 
@@ -222,7 +220,7 @@ def unread(setting: ScenarioView, view: View) -> list[tuple[str, str]]:
     return [("view", f"is server, which reads {what}, but privacy.stages: {coding[0]} codes them; use view: public")]
 
 
-def rows(seen: ServerView, clients: int, view: View) -> NDArray[np.float64]:
+def rows(seen: ServerView, clients: int, view: View) -> Floats:
     """The weights of the equations, (m, N).
 
     A server that is shown single updates has an equation for each; else there is one a sum, scaled so that an update
@@ -243,11 +241,11 @@ def rows(seen: ServerView, clients: int, view: View) -> NDArray[np.float64]:
 class Equations(NamedTuple):
     """Rows (m, N) and values (m, c) of one aggregation."""
 
-    rows: NDArray[np.float64]
-    values: NDArray[np.float64]
+    rows: Floats
+    values: Floats
 
 
-def equations(seen: ServerView, clients: int, view: View, coordinates: NDArray[np.int64] | slice) -> Equations:
+def equations(seen: ServerView, clients: int, view: View, coordinates: Integers | slice) -> Equations:
     """The linear equations of one aggregation.
 
     ``server``: each update as it arrived, with its own noise, where the protocol shows them; else the sum, with the
@@ -274,8 +272,8 @@ def equations(seen: ServerView, clients: int, view: View, coordinates: NDArray[n
 class _Guess(NamedTuple):
     """Estimates of the victim's vector, (d,), by strategy, and the model it had started from."""
 
-    estimates: dict[str, NDArray[np.float64]]
-    model: NDArray[np.float32]
+    estimates: dict[str, Floats]
+    model: Vectors
 
 
 @OBSERVERS("collusion")

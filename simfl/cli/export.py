@@ -14,12 +14,8 @@ from simfl.cli.shared import ResultsPath, as_json, check_latex, print_json, sort
 @click.option("--rounds", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="All rounds of all runs as one table, a row a run and round with the keys that vary; FILE ends in "
               ".csv or .parquet.")  # fmt: skip
-@click.option(
-    "--latex",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Means as a LaTeX table (booktabs), a row a configuration.",
-)
+@click.option("--latex", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Means as a LaTeX table (booktabs), a row a configuration.")  # fmt: skip
 @click.option("--columns", metavar="NAME,NAME,...", default="", help="Which columns --latex has; default: all that "
               "differ. With --rows: keys whose values are the columns.")  # fmt: skip
 @click.option("--rows", metavar="KEY,KEY,...", default="", help="Make a table of one number, --cell: a row for each "

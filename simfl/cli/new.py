@@ -15,15 +15,8 @@ POLICIES = "random,batch_partition:T=4,partition"
 
 @click.command("new", short_help="Write a commented scenario to start from.")
 @click.argument("name", required=False)
-@click.option(
-    "--from",
-    "builtin",
-    default=FIRST,
-    show_default=True,
-    metavar="BUILTIN",
-    shell_complete=completing.builtin_names,
-    help="The built-in scenario whose values it gets.",
-)
+@click.option("--from", "builtin", default=FIRST, show_default=True, metavar="BUILTIN",
+              shell_complete=completing.builtin_names, help="The built-in scenario whose values it gets.")  # fmt: skip
 def command(name: str | None, builtin: str) -> None:
     """Write NAME.yaml: a scenario that can be run as it is, with every key explained.
 

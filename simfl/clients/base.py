@@ -184,16 +184,12 @@ CLIENTS = Registry[ClientAlgorithm](
     "client",
     promises=("descends", "minimises", "repeats"),
     protocol=ClientAlgorithm,
-    modules=modules_of("simfl.clients", "scaffold", fedprox="local_training", plain="local_training"),
+    modules=modules_of("simfl.clients", local_training="fedprox plain scaffold"),
 )
 PERSONAL = Registry[ClientAlgorithm](
     "personal",
     promises=("descends", "minimises", "repeats"),
     protocol=ClientAlgorithm,
-    modules=modules_of(
-        "simfl.clients",
-        **dict.fromkeys(("ditto", "fedbn", "fine_tune", "local", "private_layers"), "personal"),
-        none="local_training",
-    ),
+    modules=modules_of("simfl.clients", local_training="none", personal="ditto fedbn fine_tune local private_layers"),
 )
 """Client algorithms that are ways to personal models."""

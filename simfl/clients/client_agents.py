@@ -189,10 +189,11 @@ CLIENT_AGENTS = Registry[ClientAgent](
     promises=("alone", "per_client"),
     modules=modules_of(
         "simfl.clients.behaviours",
-        *("patient", "dozing", "joining", "deciding", "mixed", "cutter"),
-        **dict.fromkeys(("liar", "sign_flip", "gaussian_noise", "model_replacement", "free_rider"), "noise"),
-        **dict.fromkeys(("label_flip", "backdoor"), "poisoning"),
-        **dict.fromkeys(("alie", "inner_product", "min_max", "min_sum"), "collusion"),
+        "mixed",
+        attackers="backdoor free_rider gaussian_noise label_flip liar model_replacement sign_flip",
+        collusion="alie inner_product min_max min_sum",
+        presence="dozing joining",
+        sending="cutter deciding patient",
     ),
 )
 

@@ -90,9 +90,7 @@ COMPRESSIONS = Registry[Compression](
     "compression",
     promises=("leaves_sent", "per_client", "exposes", "subsamples"),
     protocol=Compression,
-    modules=modules_of(
-        "simfl.compression", "quantise", random_k="sparsification", sign="quantise", top_k="sparsification"
-    ),
+    modules=modules_of("simfl.compression", quantise="quantise sign", sparsification="random_k top_k"),
 )
 """The scenario's ``compression``."""
 

@@ -9,12 +9,9 @@ from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
-import numpy as np
-from numpy.typing import NDArray
-
 from simfl.core.errors import amount
 from simfl.core.rng import Streams
-from simfl.core.types import RemoteClients
+from simfl.core.types import Floats, RemoteClients
 
 if TYPE_CHECKING:
     from simfl.attacks.base import Observer
@@ -210,7 +207,7 @@ def surely_tolerated(setting: ScenarioView, summed: int | None = None) -> int:
     return tolerated if setting.secagg.assumes or not can_lose_clients(setting) else min(tolerated, 0)
 
 
-def dropout_rates(setting: ScenarioView) -> NDArray[np.float64] | None:
+def dropout_rates(setting: ScenarioView) -> Floats | None:
     """Long-run probability of being unavailable at a round, (clients,); None = unknown."""
     if not setting.agents.all_stay:
         return None
@@ -222,7 +219,7 @@ def never_fails(setting: ScenarioView) -> bool:
     return setting.devices.failure.never and not setting.network.loss and setting.agents.all_standard
 
 
-def failure_rates(setting: ScenarioView) -> NDArray[np.float64] | None:
+def failure_rates(setting: ScenarioView) -> Floats | None:
     """Probability that each client fails at work, float64 (clients,), independently; None where something else may."""
     if setting.network.loss or not setting.agents.all_standard:
         return None

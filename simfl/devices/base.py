@@ -16,7 +16,7 @@ from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays
+from simfl.core.types import Arrays, Bools, Floats, Integers
 from simfl.core.validation import checked_numbers, describe_type, read_only
 
 
@@ -101,7 +101,7 @@ class Failure(Plugin, Protocol):
 
     never: bool = False
 
-    def rates(self, setting: ScenarioView, streams: Streams) -> NDArray[np.float64] | None:
+    def rates(self, setting: ScenarioView, streams: Streams) -> Floats | None:
         """Probability that each client fails at work, float64 (clients,), independently of all else; None = unknown."""
         return None
 
@@ -119,10 +119,7 @@ AVAILABILITY = Registry[Availability](
     promises=("equal_rates", "independent", "timeless"),
     protocol=Availability,
     modules=modules_of(
-        "simfl.devices",
-        "trace",
-        **dict.fromkeys(("always", "bernoulli", "correlated", "markov", "daily"), "random_availability"),
-        profile="profiled",
+        "simfl.devices", "trace", profiled="profile", random_availability="always bernoulli correlated daily markov"
     ),
 )
 COMPUTATION = Registry[Computation](
@@ -130,21 +127,14 @@ COMPUTATION = Registry[Computation](
     number=("constant", "seconds"),
     promises=("instant", "independent"),
     protocol=Computation,
-    modules=modules_of(
-        "simfl.devices",
-        constant="computation",
-        per_sample="computation",
-        profile="profiled",
-        random="computation",
-        trace="computation",
-    ),
+    modules=modules_of("simfl.devices", computation="constant per_sample random trace", profiled="profile"),
 )
 FAILURE = Registry[Failure](
     "failure",
     number=("bernoulli", "probability"),
     promises=("never", "rates"),
     protocol=Failure,
-    modules=modules_of("simfl.devices", bernoulli="failure", none="failure"),
+    modules=modules_of("simfl.devices", failure="bernoulli none"),
 )
 
 
@@ -153,16 +143,16 @@ class Available(ABC):
     unavailable at a round, (clients,), None if unknown.
     """
 
-    dropout: NDArray[np.float64] | None
+    dropout: Floats | None
 
     @abstractmethod
-    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+    def draw(self, round: int, now_s: float) -> Bools:
         """Who is available for the round that starts at ``now_s``, bool (clients,).
 
         Called with rising round numbers, none left out; chains keep their last state in :meth:`state`.
         """
 
-    def on_work(self, clients: NDArray[np.integer], seconds: NDArray[np.float64], now_s: float) -> None:
+    def on_work(self, clients: NDArray[np.integer], seconds: Floats, now_s: float) -> None:
         """Told for how long clients have worked, float64 (n,), when their work has ended, or nobody waits for it any
         more: at the end of a round, or of a buffered job.
         """
@@ -187,14 +177,14 @@ class Staying(Available):
     """
 
     available: Available
-    stays_s: NDArray[np.float64]
-    dropout: NDArray[np.float64] | None = None
+    stays_s: Floats
+    dropout: Floats | None = None
 
-    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+    def draw(self, round: int, now_s: float) -> Bools:
         here = (self.stays_s[:, 0] <= now_s) & (now_s < self.stays_s[:, 1])
         return self.available.draw(round, now_s) & here
 
-    def on_work(self, clients: NDArray[np.integer], seconds: NDArray[np.float64], now_s: float) -> None:
+    def on_work(self, clients: NDArray[np.integer], seconds: Floats, now_s: float) -> None:
         if is_told(self.available):
             self.available.on_work(clients, seconds, now_s)
 
@@ -217,12 +207,8 @@ class Computing(ABC):
 
     @abstractmethod
     def duration_s(
-        self,
-        clients: NDArray[np.integer],
-        samples: NDArray[np.int64],
-        epochs: float | NDArray[np.float64],
-        where: Address,
-    ) -> NDArray[np.float64]:
+        self, clients: NDArray[np.integer], samples: Integers, epochs: float | Floats, where: Address
+    ) -> Floats:
         """Seconds of local training for each job, shape (n,).
 
         Args:
@@ -237,7 +223,7 @@ class Failing(ABC):
     """A built mid-round failure model, from which plugins' derive."""
 
     @abstractmethod
-    def draw(self, clients: NDArray[np.integer], where: Address, phase: str = "work") -> NDArray[np.float64]:
+    def draw(self, clients: NDArray[np.integer], where: Address, phase: str = "work") -> Floats:
         """Fraction of its work after which each client dies, shape (n,); NaN = it does not fail.
 
         Args:
@@ -250,7 +236,7 @@ class Failing(ABC):
 # -- what a plugin answered, looked at once -----------------------------------------------------------
 
 
-def checked_available(available: object, clients: int, model: object) -> NDArray[np.bool_]:
+def checked_available(available: object, clients: int, model: object) -> Bools:
     """Who is available, as an array that cannot be changed.
 
     Raises:
@@ -261,7 +247,7 @@ def checked_available(available: object, clients: int, model: object) -> NDArray
     return read_only(available)
 
 
-def checked_durations_s(seconds: object, jobs: int, model: object) -> NDArray[np.float64]:
+def checked_durations_s(seconds: object, jobs: int, model: object) -> Floats:
     """The durations, if each is a finite number of seconds, 0 or more.
 
     Raises:
@@ -270,7 +256,7 @@ def checked_durations_s(seconds: object, jobs: int, model: object) -> NDArray[np
     return checked_numbers(seconds, jobs, model, "duration_s", 0.0, np.inf, "finite seconds, 0 or more")
 
 
-def checked_deaths(fractions: object, jobs: int, model: object) -> NDArray[np.float64]:
+def checked_deaths(fractions: object, jobs: int, model: object) -> Floats:
     """The fractions of their computation at which jobs die, if each lies in [0, 1] or is NaN: it does not die.
 
     Raises:

@@ -22,6 +22,7 @@ from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.data_folder import DataPath
 from simfl.core.storage.text_table import csv_rows
+from simfl.core.types import Floats, Integers
 from simfl.devices.base import COMPUTATION, Computing
 
 Speed = Annotated[
@@ -103,18 +104,14 @@ class Timing(Computing):
         distribution: of the draw, from the stream "computation" at the job's address; None = no draw.
     """
 
-    factor: NDArray[np.float64]
+    factor: Floats
     per_sample: bool = False
     distribution: Distribution | None = None
     streams: Streams | None = None
 
     def duration_s(
-        self,
-        clients: NDArray[np.integer],
-        samples: NDArray[np.int64],
-        epochs: float | NDArray[np.float64],
-        where: Address,
-    ) -> NDArray[np.float64]:
+        self, clients: NDArray[np.integer], samples: Integers, epochs: float | Floats, where: Address
+    ) -> Floats:
         duration = self.factor[clients]
         if self.per_sample:
             duration = duration * samples * epochs
@@ -145,9 +142,9 @@ class MeasuredTime:
 
 @dataclass(frozen=True)
 class _Durations(Distribution):
-    seconds: NDArray[np.float64]
+    seconds: Floats
 
-    def sample(self, rng: np.random.Generator, size: int) -> NDArray[np.float64]:
+    def sample(self, rng: np.random.Generator, size: int) -> Floats:
         return self.seconds[rng.integers(len(self.seconds), size=size)]
 
     @property
@@ -155,7 +152,7 @@ class _Durations(Distribution):
         return float(self.seconds.mean())
 
 
-def _read(path: Path) -> NDArray[np.float64]:
+def _read(path: Path) -> Floats:
     rows = csv_rows(path, KEY)
     if not rows or rows[0][1] != ["seconds"]:
         raise ScenarioError(KEY, f"{rows[0][0] if rows else path.name}: the header must be seconds")

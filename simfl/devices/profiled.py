@@ -9,8 +9,9 @@ from simfl.core.distributions import exponentials
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
 from simfl.core.scenario_view import ScenarioView
+from simfl.core.types import Floats, Integers
 from simfl.devices.base import AVAILABILITY, COMPUTATION, Computing
-from simfl.devices.profiles import Floats, client_profiles
+from simfl.devices.profiles import client_profiles
 from simfl.devices.random_availability import IndependentDropout
 
 
@@ -80,11 +81,7 @@ class ProfileTiming(Computing):
     streams: Streams
 
     def duration_s(
-        self,
-        clients: NDArray[np.integer],
-        samples: NDArray[np.int64],
-        epochs: float | NDArray[np.float64],
-        where: Address,
+        self, clients: NDArray[np.integer], samples: Integers, epochs: float | Floats, where: Address
     ) -> Floats:
         median_s: Floats = samples * epochs / self.samples_per_s[clients]
         if self.work_sigma is None:

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.errors import ScenarioError, amount, suggestion
 from simfl.core.json_data import number_of
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.storage.text_table import csv_rows
+from simfl.core.types import Floats, Integers
 
 
 class Bounds(NamedTuple):
@@ -52,8 +52,6 @@ LINE = ("latency_s", "down_bytes_per_s", "up_bytes_per_s")
 LABELS = ("device", "jobs", *(f"{name}_{end}" for name in PROFILE_COLUMNS for end in ("low", "high")))
 """Columns that a file may have besides."""
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class ProfileTable:
@@ -67,9 +65,9 @@ class ProfileTable:
 
     file: str
     columns: Mapping[str, Floats]
-    clients: NDArray[np.int64] | None
+    clients: Integers | None
 
-    def rows(self, clients: int, streams: Streams) -> NDArray[np.int64]:
+    def rows(self, clients: int, streams: Streams) -> Integers:
         """The row of each client, (clients,): the one that names it, or one drawn from the stream "profiles".
 
         Raises:
@@ -169,7 +167,7 @@ def _numbers(name: str, cells: list[tuple[str, str]], bounds: Bounds) -> Floats:
     return values
 
 
-def _clients(cells: list[tuple[str, str]]) -> NDArray[np.int64]:
+def _clients(cells: list[tuple[str, str]]) -> Integers:
     numbers: dict[int, str] = {}
     for where, text in cells:
         if not (text.isascii() and text.isdigit() and len(text) < 12):

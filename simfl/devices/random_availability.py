@@ -6,14 +6,13 @@ from math import cos, tau
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Discriminator, Field, Tag
 
 from simfl.core.distributions import Probabilities, all_equal, length_problems, per_client, probabilities, reaching
 from simfl.core.errors import amount, there_are
 from simfl.core.rng import DrawBounds, Streams
 from simfl.core.scenario_view import ScenarioView
-from simfl.core.types import Arrays
+from simfl.core.types import Arrays, Bools, Floats, Integers
 from simfl.devices.base import AVAILABILITY, Available
 
 Size = Annotated[int, Field(ge=1, le=10**9)]
@@ -43,9 +42,9 @@ class Always:
 class AlwaysOn(Available):
     """Nobody is ever missing."""
 
-    dropout: NDArray[np.float64]
+    dropout: Floats
 
-    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+    def draw(self, round: int, now_s: float) -> Bools:
         return np.ones(len(self.dropout), dtype=bool)
 
 
@@ -90,10 +89,10 @@ class Bernoulli:
 class IndependentDropout(Available):
     """One uniform draw a client and round, from the stream ("availability", round)."""
 
-    dropout: NDArray[np.float64]
+    dropout: Floats
     streams: Streams
 
-    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+    def draw(self, round: int, now_s: float) -> Bools:
         return self._bounds.compare(self.streams("availability", round))
 
     @cached_property
@@ -166,13 +165,13 @@ class SharedFate(Available):
         individual: dropout of each client in a present group, shape (clients,).
     """
 
-    dropout: NDArray[np.float64]
-    group: NDArray[np.int64]
-    shared: NDArray[np.float64]
-    individual: NDArray[np.float64]
+    dropout: Floats
+    group: Integers
+    shared: Floats
+    individual: Floats
     streams: Streams
 
-    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+    def draw(self, round: int, now_s: float) -> Bools:
         present = self.streams("availability/group", round).random(len(self.shared)) >= self.shared
         return present[self.group] & self._bounds.compare(self.streams("availability", round))
 
@@ -223,13 +222,13 @@ class Chains(Available):
         on: the last states; None before the first round.
     """
 
-    dropout: NDArray[np.float64]
-    leave: NDArray[np.float64]
-    come: NDArray[np.float64]
+    dropout: Floats
+    leave: Floats
+    come: Floats
     streams: Streams
-    on: NDArray[np.bool_] | None = field(default=None, init=False)
+    on: Bools | None = field(default=None, init=False)
 
-    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+    def draw(self, round: int, now_s: float) -> Bools:
         u = self.streams("availability", round).random(len(self.dropout))
         self.on = u >= (self.dropout if self.on is None else np.where(self.on, self.leave, 1 - self.come))
         return self.on.copy()
@@ -253,8 +252,7 @@ class Daily:
     ]
     rounds_a_day: Annotated[int, Field(ge=2, le=10**6, description="rounds after which the time of day returns")] = 24
     zones: Annotated[
-        int,
-        Field(ge=1, le=1000, description="time zones, evenly around the clock; client i lives in zone i modulo it"),
+        int, Field(ge=1, le=1000, description="time zones, evenly around the clock; client i lives in zone i modulo it")
     ] = 1
 
     timeless = True
@@ -277,15 +275,15 @@ class Days(Available):
         rounds_a_day, zones: see :class:`Daily`.
     """
 
-    dropout: NDArray[np.float64]
+    dropout: Floats
     rounds_a_day: int
     zones: int
     streams: Streams
 
-    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+    def draw(self, round: int, now_s: float) -> Bools:
         return self.streams("availability", round).random(len(self.dropout)) >= self.now(round)
 
-    def now(self, round: int) -> NDArray[np.float64]:
+    def now(self, round: int) -> Floats:
         """Probability of being away in a round, shape (clients,)."""
         hour = round % self.rounds_a_day / self.rounds_a_day
         night = np.array([cos(tau * (hour + zone / self.zones)) for zone in range(self.zones)])

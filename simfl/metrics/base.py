@@ -97,6 +97,6 @@ class Metric(Plugin, Protocol):
 METRICS = Registry[Metric](
     "metric",
     protocol=Metric,
-    modules=modules_of("simfl.metrics", "attackers", fairness_unskipped="participation", model_change="participation"),
+    modules=modules_of("simfl.metrics", participation="attackers fairness_unskipped model_change"),
 )
 """The scenario's ``metrics``."""

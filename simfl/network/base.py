@@ -98,14 +98,7 @@ NETWORKS = Registry[Network](
     "network",
     promises=("independent",),
     protocol=Network,
-    modules=modules_of(
-        "simfl.network",
-        "cities",
-        "file",
-        "graph",
-        "star",
-        **dict.fromkeys(("complete", "ring", "small_world"), "graph"),
-    ),
+    modules=modules_of("simfl.network", "cities", "file", "star", graph="complete graph ring small_world"),
 )
 
 

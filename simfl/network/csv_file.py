@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.core.errors import ScenarioError, amount, suggestion
 from simfl.core.storage.text_table import is_number, iterate_rows
+from simfl.core.types import Floats
 from simfl.network.link_values import (
     GREAT_CIRCLE,
     LATENCY_WORDS,
@@ -42,7 +42,7 @@ class TableLine(NamedTuple):
 
     where: str
     first: str
-    rest: list[str] | NDArray[np.float64]
+    rest: list[str] | Floats
 
     @property
     def width(self) -> int:
@@ -122,7 +122,7 @@ def _read_list(rows: Lines, ends: tuple[int, int], key: str, directed: bool, att
     return SiteMap(edges, directed, notes=(f"from '{src}' to '{dst}'", *notes))
 
 
-def read_table(path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
+def read_table(path: Path, key: str) -> tuple[list[str], Floats]:
     """A square table: the names, and float64 (names, names) in the order of the header; NaN where it is empty.
 
     Raises:
@@ -132,9 +132,7 @@ def read_table(path: Path, key: str) -> tuple[list[str], NDArray[np.float64]]:
     return _table(*next(rows, (path.name, [])), [_line(*row) for row in rows], path, key)
 
 
-def _table(
-    at: str, header: list[str], lines: list[TableLine], path: Path, key: str
-) -> tuple[list[str], NDArray[np.float64]]:
+def _table(at: str, header: list[str], lines: list[TableLine], path: Path, key: str) -> tuple[list[str], Floats]:
     names, lines = _with_names(at, header, lines, key)
     if len(names) < 2 or len(set(names)) < len(names) or "" in names:
         form = "src,dst,rtt_ms (or latency_s), or a corner cell and then the names of a square table"
@@ -188,7 +186,7 @@ def _in_front(names: list[str], lines: list[TableLine]) -> list[TableLine]:
     ]
 
 
-def _numbers(cells: list[str]) -> NDArray[np.float64] | None:
+def _numbers(cells: list[str]) -> Floats | None:
     """Cells as latencies, NaN where they are empty; None where one cannot be."""
     try:
         values = np.fromiter((float(cell or "nan") for cell in cells) if "" in cells else map(float, cells), np.float64)

@@ -23,11 +23,9 @@ from math import frexp, inf
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.core.types import Floats
 from simfl.network.fair_link import FULL, Ended
-
-Floats = NDArray[np.float64]
 
 _Row = tuple[float, int, int]
 """A message: bytes per second of its line, its serial number, and the first in whole units, so that sums are exact."""

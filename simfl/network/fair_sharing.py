@@ -14,11 +14,9 @@ from heapq import heappop, heappush
 from math import inf, nan
 
 import numpy as np
-from numpy.typing import NDArray
 
+from simfl.core.types import Floats
 from simfl.network.fair_link import FULL, UnequalLink
-
-Floats = NDArray[np.float64]
 
 MOST_CHANGES = 64
 """Shares, for each message, that the level may pass; more where many shares are nearly equal and it swings over all."""

@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simfl.core.types import Bools, Floats, Integers
 from simfl.network.fair_link import FULL
 from simfl.network.fair_network import FairNetwork
 from simfl.network.fair_sharing import waits_s
 
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
+Codes = Integers
 
 MOST_LINKS = 30
 """Named links of a network: a code has a bit for each of them in both directions."""
@@ -37,10 +37,10 @@ class LinkPart(NamedTuple):
     links: tuple[int, ...]
     bytes_per_s: tuple[float, ...]
     groups: Codes
-    group: NDArray[np.int64]
+    group: Integers
 
     @property
-    def members(self) -> NDArray[np.int64]:
+    def members(self) -> Integers:
         """The messages that cross any of the links."""
         return np.flatnonzero(self.group >= 0)
 
@@ -92,9 +92,7 @@ def parts_of(codes: Codes, bytes_per_s: Floats, together: bool = False) -> list[
     return parts
 
 
-def _never_fills_first(
-    on_link: NDArray[np.bool_], bytes_per_s: Floats, link: int, others: set[int], together: bool
-) -> bool:
+def _never_fills_first(on_link: Bools, bytes_per_s: Floats, link: int, others: set[int], together: bool) -> bool:
     """Whether whatever crosses a link also crosses another one that is no wider, or one of several that together are
     no wider; those are looked for by their bytes per second for each kind of messages that crosses none yet.
     """
@@ -153,7 +151,7 @@ class NetworkFlows(NamedTuple):
                 )
         return waits
 
-    def _may_wait(self, some: NDArray[np.int64], begins_s: Floats) -> bool:
+    def _may_wait(self, some: Integers, begins_s: Floats) -> bool:
         """Whether messages that all had their full rate would at some moment need more than a link has."""
         ends_s = begins_s[some] + self.alone_s[some]
         order = np.argsort(np.concatenate([ends_s, begins_s[some]]), kind="stable")  # at one moment ends come first
@@ -165,7 +163,7 @@ class NetworkFlows(NamedTuple):
 
 
 def _network_waits_s(
-    part: LinkPart, begins_s: Floats, alone_s: Floats, line_bytes_per_s: Floats, group: NDArray[np.int64]
+    part: LinkPart, begins_s: Floats, alone_s: Floats, line_bytes_per_s: Floats, group: Integers
 ) -> Floats:
     network, waits = part.network(), np.zeros(len(begins_s))
     order = np.argsort(begins_s, kind="stable").tolist()

@@ -11,6 +11,7 @@ from pydantic import Field
 from simfl.core.distributions import Distribution, DistributionField, checked_draws
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Address, Streams
+from simfl.core.types import Bools, Floats, Integers
 from simfl.network.base import Links
 from simfl.network.fair_sharing import waits_s
 from simfl.network.link_network import Codes, LinkNetwork, NetworkFlows, flows_over
@@ -24,8 +25,6 @@ Loss = Annotated[
 NARROWEST = 1e-9
 """The least bandwidth in bytes per second: delays stay finite."""
 
-Floats = NDArray[np.float64]
-
 
 class Paths(NamedTuple):
     """Paths, one an entry.
@@ -36,9 +35,9 @@ class Paths(NamedTuple):
         jitter: factor of the path's jitter draws.
     """
 
-    latency_s: NDArray[np.float64]
-    s_per_byte: NDArray[np.float64]
-    jitter: NDArray[np.float64]
+    latency_s: Floats
+    s_per_byte: Floats
+    jitter: Floats
 
     def take(self, index: NDArray[np.generic]) -> "Paths":
         """The paths at the given positions."""
@@ -53,10 +52,10 @@ class Flows(NamedTuple):
         share: of the link that each can take at most, as its own path is narrow, in (0, 1].
     """
 
-    alone_s: NDArray[np.float64]
-    share: NDArray[np.float64]
+    alone_s: Floats
+    share: Floats
 
-    def waits_s(self, begins_s: NDArray[np.float64]) -> NDArray[np.float64]:
+    def waits_s(self, begins_s: Floats) -> Floats:
         """By how many seconds they end later than they would alone, (n,), see
         :func:`simfl.network.fair_sharing.waits_s`.
         """
@@ -72,7 +71,7 @@ class SharedLink(NamedTuple):
     """
 
     bytes_per_s: float
-    s_per_byte: NDArray[np.float64]
+    s_per_byte: Floats
 
     def flows(self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic]) -> Flows:
         """Messages of these clients; sizes in bytes, a number or (n,)."""
@@ -97,8 +96,8 @@ class NamedLink(NamedTuple):
     name: str
     down_bytes_per_s: float
     up_bytes_per_s: float
-    down: NDArray[np.bool_]
-    up: NDArray[np.bool_]
+    down: Bools
+    up: Bools
 
 
 class PeerLinks(NamedTuple):
@@ -109,7 +108,7 @@ class PeerLinks(NamedTuple):
         codes: which of them messages cross, from sources to destinations, (n,), (n,) -> (n,).
     """
 
-    bytes_per_s: NDArray[np.float64]
+    bytes_per_s: Floats
     codes: Callable[[NDArray[np.integer], NDArray[np.integer]], Codes]
 
 
@@ -162,15 +161,15 @@ class PathLinks(Links):
 
     def down_s(
         self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic], where: Address, phase: str = ""
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         return self._delay_s(self.down.take(clients), size_bytes, "jitter/down" + phase, where)
 
     def up_s(
         self, clients: NDArray[np.integer], size_bytes: float | NDArray[np.generic], where: Address, phase: str = ""
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         return self._delay_s(self.up.take(clients), size_bytes, "jitter/up" + phase, where)
 
-    def latency_s(self, sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> NDArray[np.float64]:
+    def latency_s(self, sources: NDArray[np.integer], destinations: NDArray[np.integer]) -> Floats:
         sources, destinations = np.asarray(sources), np.asarray(destinations)
         return np.where(sources == destinations, 0.0, self.between(sources, destinations).latency_s)
 
@@ -181,7 +180,7 @@ class PathLinks(Links):
         size_bytes: float | NDArray[np.generic],
         where: Address,
         phase: str = "",
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         sources, destinations = np.asarray(sources), np.asarray(destinations)
         delay = self._delay_s(self.between(sources, destinations), size_bytes, "jitter/between" + phase, where)
         return np.where(sources == destinations, 0.0, delay)
@@ -197,7 +196,7 @@ class PathLinks(Links):
         return None if link is None else link.flows(clients, size_bytes)
 
     def peer_flows(
-        self, sources: NDArray[np.integer], destinations: NDArray[np.integer], size_bytes: NDArray[np.int64]
+        self, sources: NDArray[np.integer], destinations: NDArray[np.integer], size_bytes: Integers
     ) -> Flows | NetworkFlows | None:
         """Messages between clients as the links see them that they share; None = there are none."""
         if self.shared is None:
@@ -211,9 +210,7 @@ class PathLinks(Links):
         alone_s = np.where(sources == destinations, 0.0, size_bytes * s_per_byte)
         return Flows(alone_s, 1 / self.shared.peers_bytes_per_s / s_per_byte)
 
-    def _delay_s(
-        self, paths: Paths, size_bytes: float | NDArray[Any], purpose: str, where: Address
-    ) -> NDArray[np.float64]:
+    def _delay_s(self, paths: Paths, size_bytes: float | NDArray[Any], purpose: str, where: Address) -> Floats:
         delay = paths.latency_s + size_bytes * paths.s_per_byte
         if self.jitter is None:
             return delay
@@ -226,7 +223,7 @@ def sharing(links: object) -> PathLinks | None:
     return links if isinstance(links, PathLinks) and links.shared is not None else None
 
 
-def seconds_per_byte(key: str, bandwidth: NDArray[np.float64]) -> NDArray[np.float64]:
+def seconds_per_byte(key: str, bandwidth: Floats) -> Floats:
     """The reciprocal of bandwidths in bytes per second.
 
     Raises:

@@ -2,7 +2,7 @@
 
 from simfl.core.storage.data_folder import data_places, data_root, load_cached
 from simfl.learning.data.csv import read_csv
-from simfl.learning.data.digits import read_digits
+from simfl.learning.data.generated import read_digits
 from simfl.learning.data.image_arrays import broken, unit_rows
 from simfl.learning.data.image_sets import Root
 

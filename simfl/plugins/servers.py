@@ -14,26 +14,7 @@ from simfl.metrics.participation import Tally
 from simfl.results.tables import PhaseRow
 
 __all__ = [
-    "SERVERS",
-    "GlobalModelState",
-    "RoundCosts",
-    "Delays",
-    "Log",
-    "Components",
-    "OwnModelsServer",
-    "PhaseRow",
-    "RoundResult",
-    "RoundServer",
-    "Server",
-    "AggregationResult",
-    "AggregationPipeline",
-    "SynchronousServer",
-    "Tally",
-    "World",
-    "computation",
-    "jobs_in_sum",
-    "exchange",
-    "sample_delays",
-    "message",
-    "work",
-]
+    "SERVERS", "GlobalModelState", "RoundCosts", "Delays", "Log", "Components", "OwnModelsServer", "PhaseRow",
+    "RoundResult", "RoundServer", "Server", "AggregationResult", "AggregationPipeline", "SynchronousServer",
+    "Tally", "World", "computation", "jobs_in_sum", "exchange", "sample_delays", "message", "work",
+]  # fmt: skip

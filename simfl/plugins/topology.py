@@ -4,10 +4,4 @@ from simfl.topology.base import TOPOLOGIES, Topology
 from simfl.topology.gossip import GossipTopology
 from simfl.topology.tree import Servers, Tree
 
-__all__ = [
-    "TOPOLOGIES",
-    "GossipTopology",
-    "Servers",
-    "Topology",
-    "Tree",
-]
+__all__ = ["TOPOLOGIES", "GossipTopology", "Servers", "Topology", "Tree"]

@@ -129,7 +129,7 @@ ACCOUNTANTS = Registry[Accountant](
     "accountant",
     promises=("covers",),
     protocol=Accountant,
-    modules=modules_of("simfl.privacy.dp.accountants", "zero_out", pld="pld_and_rdp", rdp="pld_and_rdp"),
+    modules=modules_of("simfl.privacy.dp.accountants", "zero_out", pld_and_rdp="pld rdp"),
 )
 
 

@@ -25,7 +25,7 @@ PRIVACY = Registry[Accountant](
     default="multi_round",
     promises=("covers",),
     protocol=Accountant,
-    modules=modules_of("simfl.privacy", multi_round="multiround.guarantees", none="base"),
+    modules=modules_of("simfl.privacy", base="none", **{"multiround.guarantees": "multi_round"}),
 )
 
 

@@ -323,9 +323,9 @@ STAGES = Registry[Stage](
     derived=("links", "server_links", "observer", "codes", "moves_apart"),
     modules=modules_of(
         "simfl.privacy.dp.stages",
-        *("central_gaussian", "discrete_laplace"),
-        **dict.fromkeys(("adaptive_gaussian", "clipping", "tree_gaussian"), "central_gaussian"),
-        **dict.fromkeys(("laplace_shares", "local_gaussian", "local_laplace", "local_staircase"), "local_noise"),
-        **dict.fromkeys(("discrete_gaussian", "skellam", "xnoise"), "discrete_noise"),
+        "discrete_laplace",
+        central_gaussian="adaptive_gaussian central_gaussian clipping tree_gaussian",
+        discrete_noise="discrete_gaussian skellam xnoise",
+        local_noise="laplace_shares local_gaussian local_laplace local_staircase",
     ),
 )

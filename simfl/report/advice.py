@@ -20,12 +20,7 @@ from simfl.experiments.compare.run_numbers import divergence_text, skipped_text,
 from simfl.experiments.compare.shapes import unseen_collapses
 from simfl.privacy.multiround.guarantee_trace import LOWER_BOUNDS, are_bounds
 from simfl.report.guarantee_bounds import settling_doubts, strongest
-from simfl.report.measures import (
-    MeasureChange,
-    StudyMeasure,
-    compare_with_baseline,
-    with_values,
-)
+from simfl.report.measures import MeasureChange, StudyMeasure, compare_with_baseline, with_values
 from simfl.report.study import Group, Study, eligible
 
 MARGIN = 0.01

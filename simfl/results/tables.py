@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -199,6 +199,11 @@ def csv_bytes(rows: Iterable[Iterable[object]]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue().encode()
+
+
+def table_bytes(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
+    """Rows by their columns' names as CSV, the names first; a cell is empty where a row has none."""
+    return csv_bytes([columns, *([row.get(name) for name in columns] for row in rows)])
 
 
 def without_formulas(cell: object) -> object:

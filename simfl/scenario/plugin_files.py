@@ -24,8 +24,8 @@ from pathlib import Path
 
 from simfl.core.errors import PLUGIN_FILE as PREFIX
 from simfl.core.registration.family_index import broken, plugin_file_paths, undone
-from simfl.core.registration.hooks import refuse_misfits
 from simfl.core.registration.packages import raised_at
+from simfl.core.registration.protocol import refuse_misfits
 from simfl.core.registration.source_code import LARGEST_BYTES, spec_of
 from simfl.core.storage.disk import cache_root, open_regular
 from simfl.scenario import data_files

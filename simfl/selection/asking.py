@@ -154,12 +154,12 @@ class Around:
         return observe(self.inner, view, summed)
 
 
-@dataclass(frozen=True)
-class _Shuffled(Around):
-    inner: Policy
-    order: NDArray[np.integer]
+class AroundUnits(Around):
+    """The same, and its units are those of the other one."""
 
-    shuffle = True
+    @property
+    def unit_size(self) -> int:
+        return self.inner.unit_size
 
     @property
     def mode(self) -> Any:
@@ -168,6 +168,20 @@ class _Shuffled(Around):
     @property
     def unit_sizes(self) -> frozenset[int]:
         return self.inner.unit_sizes
+
+    def family(self, clients: int) -> "Family | None":
+        return self.inner.family(clients)
+
+    def disjoint_units(self, clients: int) -> int:
+        return self.inner.disjoint_units(clients)
+
+
+@dataclass(frozen=True)
+class _Shuffled(AroundUnits):
+    inner: Policy
+    order: NDArray[np.integer]
+
+    shuffle = True
 
     @property
     def reads_history(self) -> bool:
@@ -180,19 +194,9 @@ class _Shuffled(Around):
     def receipts(self, clients: int) -> Receipts | None:
         return self.inner.receipts(clients)
 
-    def family(self, clients: int) -> "Family | None":
-        return self.inner.family(clients)
-
-    def disjoint_units(self, clients: int) -> int:
-        return self.inner.disjoint_units(clients)
-
     @property
     def name(self) -> str:
         return self.inner.name
-
-    @property
-    def unit_size(self) -> int:
-        return self.inner.unit_size
 
     def select(self, view: View, k: int, rng: np.random.Generator) -> Units:
         return self.order[ask(self.inner, self._relabel(view), k, rng)].astype(np.int32)
@@ -220,11 +224,9 @@ class _Shuffled(Around):
         reports = {name: values[self.order] for name, values in view.reports.items()}
         available, used = view.available[self.order], view.participation[self.order]
         history = None if view.history is None else tuple(map(self._places, view.history))
-        return View(view.round, available, used, reports, view.state, history, self._columns(view.before))
-
-    def _columns(self, before: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
-        """Earlier sums with a column for each place, then those of clients that take part no more."""
-        return None if before is None else np.hstack([before[:, self.order], before[:, len(self.order) :]])
+        if (before := view.before) is not None:  # a column for each place, then those of who take part no more
+            before = np.hstack([before[:, self.order], before[:, len(self.order) :]])
+        return View(view.round, available, used, reports, view.state, history, before)
 
     def _places(self, clients: NDArray[np.int32]) -> NDArray[np.int32]:
         """The places of some clients, ascending."""

@@ -22,7 +22,7 @@ from simfl.core.columns import REFUSED
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
 from simfl.core.types import Receipts, Units, View
-from simfl.selection.asking import Around, ask
+from simfl.selection.asking import AroundUnits, ask
 from simfl.selection.base import POLICIES, Policy, Shuffle
 from simfl.selection.units.sizes import Problem, order_problems
 
@@ -32,7 +32,7 @@ NUMBER_BYTES = 4
 
 @POLICIES("verifiable")
 @dataclass(frozen=True)
-class VerifiableSelection(Around):
+class VerifiableSelection(AroundUnits):
     """A policy of units whose clients check each selection, and confirm it to one another, as the server may lie.
 
     Its rows depend on the seed, on the round, and on who is said to be available, which no client can check.
@@ -47,18 +47,6 @@ class VerifiableSelection(Around):
 
     example = {"inner": {"name": "batch_partition", "k": 4, "T": 2, "mode": "uniform"}}
     columns = (REFUSED,)
-
-    @property
-    def unit_size(self) -> int:
-        return int(self.inner.unit_size)
-
-    @property
-    def unit_sizes(self) -> frozenset[int]:
-        return frozenset(self.inner.unit_sizes)
-
-    @property
-    def mode(self) -> Any:
-        return self.inner.mode
 
     @property
     def uniform(self) -> bool:
@@ -86,12 +74,6 @@ class VerifiableSelection(Around):
         elif not rule.keeps_units:
             problems.append(("name", "is verifiable, but units may be taken apart; use training.on_failure: drop_unit"))
         return problems
-
-    def family(self, clients: int) -> Any:
-        return self.inner.family(clients)
-
-    def disjoint_units(self, clients: int) -> int:
-        return int(self.inner.disjoint_units(clients))
 
     def receipts(self, clients: int) -> Receipts:
         told_bytes = NUMBER_BYTES + -(-clients // 8) + DIGEST_BYTES  # round, who is available, digest of the model

@@ -59,7 +59,7 @@ TOPOLOGIES = Registry[Topology](
     "topology",
     promises=("has_root",),
     protocol=Topology,
-    modules=modules_of("simfl.topology", "tree", "gossip", star="base", servers="tree"),
+    modules=modules_of("simfl.topology", "gossip", base="star", tree="servers tree"),
 )
 
 

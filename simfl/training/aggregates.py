@@ -100,9 +100,7 @@ AGGREGATES = Registry[AggregationRule](
     promises=("sum_only",),
     protocol=AggregationRule,
     modules=modules_of(
-        "simfl.training",
-        **dict.fromkeys(("krum", "multi_krum", "bulyan", "geometric_median", "norm_bound"), "robust"),
-        **dict.fromkeys(("centred_clipping", "fltrust", "bucketed"), "robust"),
+        "simfl.training", robust="bucketed bulyan centred_clipping fltrust geometric_median krum multi_krum norm_bound"
     ),
 )
 

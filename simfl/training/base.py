@@ -219,12 +219,7 @@ RULES = Registry[Rule](
     promises=("weighs_staleness",),
     protocol=Rule,
     modules=modules_of(
-        "simfl.training",
-        "fedavg",
-        "fedbuff",
-        **dict.fromkeys(("fedasync", "fedbuff_paper", "flsim"), "fedbuff"),
-        gossip="fedavg",
-        serverless="fedavg",
+        "simfl.training", fedavg="fedavg gossip serverless", fedbuff="fedasync fedbuff fedbuff_paper flsim"
     ),
 )
 

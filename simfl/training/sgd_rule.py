@@ -142,8 +142,7 @@ class RunLength:
         int | None, Field(ge=1, le=10**9, description="server rounds, skipped ones included; null = see stop")
     ] = None
     aggregations: Annotated[
-        int | None,
-        Field(ge=1, le=10**9, description="rounds that sum something; with rounds, at most so many of all"),
+        int | None, Field(ge=1, le=10**9, description="rounds that sum something; with rounds, at most so many of all")
     ] = field(default=None, metadata=SINCE_LATER)
     stop: Annotated[Stop, Field(description="what else ends the run")] = Stop()
 

@@ -18,7 +18,7 @@ from simfl.cli import simfl as group
 from simfl.core.errors import SimflError
 from simfl.core.rng import Streams
 from simfl.experiments.sweep.plugin_pickling import read_objects, written_objects
-from simfl.learning.data.digits import read_digits
+from simfl.learning.data.generated import read_digits
 from simfl.learning.objects import handles
 from simfl.runs.run import run
 from tests.support.kills import files, killed_at

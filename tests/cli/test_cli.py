@@ -117,7 +117,7 @@ def test_a_command_imports_the_plugins_that_its_scenario_names_and_no_other(tmp_
     assert named <= imported
     others = {module for registry in FAMILIES.values() for module in registry.modules.values()} - named
     assert others & imported <= {
-        "simfl.learning.backends.choices", "simfl.clients.local_training", "simfl.secagg.plain", "simfl.privacy.base",
+        "simfl.learning.backends.choices", "simfl.clients.local_training", "simfl.secagg.base", "simfl.privacy.base",
     }  # fmt: skip
     assert not {"sklearn", "cryptography", *SLOW} & imported
     theory = (
@@ -137,7 +137,7 @@ def test_a_run_of_the_built_in_digits_imports_no_scikit_learn(tmp_path):
         print(*sys.modules)
     """
     imported = set(python("-c", code, cwd=tmp_path).stdout.split())
-    assert "simfl.learning.data.digits" in imported and not {"sklearn", "pandas", "scipy", "torch"} & imported
+    assert "simfl.learning.data.generated" in imported and not {"sklearn", "pandas", "scipy", "torch"} & imported
 
 
 def test_every_built_in_plugin_is_registered_by_the_module_that_its_family_names():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from simfl.clients.local_training import Scaffold
 from simfl.clients.local_values import LocalContext
-from simfl.clients.scaffold import Scaffold
 from simfl.core.payload import Download
 from simfl.core.types import Job
 from simfl.learning.local_runner import AlgorithmState

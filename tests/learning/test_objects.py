@@ -17,7 +17,7 @@ from torch import nn
 from simfl.core.errors import ScenarioError, SimflError
 from simfl.core.rng import Streams
 from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.digits import Digits, read_digits
+from simfl.learning.data.generated import Digits, read_digits
 from simfl.learning.data.python import PythonData
 from simfl.learning.objects import handles
 from simfl.learning.objects.fingerprint import fingerprint

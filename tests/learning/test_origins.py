@@ -8,7 +8,7 @@ import pytest
 import simfl
 from simfl.core.rng import Streams
 from simfl.learning.data.base import DATA, Dataset
-from simfl.learning.data.digits import Digits
+from simfl.learning.data.generated import Digits
 from simfl.learning.partitions.base import PARTITIONS
 from simfl.learning.transforms.base import TRANSFORMS
 from simfl.learning.transforms.images import Images

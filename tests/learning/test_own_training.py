@@ -14,7 +14,7 @@ from simfl.core.certificate_words import premises_of
 from simfl.core.errors import SimflError
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.rng import Streams
-from simfl.learning.backends.external import External
+from simfl.learning.backends.choices import External
 from simfl.learning.backends.python import PythonTraining
 from simfl.learning.objects.choice import python_objects
 from simfl.learning.objects.examples import descend

@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 import simfl
-from simfl.agents.aggregation.running_statistics import set_statistics
+from simfl.agents.aggregation.global_model import set_statistics
 from simfl.core.errors import ScenarioError
 from simfl.training.fedavg import FedAvg
 from simfl.training.fedbuff import FedBuff

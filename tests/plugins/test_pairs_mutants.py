@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simfl.agents.aggregation.pipeline import AggregationPipeline
-from simfl.clients.scaffold import Scaffold
+from simfl.clients.local_training import Scaffold
 from simfl.core.errors import PluginError
 from simfl.core.payload import MASK, UPDATE
 from simfl.papers.lottery_tickets.fedltn import JumpStart

@@ -36,9 +36,8 @@ from simfl.privacy.stage import STAGES, Members, Stage
 from simfl.probes import simulate as simulate_module
 from simfl.probes.declarations import parse, refuted_codes, refuted_masks, refuted_rows
 from simfl.probes.signal import refutations, repeated_noise
-from simfl.secagg.base import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS, Plain
 from simfl.secagg.masked_protocol import MaskedProtocol
-from simfl.secagg.plain import Plain
 from simfl.selection.base import POLICIES
 from simfl.selection.guarded import GuardedSelection
 from simfl.selection.partition import BatchPartitionSelection

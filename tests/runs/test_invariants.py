@@ -75,7 +75,7 @@ def sums_the_failed(monkeypatch):
 
 def breaks_units(monkeypatch):
     monkeypatch.setattr(
-        "simfl.secagg.plain.Plain.add",
+        "simfl.secagg.base.Plain.add",
         lambda self, done, given, streams: Aggregate(np.zeros(given.vectors.shape[1], np.float32), given.clients[1:],
                                                  given.row[1:]),
     )  # fmt: skip

@@ -13,7 +13,7 @@ import simfl
 from simfl.core.errors import ScenarioError
 from simfl.core.rng import Streams
 from simfl.experiments import runner
-from simfl.learning.data.digits import Digits
+from simfl.learning.data.generated import Digits
 from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.whole.test_scripts import HERE, imported

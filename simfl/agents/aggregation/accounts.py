@@ -4,12 +4,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components, RoundCosts
 from simfl.agents.aggregation.exchange import CompletedSession, Exchange
 from simfl.core.json_data import JsonObject
-from simfl.core.types import Bools, Job, Units
+from simfl.core.types import Bools, Integers, Job, Units
 from simfl.learning.base import Sizes
 from simfl.results.tables import JobRow, PhaseRow
 from simfl.secagg.sessions import Cohort, SessionFailure, SessionResult
@@ -140,9 +139,7 @@ class RoundAccounts:
             count = 0 if recovery.responders is None else len(recovery.responders)
             self.transcripts.append(Transcript.of(round, clients, population, summed=True, response_count=count))
 
-    def add_exchange(
-        self, exchange: Exchange, jobs: NDArray[np.int64] | None = None, instant_s: float | None = None
-    ) -> None:
+    def add_exchange(self, exchange: Exchange, jobs: Integers | None = None, instant_s: float | None = None) -> None:
         """Counts an exchange that has ended; ``jobs`` are the numbers of its clients' jobs, ``instant_s`` as above."""
         self.costs.bytes_down += exchange.bytes_down
         self.costs.bytes_up += exchange.bytes_up

@@ -3,10 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from simfl.core.types import Aggregate, Updates
+from simfl.core.types import Aggregate, Floats, Updates, Vectors
 from simfl.secagg.sessions import ClientUpdates, SessionResult
 
 
@@ -18,7 +15,7 @@ class ReleasedUpdate(NamedTuple):
         facts, row: as of a :class:`AggregationResult`.
     """
 
-    server_update: NDArray[np.float32]
+    server_update: Vectors
     facts: tuple[dict[str, float], ...]
     row: dict[str, float]
 
@@ -44,15 +41,15 @@ class AggregationResult:
     """
 
     total: Aggregate
-    server_update: NDArray[np.float32]
+    server_update: Vectors
     client_updates: ClientUpdates
     done: SessionResult
     updates: Updates
-    contributions: NDArray[np.float32]
+    contributions: Vectors
     facts: tuple[dict[str, float], ...]
     row: dict[str, float]
     divisor: float
     mask: Any = None
-    legible: tuple[NDArray[np.float32] | None, ...] = (None, None)
+    legible: tuple[Vectors | None, ...] = (None, None)
     summed: Any = None
-    believed: NDArray[np.float64] | None = None
+    believed: Floats | None = None

@@ -12,7 +12,7 @@ from simfl.attacks.base import CoalitionView, Finding, Observer, ServerView, Tru
 from simfl.attacks.measured_recovery import RecoveryMeter, work
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Streams
-from simfl.core.types import Arrays, prefix_arrays, under
+from simfl.core.types import Arrays, Vectors, prefix_arrays, under
 from simfl.core.validation import checked_arrays
 from simfl.learning.base import Learner
 from simfl.training.base import Rule
@@ -34,7 +34,7 @@ class AttackRunner:
         self.meter = RecoveryMeter(*how) if affordable else None
 
     def after(
-        self, t: int, now_s: float, result: AggregationResult, before: NDArray[np.float32], model: NDArray[np.float32]
+        self, t: int, now_s: float, result: AggregationResult, before: Vectors, model: Vectors
     ) -> tuple[ServerView | None, list[dict[str, float]]]:
         """What the server saw, where the run records it, and each observer's errors; empty where it guessed nothing.
 
@@ -94,12 +94,7 @@ class AttackRunner:
 
 
 def seen_of(
-    parts: Components[Rule],
-    t: int,
-    now_s: float,
-    result: AggregationResult,
-    before: NDArray[np.float32],
-    model: NDArray[np.float32],
+    parts: Components[Rule], t: int, now_s: float, result: AggregationResult, before: Vectors, model: Vectors
 ) -> ServerView:
     """An aggregation as the server sees it."""
     updates = result.client_updates
@@ -141,7 +136,7 @@ def document(results: Sequence[Finding], names: Sequence[str]) -> list[JsonObjec
     return [
         {
             "attack": name,
-            "numbers": {key: _finite(value) for key, value in result.numbers.items()},
+            "numbers": {key: float(n) if np.isfinite(n) else None for key, n in result.numbers.items()},
             "pictures": [
                 {"title": p.title, "true": _bytes(p.true), "found": _bytes(p.recovered), "guess": _bytes(p.guess)}
                 for p in result.pictures
@@ -155,10 +150,6 @@ def document(results: Sequence[Finding], names: Sequence[str]) -> list[JsonObjec
     ]
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
-def _bytes(picture: NDArray[np.float32]) -> list[Any]:
+def _bytes(picture: Vectors) -> list[Any]:
     inner: list[Any] = np.rint(255 * np.clip(picture, 0, 1)).astype(int).tolist()
     return inner

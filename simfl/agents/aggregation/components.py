@@ -27,8 +27,7 @@ from simfl.network.links import PathLinks, sharing
 from simfl.privacy.certify.chain import noise_where
 from simfl.privacy.stage import Stage, stage_streams
 from simfl.results.tables import JobRow, PhaseRow
-from simfl.secagg.base import Protocol
-from simfl.secagg.plain import Plain
+from simfl.secagg.base import Plain, Protocol
 from simfl.secagg.sessions import Cohort
 from simfl.secagg.transcript import Transcript
 from simfl.selection.base import Policy

@@ -37,7 +37,7 @@ from simfl.agents.aggregation.session_checks import check_request, check_result
 from simfl.core.errors import ScenarioError
 from simfl.core.json_data import JsonObject
 from simfl.core.rng import Address
-from simfl.core.types import SERVER
+from simfl.core.types import SERVER, Bools, Floats, Integers
 from simfl.core.validation import checked_type
 from simfl.devices.base import checked_deaths, checked_durations_s
 from simfl.learning.base import Sizes
@@ -61,8 +61,6 @@ MESSAGES = {WORK: ("model", "update")}
 REQUEST, ANSWER = 1, 2
 """What of a trip is lost on its way."""
 
-Floats = NDArray[np.float64]
-
 
 class Delays(NamedTuple):
     """A cohort's delays, drawn at once: to each client, its work, and back.
@@ -79,10 +77,10 @@ class Delays(NamedTuple):
     down_s: Floats
     compute_s: Floats
     up_s: Floats
-    lives: NDArray[np.bool_]
-    down_bytes: NDArray[np.int64]
-    up_bytes: NDArray[np.int64]
-    losses: NDArray[np.int64]
+    lives: Bools
+    down_bytes: Integers
+    up_bytes: Integers
+    losses: Integers
     down: Flows | NetworkFlows | None = None
     up: Flows | NetworkFlows | None = None
 
@@ -114,7 +112,7 @@ def sample_delays(parts: Components[Rule], request: PhaseRequest, where: Address
     return delays._replace(down=links.down_flows(clients, down_bytes), up=links.up_flows(clients, up_bytes))
 
 
-def sample_losses(parts: Components[Rule], request: PhaseRequest, where: Address, stream: str) -> NDArray[np.int64]:
+def sample_losses(parts: Components[Rule], request: PhaseRequest, where: Address, stream: str) -> Integers:
     """What of each trip is lost, as :attr:`Delays.losses`.
 
     Raises:
@@ -169,7 +167,7 @@ class Exchange:
     arrives_s: Floats
     delays: Delays
     ends_s: float
-    responded: NDArray[np.bool_]
+    responded: Bools
     own_work_s: Floats | None = None
 
     @property
@@ -188,7 +186,7 @@ class Exchange:
         return int(self.delays.up_bytes[self.sent & ~self._has_agent].sum())
 
     @property
-    def _has_agent(self) -> NDArray[np.bool_]:
+    def _has_agent(self) -> Bools:
         """Who has an agent of its own, bool (n,)."""
         return np.zeros(len(self.responded), dtype=bool) if self.own_work_s is None else ~np.isnan(self.own_work_s)
 
@@ -205,12 +203,12 @@ class Exchange:
         return quorum_reached(self.responded, self.request)
 
     @property
-    def sent(self) -> NDArray[np.bool_]:
+    def sent(self) -> Bools:
         """Whose answer was sent before the server went on, bool (n,), also if it had not arrived then."""
         return self.delays.lives & (self.computed_s <= self.ends_s) & (self.delays.losses != REQUEST)
 
     @property
-    def late(self) -> NDArray[np.bool_]:
+    def late(self) -> Bools:
         """Of whom nothing had been heard when the quorum had answered, bool (n,); they are not waited for."""
         return ((self.arrives_s > self.ends_s) | (self.delays.losses > 0)) & self.has_quorum
 
@@ -227,7 +225,7 @@ class Exchange:
             round, self.request.kind, self.begins_s, self.ends_s, requested, answered, down, up, self.failed, None
         )
 
-    def records(self, jobs: NDArray[np.int64] | None = None) -> Iterator[JsonObject]:
+    def records(self, jobs: Integers | None = None) -> Iterator[JsonObject]:
         """As records of events.jsonl, in the order of their times; ``jobs`` are the numbers of the clients' jobs."""
         request, answer = MESSAGES.get(self.request.kind, (f"{self.request.kind} request", self.request.kind))
         records: list[tuple[float, JsonObject]] = []
@@ -299,7 +297,7 @@ def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failu
     return Exchange(request, begins_s, received, computed, arrives, delays, ends, delays.lives & (reaches_s <= ends))
 
 
-def quorum_reached(responded: NDArray[np.bool_], request: PhaseRequest) -> bool:
+def quorum_reached(responded: Bools, request: PhaseRequest) -> bool:
     """Whether those who have answered, bool (n,), are the quorum that a request asks for."""
     quorum, unit = request.quorum, request.unit
     return quorum is not None and int(responded.reshape(-1, unit).all(axis=1).sum()) * unit >= quorum

@@ -15,12 +15,11 @@ from simfl.agents.aggregation.components import Components, RoundCosts, RoundRes
 from simfl.agents.aggregation.exchange import ASK
 from simfl.agents.aggregation.pipeline import AggregationPipeline
 from simfl.agents.aggregation.policy_queries import ClientRecords, stall_error
-from simfl.agents.aggregation.running_statistics import set_statistics
 from simfl.clients.local_values import RoundOutcome
 from simfl.core.columns import failing
 from simfl.core.errors import PluginError
 from simfl.core.json_data import JsonObject
-from simfl.core.types import Arrays, Job, prefix_arrays, under
+from simfl.core.types import Arrays, Job, Vectors, prefix_arrays, under
 from simfl.core.validation import read_only
 from simfl.metrics.participation import Tally
 from simfl.results.tables import PhaseRow
@@ -348,3 +347,37 @@ class RunProgress:
         best, no_better = state["evaluation/best"].tolist()
         self.best_validation, self.no_better = float(best), int(no_better)
         self.measured = {name: float(value) for name, value in under("evaluation/value", state).items()}
+
+
+def set_statistics(
+    parts: Components[Rule], after: Vectors, result: AggregationResult | None, before: Vectors, own_base: bool = False
+) -> Vectors:
+    """The next model, (d,), with the mean of the clients' statistics, weighed as the sum is: sum(w s) / sum(w).
+
+    A client sends s - b; b is the model that it downloaded, or what the rule subtracts in its place. The server knows
+    all b, and of the changes needs the sum only. Where nobody was summed the statistics stay as they were.
+
+    Args:
+        after: what the rule made of the model ``before``.
+        own_base: b is ``before`` for everybody.
+    """
+    learner, rule = parts.learner, parts.rule
+    if (shared := learner.statistics) is None:
+        return after
+    at, least = shared
+    after = after.copy()
+    if result is None:
+        after[at] = before[at]
+        return after
+    shares = np.asarray(result.total.shares, dtype=np.float64)
+    base = np.broadcast_to(before[at], (len(shares), len(at)))
+    if not own_base:
+        summed = set(result.total.clients.tolist())
+        jobs = [job for job in result.client_updates.jobs if job.client in summed]
+        starts = [learner.get(job.start)[at] for job in jobs]
+        base = np.stack(starts) - rule.contributions(np.zeros_like(base), lambda: starts, before[at])
+    weight = float(shares.sum())
+    step = result.summed[at] / (weight if rule.aggregate.sum_only else 1.0)
+    mean = step + np.einsum("n,nk->k", shares / weight, base.astype(np.float64))
+    after[at] = np.maximum(mean, least)  # a sum in a field is off by what its grid rounds
+    return after

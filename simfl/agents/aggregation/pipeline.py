@@ -35,14 +35,12 @@ from simfl.agents.aggregation.components import Components
 from simfl.clients.client_agents import AttackRun
 from simfl.core.coverage import compression_place
 from simfl.core.errors import PluginError
-from simfl.core.types import Aggregate, Arrays, Job, Updates, prefix_arrays, under
+from simfl.core.types import Aggregate, Arrays, Integers, Job, Updates, Vectors, prefix_arrays, under
 from simfl.core.validation import checked_arrays, checked_vectors, read_only
 from simfl.privacy.stage import NOT_FINITE, Members, of_each_sample, of_one_sample
 from simfl.secagg.sessions import ClientUpdates, SessionResult, unit_of
 from simfl.training.aggregates import BesideUpdates, Factor
 from simfl.training.base import Rule, used_row
-
-Vectors = NDArray[np.float32]
 
 
 class CompressionStep:
@@ -111,11 +109,11 @@ class CompressionStep:
         whole[..., sent] = vectors
         return whole
 
-    def _sum_coordinates(self, vectors: Vectors, number: int) -> NDArray[np.int64] | None:
+    def _sum_coordinates(self, vectors: Vectors, number: int) -> Integers | None:
         """The coordinates that are added up; None = all, or vectors are empty since nothing is learned."""
         return None if self.length == self.dimension or not vectors.shape[-1] else self.coordinates(number)
 
-    def coordinates(self, number: int) -> NDArray[np.int64] | None:
+    def coordinates(self, number: int) -> Integers | None:
         """The coordinates that everybody knows to be sent in round, or selection, ``number``."""
         return self.compression.coordinates(self.dimension, number, self.streams)
 
@@ -164,8 +162,8 @@ class AggregationPipeline:
         number: int,
         jobs: Sequence[Job],
         updates: Updates,
-        staleness: NDArray[np.int64],
-        model: NDArray[np.float32],
+        staleness: Integers,
+        model: Vectors,
         done: SessionResult,
     ) -> AggregationResult | None:
         """The aggregate of trained jobs; None if nobody among them holds samples.
@@ -244,7 +242,7 @@ class AggregationPipeline:
     def _beside(self, number: int, clients: NDArray[np.integer]) -> BesideUpdates:
         """What the server has besides the clients' updates of aggregation ``number``."""
 
-        def read(values: NDArray[np.float32]) -> NDArray[np.float32]:
+        def read(values: Vectors) -> Vectors:
             return read_only(self.compression.pack(self._sent(values), number))
 
         previous = read(self.previous) if self.remembers else self.previous
@@ -300,7 +298,7 @@ class AggregationPipeline:
         members = Members(number, (), np.zeros(0), denominator, fixed=denominator, follows_data=left)
         return self.release(members, np.zeros(d, dtype=np.float32))
 
-    def release(self, members: Members, server_update: NDArray[np.float32], summed: Any = ()) -> ReleasedUpdate:
+    def release(self, members: Members, server_update: Vectors, summed: Any = ()) -> ReleasedUpdate:
         """What the server's stages make of an aggregate of updates, (n, d), which may hold no numbers."""
         stages = self.parts.stages
         facts = tuple(it.facts(members, state) for it, state in zip(stages, promises.states_for(stages, self.states)))
@@ -312,7 +310,7 @@ class AggregationPipeline:
             row[NOT_FINITE.name] = sum(not np.isfinite(update).all() for update in summed)
         return ReleasedUpdate(server_update, facts, row)
 
-    def _release(self, vector: NDArray[np.float32], members: Members) -> NDArray[np.float32]:
+    def _release(self, vector: Vectors, members: Members) -> Vectors:
         """The aggregate, (d',), after the server's stages, in reverse order, (d,); each gives its next state."""
         stages, place = self.parts.stages, self.compression.place
         for i in reversed(range(len(stages))):
@@ -325,7 +323,7 @@ class AggregationPipeline:
         return vector if place else self.compression.unpack(vector, members.number)
 
     def _client_updates(
-        self, jobs: Sequence[Job], updates: Updates, staleness: NDArray[np.int64], vectors: NDArray[np.float32]
+        self, jobs: Sequence[Job], updates: Updates, staleness: Integers, vectors: Vectors
     ) -> ClientUpdates:
         rule, learner = self.parts.rule, self.parts.learner
         vectors = self._sent(vectors)
@@ -346,13 +344,13 @@ class AggregationPipeline:
         of_samples = bool(self.parts.protocol.certificate)
         return sending._replace(moved=self._sample_shift(sending, examples)) if of_samples else sending
 
-    def _sample_shift(self, sending: ClientUpdates, examples: NDArray[np.int64]) -> float:
+    def _sample_shift(self, sending: ClientUpdates, examples: Integers) -> float:
         """By how much one training sample moves the sum of these updates at most."""
         left, known = self.parts.rule.algorithm.follows_data, self.parts.sample_facts(sending.jobs)
         members = Members(0, sending.jobs, sending.weights, 1.0, None, examples, None, left, **known)
         return of_one_sample(members, of_each_sample(members, self.parts.weight_decay))
 
-    def _code(self, jobs: tuple[Job, ...], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _code(self, jobs: tuple[Job, ...], vectors: Vectors) -> Vectors:
         """What stages and compression make of the clients' vectors, (n, d) -> (n, d')."""
         place = self.compression.place
         for i, (stage, state) in enumerate(zip(self.parts.stages, promises.states_for(self.parts.stages, self.states))):
@@ -364,17 +362,17 @@ class AggregationPipeline:
             promises.require_maps(stage, before, vectors, partial(stage.client, before[:1], jobs[:1], state, streams))
         return vectors if place < len(self.states) else self.compression.client(vectors, jobs)
 
-    def _to_model(self, values: NDArray[np.float32], number: int) -> NDArray[np.float32] | None:
+    def _to_model(self, values: Vectors, number: int) -> Vectors | None:
         """What was added up in aggregation ``number``, (..., d'), in the model's coordinates; None: it is coded."""
         front = self.parts.legible_length
         return None if front is None else self._whole(self.compression.unpack(values[..., :front], number))
 
-    def _sent(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _sent(self, values: Vectors) -> Vectors:
         """The coordinates that leave the clients, (..., d) -> (..., d')."""
         private = self.parts.learner.private
         return values if private is None else values[..., ~private]
 
-    def _whole(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _whole(self, values: Vectors) -> Vectors:
         """Undoes :meth:`_sent`: the private coordinates are 0."""
         private = self.parts.learner.private
         if private is None:

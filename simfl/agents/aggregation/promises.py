@@ -9,13 +9,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simfl.agents.aggregation.components import Components
 from simfl.core.errors import PluginError
 from simfl.core.payload import SUMMABLE
 from simfl.core.registration.protocol import is_foreign
-from simfl.core.types import Aggregate, Arrays, Job, Updates
+from simfl.core.types import Aggregate, Arrays, Floats, Job, Updates, Vectors
 from simfl.core.validation import checked_arrays, checked_pair, checked_vectors, read_only
 from simfl.privacy.certify.chain import noise_where
 from simfl.privacy.certify.maps import Bound, norms
@@ -31,11 +30,7 @@ WRAPS = 2**30
 
 
 def require_sum(
-    parts: Components[Rule],
-    client_updates: ClientUpdates,
-    total: Aggregate,
-    members: Members,
-    shares: NDArray[np.float64],
+    parts: Components[Rule], client_updates: ClientUpdates, total: Aggregate, members: Members, shares: Floats
 ) -> None:
     """Looks whether an aggregate that says so is a multiple of the weighted sum; a protocol may have moved each
     coordinate of an update by the step of its grid.
@@ -71,7 +66,7 @@ def require_sum(
         raise PluginError(f"secagg '{protocol.name}'", why)
 
 
-def _off(vector: NDArray[np.float64], summed: NDArray[np.float64], gain: float | None, step: float) -> float:
+def _off(vector: Floats, summed: Floats, gain: float | None, step: float) -> float:
     """By how much more than a step a sum is off the gain times another one; None = the gain that fits best."""
     if gain is None:
         gain = float(vector @ summed) / (float(summed @ summed) or 1.0)
@@ -97,9 +92,7 @@ def train_as_said(parts: Components[Rule], jobs: Sequence[Job]) -> Updates:
     return updates
 
 
-def required_changes(
-    parts: Components[Rule], jobs: Sequence[Job], deltas: NDArray[np.float32], model: NDArray[np.float32]
-) -> NDArray[np.float32]:
+def required_changes(parts: Components[Rule], jobs: Sequence[Job], deltas: Vectors, model: Vectors) -> Vectors:
     """What the rule sums of the clients' changes, (n, d). Of a rule of a plugin that says that it sums these it looks
     whether what it makes of them differs by them from what it makes of none.
 
@@ -108,7 +101,7 @@ def required_changes(
     """
     rule = parts.rule
 
-    def downloads() -> list[NDArray[np.float32]]:
+    def downloads() -> list[Vectors]:
         return [parts.learner.get(job.start) for job in jobs]
 
     deltas = read_only(deltas)
@@ -167,9 +160,7 @@ def require_fixed(rule: Rule, divisor: float) -> None:
         raise PluginError(f"training '{rule.name}'", why)
 
 
-def require_maps(
-    stage: Stage, before: NDArray[np.float32], after: NDArray[np.float32], first: Callable[[], NDArray[np.float32]]
-) -> None:
+def require_maps(stage: Stage, before: Vectors, after: Vectors, first: Callable[[], Vectors]) -> None:
     """Looks whether what a plugin's stage without noise at clients sends is as short as its maps say, and the same for
     the first client, whoever else is there.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.components import Components
 from simfl.clients.client_agents import Agents, ClientAgent, Node
 from simfl.core.rng import Address, Streams
-from simfl.core.types import Arrays, Job, JobId, Labels, Updates
+from simfl.core.types import Arrays, Bools, Floats, Integers, Job, JobId, Labels, Updates, Vectors
 from simfl.devices.base import Available, Computing, Failing, is_told
 from simfl.learning.base import Learner, NoEvaluation, Sizes
 from simfl.network.base import Links
@@ -64,18 +64,16 @@ class MemberLinks(Links):
         self.whole, self.members = whole, members
         self.names = None if whole.names is None else tuple(whole.names[client] for client in members.clients.tolist())
 
-    def down_s(self, clients: Any, size_bytes: Any, where: Address, phase: str = "") -> NDArray[np.float64]:
+    def down_s(self, clients: Any, size_bytes: Any, where: Address, phase: str = "") -> Floats:
         return self.whole.down_s(self.members.clients[clients], size_bytes, self.members.where(where), phase)
 
-    def up_s(self, clients: Any, size_bytes: Any, where: Address, phase: str = "") -> NDArray[np.float64]:
+    def up_s(self, clients: Any, size_bytes: Any, where: Address, phase: str = "") -> Floats:
         return self.whole.up_s(self.members.clients[clients], size_bytes, self.members.where(where), phase)
 
-    def latency_s(self, sources: Any, destinations: Any) -> NDArray[np.float64]:
+    def latency_s(self, sources: Any, destinations: Any) -> Floats:
         return self.whole.latency_s(self._whole(sources), self._whole(destinations))
 
-    def between_s(
-        self, sources: Any, destinations: Any, size_bytes: Any, where: Address, phase: str = ""
-    ) -> NDArray[np.float64]:
+    def between_s(self, sources: Any, destinations: Any, size_bytes: Any, where: Address, phase: str = "") -> Floats:
         ends = self._whole(sources), self._whole(destinations)
         return self.whole.between_s(*ends, size_bytes, self.members.where(where), phase)
 
@@ -90,13 +88,13 @@ class MemberAvailable(Available):
         assigned: whom the cloud has selected, bool (m,); None = it leaves that to the edge.
     """
 
-    assigned: NDArray[np.bool_] | None = None
+    assigned: Bools | None = None
 
     def __init__(self, whole: Available, members: EdgeMembers) -> None:
         self.whole, self.members = whole, members
         self.dropout = None if whole.dropout is None else whole.dropout[members.clients]
 
-    def draw(self, round: int, now_s: float) -> NDArray[np.bool_]:
+    def draw(self, round: int, now_s: float) -> Bools:
         here = self.whole.draw(round, now_s)[self.members.clients]
         return here if self.assigned is None else here & self.assigned
 
@@ -110,7 +108,7 @@ class MemberAvailable(Available):
 class DrainingMembers(MemberAvailable):
     """The same of a model that hears for how long clients have worked."""
 
-    def on_work(self, clients: NDArray[np.integer], seconds: NDArray[np.float64], now_s: float) -> None:
+    def on_work(self, clients: NDArray[np.integer], seconds: Floats, now_s: float) -> None:
         self.whole.on_work(self.members.clients[clients], seconds, now_s)
 
 
@@ -120,7 +118,7 @@ class MemberComputing(Computing):
     def __init__(self, whole: Computing, members: EdgeMembers) -> None:
         self.whole, self.members = whole, members
 
-    def duration_s(self, clients: Any, samples: Any, epochs: Any, where: Address) -> NDArray[np.float64]:
+    def duration_s(self, clients: Any, samples: Any, epochs: Any, where: Address) -> Floats:
         return self.whole.duration_s(self.members.clients[clients], samples, epochs, self.members.where(where))
 
 
@@ -130,7 +128,7 @@ class MemberFailing(Failing):
     def __init__(self, whole: Failing, members: EdgeMembers) -> None:
         self.whole, self.members = whole, members
 
-    def draw(self, clients: Any, where: Address, phase: str = "work") -> NDArray[np.float64]:
+    def draw(self, clients: Any, where: Address, phase: str = "work") -> Floats:
         return self.whole.draw(self.members.clients[clients], self.members.where(where), phase)
 
 
@@ -140,7 +138,7 @@ class _Losses(NoEvaluation):
     def __init__(self, whole: Learner, members: EdgeMembers) -> None:
         self.whole, self.members = whole, members
 
-    def training_losses(self, version: int, clients: NDArray[np.integer], batch: int = 0) -> NDArray[np.float64]:
+    def training_losses(self, version: int, clients: NDArray[np.integer], batch: int = 0) -> Floats:
         number, whom = self.members.version(version), self.members.clients[clients]
         return self.whole.evaluator.training_losses(number, whom, batch)
 
@@ -167,16 +165,16 @@ class MemberLearner(Learner):
     def largest_norm(self) -> float:
         return self.whole.largest_norm()
 
-    def sample_moves(self, jobs: Sequence[Job]) -> NDArray[np.float64] | None:
+    def sample_moves(self, jobs: Sequence[Job]) -> Floats | None:
         return self.whole.sample_moves(self.members.jobs(jobs))
 
-    def initial(self) -> NDArray[np.float32]:
+    def initial(self) -> Vectors:
         return self.whole.initial()
 
-    def put(self, version: int, model: NDArray[np.float32]) -> None:
+    def put(self, version: int, model: Vectors) -> None:
         self.whole.put(self.members.version(version), model)
 
-    def get(self, version: int) -> NDArray[np.float32]:
+    def get(self, version: int) -> Vectors:
         return self.whole.get(self.members.version(version))
 
     def drop(self, version: int) -> None:
@@ -188,19 +186,19 @@ class MemberLearner(Learner):
     def train(self, jobs: Sequence[Job]) -> Updates:
         return self.whole.train(self.members.jobs(jobs))
 
-    def root_update(self, version: int, samples: int) -> NDArray[np.float32]:
+    def root_update(self, version: int, samples: int) -> Vectors:
         return self.whole.root_update(self.members.version(version), samples)
 
     def discard(self, jobs: Iterable[Job]) -> None:
         self.whole.discard(self.members.jobs(jobs))
 
-    def counts(self, clients: NDArray[np.integer], version: int) -> NDArray[np.int64]:
+    def counts(self, clients: NDArray[np.integer], version: int) -> Integers:
         return self.whole.counts(self.members.clients[clients], version)
 
-    def positions(self, jobs: Sequence[Job]) -> tuple[NDArray[np.int64], ...] | None:
+    def positions(self, jobs: Sequence[Job]) -> tuple[Integers, ...] | None:
         return self.whole.positions(self.members.jobs(jobs))
 
-    def report_outcomes(self, jobs: Sequence[Job], outcomes: Any) -> NDArray[np.bool_]:
+    def report_outcomes(self, jobs: Sequence[Job], outcomes: Any) -> Bools:
         return self.whole.report_outcomes(self.members.jobs(jobs), outcomes)
 
 

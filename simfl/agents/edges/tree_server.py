@@ -14,7 +14,7 @@ from simfl.agents.edges.edge import BufferedEdge, EdgeAgent, EdgeDelivery
 from simfl.agents.servers import SERVERS, RoundServer
 from simfl.agents.world import REFILL, Process
 from simfl.core.json_data import JsonObject
-from simfl.core.types import SERVER, Arrays, Job, Vectors, prefix_arrays, under
+from simfl.core.types import SERVER, Arrays, Floats, Integers, Job, Vectors, prefix_arrays, under
 from simfl.metrics.participation import Tally
 from simfl.privacy.stage import Members
 from simfl.training.base import Rule, SynchronousRule
@@ -190,7 +190,7 @@ def share_of(done: RoundResult, parts: Components[Rule]) -> float:
     return float(rule.weights(examples, np.zeros(len(examples), dtype=np.int64)).sum())
 
 
-def samples_in(done: RoundResult, parts: Components[Rule]) -> NDArray[np.int64]:
+def samples_in(done: RoundResult, parts: Components[Rule]) -> Integers:
     """The samples of each client in an edge's aggregate, (n,)."""
     return parts.learner.counts(done.clients, done.number)
 
@@ -218,7 +218,7 @@ def common_multiple(shares: Sequence[float]) -> float:
 
 
 def weights_in(
-    deliveries: Sequence[EdgeDelivery], parts: Components[Rule], factors: NDArray[np.float64]
+    deliveries: Sequence[EdgeDelivery], parts: Components[Rule], factors: Floats
 ) -> tuple[NDArray[np.int32], NDArray[Any]]:
     """Whose updates are in an average, ascending, (m,), and what each counts in it, (m,): a whole number if it can be.
 
@@ -241,11 +241,7 @@ def weights_in(
 
 
 def average_of(
-    model: Vectors,
-    deliveries: Sequence[EdgeDelivery],
-    shares: NDArray[np.float64],
-    factors: NDArray[np.float64],
-    of_changes: bool,
+    model: Vectors, deliveries: Sequence[EdgeDelivery], shares: Floats, factors: Floats, of_changes: bool
 ) -> Vectors:
     """The average of the edges' models (Liu et al. 2020, Algorithm 1, line 14), or the cloud's model with that of their
     changes; it stays where nobody's update is in any.

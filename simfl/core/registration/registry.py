@@ -51,10 +51,11 @@ def modules_of(package: str, /, *names: str, **others: str) -> dict[str, str]:
 
     Args:
         package: in which the modules lie.
-        names: of plugins whose modules are named as they are.
-        others: the modules of further plugins.
+        names: of modules with one plugin, named as they are.
+        others: by each other module its plugins' names, with spaces between them.
     """
-    return {name: f"{package}.{module}" for name, module in {**dict(zip(names, names)), **others}.items()}
+    plugins = {**dict(zip(names, names)), **others}
+    return {name: f"{package}.{module}" for module, words in plugins.items() for name in words.split()}
 
 
 class Registry(Mapping[str, type[P_co]]):

@@ -15,12 +15,7 @@ from simfl.core.errors import PluginError
 from simfl.core.registration.protocol import Plugin, is_plugin, registered
 from simfl.core.validation import describe_type
 
-NUMBERS = {
-    bool: (bool, np.bool_),
-    int: (int, np.integer),
-    float: (float, int, np.floating, np.integer),
-    str: (str,),
-}
+NUMBERS = {bool: (bool, np.bool_), int: (int, np.integer), float: (float, int, np.floating, np.integer), str: (str,)}
 Test = Callable[[Any], bool]
 
 LOOKS = "_looks"

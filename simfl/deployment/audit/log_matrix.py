@@ -15,7 +15,7 @@ from simfl.deployment.audit.entries import MORE_DIGITS, in_order, written_otherw
 from simfl.deployment.audit.log import Limits, Log, check_weights, label_word, plain, sparse
 from simfl.deployment.audit.log_columns import LogOptions, is_likely
 from simfl.deployment.audit.log_table import Table, WordColumn, text_table
-from simfl.plugins import Floats, SimflError
+from simfl.plugins import SimflError
 
 FORMS = (
     "neither the columns round,client[,weight] (or --columns round=NAME,client=NAME) nor a matrix "
@@ -95,7 +95,7 @@ def table_matrix(table: Table, options: LogOptions, has_names: bool = True) -> L
         raise SimflError(f"{path}: {len(table.lines)} x {len(names)} cells; at most {Limits.CELLS} are read")
     first = table.columns[names[0]]
     words = [first.words[code] for code in first.codes.tolist()]
-    values = np.column_stack([_numbers(table, name) for name in names])
+    values = np.column_stack([np.array(_values(table, name))[table.columns[name].codes] for name in names])
     name = "index" if names[0].startswith("__index_level_") else names[0] if has_names else None
     indexed = int(_is_index(path, name, words, len(names), bool(np.isin(values[:, 1:], (0, 1)).all()), options))
     values, names = values[:, indexed:], names[indexed:]
@@ -121,10 +121,6 @@ def _values(table: Table, name: str) -> list[float]:
     """The words of a column as numbers, NaN where they are none."""
     words = table.columns[name].words
     return [_float(word) if _is_cell(word) else float("nan") for word in words]
-
-
-def _numbers(table: Table, name: str) -> Floats:
-    return np.array(_values(table, name))[table.columns[name].codes]
 
 
 def _float(word: str) -> float:

@@ -29,13 +29,8 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides every draw.")
 @click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True, help="How many work at once.")
 @log_options
-@click.option(
-    "-o",
-    "--output",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path),
-    help="Write policies.csv and deploy.py there; an interrupted advice continues from it.",
-)
+@click.option("-o", "--output", metavar="FOLDER", type=click.Path(path_type=Path),
+              help="Write policies.csv and deploy.py there; an interrupted advice continues from it.")  # fmt: skip
 def command(
     participation: str,
     as_json: bool,

@@ -41,12 +41,8 @@ class Colluders(click.ParamType[Any]):
 @click.command("audit")
 @click.argument("participation")
 @as_json
-@click.option(
-    "--figure",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Also draw the guarantees over time (.svg, .pdf or .png).",
-)
+@click.option("--figure", metavar="FILE", type=click.Path(path_type=Path),
+              help="Also draw the guarantees over time (.svg, .pdf or .png).")  # fmt: skip
 @click.option(
     "--html", metavar="FILE", type=click.Path(path_type=Path), help="Also write the audit as one self-contained page."
 )
@@ -64,13 +60,8 @@ class Colluders(click.ParamType[Any]):
 @click.option(
     "--delta", type=float, default=1e-5, show_default=True, help="Of that epsilon; well below one in the clients."
 )
-@click.option(
-    "--colluder",
-    "names",
-    metavar="CLIENT",
-    multiple=True,
-    help="A client that tells the server what it knows; may be given several times.",
-)
+@click.option("--colluder", "names", metavar="CLIENT", multiple=True,
+              help="A client that tells the server what it knows; may be given several times.")  # fmt: skip
 @click.option(
     "--colluders",
     metavar="C|OBSERVERS",
@@ -84,22 +75,11 @@ class Colluders(click.ParamType[Any]):
     help="Also say at which signal to noise each client's update is known, to the server and any number of clients.",
 )
 @click.option("--follow", is_flag=True, help="Audit the log whenever it has grown, until a guarantee is about to fall.")
-@click.option(
-    "--floor",
-    "least",
-    metavar="NOTION=NUMBER",
-    multiple=True,
-    help="With --follow: the least value of strong, semi_strong or weak; below it, end with 3.",
-)
+@click.option("--floor", "least", metavar="NOTION=NUMBER", multiple=True,
+              help="With --follow: the least value of strong, semi_strong or weak; below it, end with 3.")  # fmt: skip
 @click.option("--command", "action", metavar="COMMAND", help="With --follow: what to call then, too.")
-@click.option(
-    "--interval",
-    "interval_s",
-    type=click.FloatRange(min=0.01),
-    default=5.0,
-    show_default=True,
-    help="With --follow: seconds between two looks at the log.",
-)
+@click.option("--interval", "interval_s", type=click.FloatRange(min=0.01), default=5.0, show_default=True,
+              help="With --follow: seconds between two looks at the log.")  # fmt: skip
 @click.option("--dimension", type=click.IntRange(min=1), help="Coordinates of an update, where epsilon needs it.")
 def command(
     participation: str,

@@ -29,36 +29,19 @@ TEXTS = ("policy", "client")
 @as_json
 @click.option("--horizon", metavar="ROUNDS|DAYSd", help="Coming rounds, or days such as 30d; as many as the log has.")
 @click.option("--futures", type=click.IntRange(min=2), default=200, show_default=True, help="Futures of each policy.")
-@click.option(
-    "--against",
-    metavar="POLICY",
-    multiple=True,
-    help="Another policy, e.g. batch_partition:T=4; may be given several times.",
-)
+@click.option("--against", metavar="POLICY", multiple=True,
+              help="Another policy, e.g. batch_partition:T=4; may be given several times.")  # fmt: skip
 @click.option("--from", "start", metavar="ROUND", type=click.IntRange(min=0), help="Round at which the others begin.")
 @click.option("--policy", metavar="POLICY", help="The log's own policy, where it is not recognised.")
-@click.option(
-    "--model",
-    type=click.Choice(["constant", "per_client", "markov", "time_of_day", "groups", "mixed"]),
-    help="Of availability, where not all parts together (mixed).",
-)
+@click.option("--model", type=click.Choice(["constant", "per_client", "markov", "time_of_day", "groups", "mixed"]),
+              help="Of availability, where not all parts together (mixed).")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides every draw.")
-@click.option(
-    "--guarantees",
-    type=click.IntRange(min=0),
-    default=100,
-    show_default=True,
-    help="Futures for which the semi-strong and weak guarantees are computed, too.",
-)
+@click.option("--guarantees", type=click.IntRange(min=0), default=100, show_default=True,
+              help="Futures for which the semi-strong and weak guarantees are computed, too.")  # fmt: skip
 @click.option("--processes", type=click.IntRange(min=1), default=2, show_default=True, help="How many work at once.")
 @log_options
-@click.option(
-    "-o",
-    "--output",
-    metavar="FOLDER",
-    type=click.Path(path_type=Path),
-    help="Write forecast.html and the tables there; an interrupted forecast continues from it.",
-)
+@click.option("-o", "--output", metavar="FOLDER", type=click.Path(path_type=Path),
+              help="Write forecast.html and the tables there; an interrupted forecast continues from it.")  # fmt: skip
 def command(
     participation: str,
     as_json: bool,

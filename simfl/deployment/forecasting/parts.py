@@ -147,11 +147,8 @@ def _begin(worker: Popen[bytes], place: "PartStore", packed: bytes, tasks: list[
 def simulate_part(plan: FuturePlan, task: PartTask) -> Outcome:
     """Some futures under one policy."""
     with one_thread():
-        return _stack([simulate(plan, task.policy, future) for future in range(task.first, task.stop)])
-
-
-def _stack(outcomes: list[Outcome]) -> Outcome:
-    return Outcome(*(np.stack(part) for part in zip(*outcomes, strict=True)))
+        outcomes = [simulate(plan, task.policy, future) for future in range(task.first, task.stop)]
+        return Outcome(*(np.stack(part) for part in zip(*outcomes, strict=True)))
 
 
 # -- parts on disk -----------------------------------------------------------------------------------

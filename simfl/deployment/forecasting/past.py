@@ -17,14 +17,11 @@ from simfl.deployment.audit.entries import reading_line
 from simfl.deployment.audit.log import Log
 from simfl.deployment.audit.log_columns import LogOptions
 from simfl.deployment.audit.reading import read, refuse_more_than_sums
-from simfl.plugins import SimflError
+from simfl.plugins import Bools, Floats, SimflError
 from simfl.plugins.training import RULES
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-
-Floats = NDArray[np.float64]
 
 
 def round_times(path: Path, log: Log) -> tuple[Floats | None, bool]:
@@ -128,19 +125,19 @@ class Past:
         how_read: in words, how the file was read.
     """
 
-    rows: NDArray[np.bool_]
+    rows: Bools
     matrix: Any
     rounds: Sequence[Any]
     clients: Sequence[Any]
-    times_s: NDArray[np.float64] | None = None
+    times_s: Floats | None = None
     dated: bool = False
     varying: bool = False
     doubles: bool = False
-    round_bytes: NDArray[np.float64] | None = None
+    round_bytes: Floats | None = None
     how_read: str = ""
 
     @property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """Each client's weight in coming sums, (N,): its own; of one in no sum that of all others, 1 if they differ;
         unlike all where they vary.
         """
@@ -217,10 +214,10 @@ def _check_rounds(path: Path) -> None:
 
 def past_of(
     log: Log,
-    times_s: NDArray[np.float64] | None = None,
+    times_s: Floats | None = None,
     dated: bool = False,
     name: str = "the log",
-    round_bytes: NDArray[np.float64] | None = None,
+    round_bytes: Floats | None = None,
     least: int = 2,
 ) -> Past:
     """The past that a log tells of.

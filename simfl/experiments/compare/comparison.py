@@ -1,7 +1,5 @@
 """A comparison: the same seeds, hence the same draws, for every configuration; differences pair by pair."""
 
-import csv
-import io
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +44,7 @@ from simfl.experiments.sweep.grid import Axis, combinations
 from simfl.experiments.sweep.plan import DIGEST_DIGITS, Plan
 from simfl.experiments.sweep.task import DONE
 from simfl.results.folder import ResultsFolder, write_contents
+from simfl.results.tables import table_bytes
 
 PREFIX = "compare-"
 
@@ -162,17 +161,20 @@ def compare(
     document["target_rule"] = target_text(baseline) if target_accuracy is None else ""
     document["digest"] = folder.name.removeprefix(PREFIX)
     document["chosen"] = chosen_keys(_varying(plan.axes), world, choice)
-    files = {"comparison.csv": _csv(MEANS, document["means"]), "paired.csv": _csv(DIFFERENCES, document["paired"])}
+    files = {
+        "comparison.csv": table_bytes(MEANS, document["means"]),
+        "paired.csv": table_bytes(DIFFERENCES, document["paired"]),
+    }
     rows = [{"choice": each.label, "seed": seed, "digest": each.runs[seed], **numbers}
             for each in compared for seed, numbers in sorted(each.results.items())]  # fmt: skip
-    files["runs.csv"] = _csv(list(dict.fromkeys(("choice", "seed", "digest", *chain(*rows)))), rows)
+    files["runs.csv"] = table_bytes(list(dict.fromkeys(("choice", "seed", "digest", *chain(*rows)))), rows)
     for name, columns, part in (("equal.csv", MEANS, "means"), ("equal_paired.csv", DIFFERENCES, "paired")):
         rows = [{"budget": at["budget"], "value": at["value"], **row} for at in document["equal"] for row in at[part]]
-        files[name] = _csv(("budget", "value", *columns), rows)
+        files[name] = table_bytes(("budget", "value", *columns), rows)
     if document["pooled"]:
-        files["pooled.csv"] = _csv(POOLED, document["pooled"])
+        files["pooled.csv"] = table_bytes(POOLED, document["pooled"])
     if document["beside_plain"]:
-        files["beside_plain.csv"] = _csv(BESIDE, document["beside_plain"])
+        files["beside_plain.csv"] = table_bytes(BESIDE, document["beside_plain"])
     files["comparison.json"] = (json.dumps(document, indent=2, allow_nan=False) + "\n").encode()
     with file_lock(folder / SHARED):
         write_contents(folder, files)
@@ -377,11 +379,3 @@ def _columns(compared: Sequence[Configuration]) -> list[Column]:
     if any(configuration.courses for configuration in compared):
         metric_names |= dict.fromkeys(BUDGETS.values())
     return order_columns(known.get(name) or unknown(name) for name in metric_names)
-
-
-def _csv(columns: Sequence[str], rows: list[JsonObject]) -> bytes:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue().encode()

@@ -125,14 +125,10 @@ def _collapses(parts: Sequence[JsonObject], columns: Sequence[Column]) -> Iterat
     for part, column in product(parts, columns):
         if its := [row for row in part.get("far_values", ()) if row["metric"] == column.name]:
             form = FORMS[column.unit][1]
-            ordered = {row["choice"]: sorted(row["values"].items(), key=_value) for row in its}
+            ordered = {row["choice"]: sorted(row["values"].items(), key=lambda it: (it[1], int(it[0]))) for row in its}
             written = {label: {int(seed): form(value) for seed, value in pairs} for label, pairs in ordered.items()}
             far = {row["choice"]: row["collapsed_seeds"] for row in its if row["collapsed_seeds"]}
             yield collapse_sentence(heading(column), written, far)
-
-
-def _value(item: tuple[str, float]) -> tuple[float, int]:
-    return item[1], int(item[0])
 
 
 def _worlds(document: JsonObject) -> dict[str, dict[str, str]]:

@@ -1,7 +1,5 @@
 """What a search is for: ``--maximise test_accuracy --minimise time_s --require "privacy_weak>=4"``; its runs."""
 
-import csv
-import io
 import math
 import operator
 import re
@@ -13,6 +11,7 @@ from simfl.core.errors import SimflError, suggestion
 from simfl.core.json_data import number_of
 from simfl.experiments.search.space import Space
 from simfl.experiments.sweep.task import DONE
+from simfl.results.tables import csv_bytes
 from simfl.scenario import Scenario
 from simfl.scenario.column_owners import plugin_columns
 
@@ -192,13 +191,9 @@ def trial_rows(space: Space, goal: Goal, trials: Sequence[Trial]) -> list[list[o
     ]  # fmt: skip
 
 
-def csv_bytes(space: Space, goal: Goal, trials: Sequence[Trial]) -> bytes:
+def trials_csv(space: Space, goal: Goal, trials: Sequence[Trial]) -> bytes:
     """The content of ``search.csv``."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(trial_columns(space, goal))
-    writer.writerows(trial_rows(space, goal, trials))
-    return text.getvalue().encode()
+    return csv_bytes([trial_columns(space, goal), *trial_rows(space, goal, trials)])
 
 
 def rank(goal: Goal, trials: Sequence[Trial]) -> list[Trial]:

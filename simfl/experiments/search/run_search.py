@@ -17,7 +17,7 @@ from simfl.core.errors import ScenarioError, SimflError, amount
 from simfl.core.storage.disk import file_lock, make_folder, refuse_link
 from simfl.experiments.compare.run_numbers import measures_of
 from simfl.experiments.search.all_runs import OF_TEST, Together, together
-from simfl.experiments.search.objectives import EMPTY, Trial, best, csv_bytes, nearest
+from simfl.experiments.search.objectives import EMPTY, Trial, best, nearest, trials_csv
 from simfl.experiments.search.preparation import Search
 from simfl.experiments.search.proposals import Proposer
 from simfl.experiments.sweep.execution import SHARED, Counts, How, Index, Watch, execute
@@ -138,7 +138,7 @@ class _Running:
         self.refuse_without_values()
         with file_lock(self.folder / SHARED):
             write_contents(
-                self.folder, {"search.csv": csv_bytes(self.definition.space, self.definition.goal, self.trials)}
+                self.folder, {"search.csv": trials_csv(self.definition.space, self.definition.goal, self.trials)}
             )
 
     def propose(self) -> "tuple[Proposal, Member] | None":

@@ -1,7 +1,5 @@
 """Executes a planned sweep: what is complete is kept, what is missing is run, and the index says how it went."""
 
-import csv
-import io
 import os
 import sys
 from collections import Counter
@@ -24,6 +22,7 @@ from simfl.experiments.sweep.worker_process import Slot
 from simfl.results.folder import write_contents
 from simfl.results.notes import Notes, add_notes, texts_of
 from simfl.results.sealed_files import read_failure
+from simfl.results.tables import table_bytes
 from simfl.runs.tracking import prepare_trackers
 
 LEFT_OUT = {"name", "digest", "seed", "sha256"}
@@ -84,12 +83,7 @@ class Index:
 
     def csv(self) -> bytes:
         """The table as the content of ``index.csv``."""
-        columns, rows = self.table()
-        text = io.StringIO()
-        writer = csv.DictWriter(text, columns, lineterminator="\n", restval=None)
-        writer.writeheader()
-        writer.writerows(rows)
-        return text.getvalue().encode()
+        return table_bytes(*self.table())
 
     def _row(self, member: Member) -> JsonObject:
         row = self._rows[member.digest]

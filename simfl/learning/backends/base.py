@@ -131,15 +131,6 @@ BACKENDS = Registry[Backend](
     promises=("plain_sgd",),
     protocol=Backend,
     modules=modules_of(
-        "simfl.learning.backends",
-        "external",
-        auto="choices",
-        dask="choices",
-        dense="choices",
-        grouped="choices",
-        processes="choices",
-        python="python",
-        sequential="choices",
-        vmap="choices",
+        "simfl.learning.backends", "python", choices="auto dask dense external grouped processes sequential vmap"
     ),
 )

@@ -94,7 +94,9 @@ class Npz:
     def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
         path = self._path(setting)
         arrays = load_cached(
-            f"npz v3 {self.tokens} {self.channels}", [path], lambda: _decode(path, self.tokens, self.channels)
+            f"npz v3 {self.tokens} {self.channels}",
+            [path],
+            lambda: ready_arrays(read_npz(path), path, self.tokens, self.channels),
         )
         return dataset_of(arrays, npz_notes(path, self.tokens, self.channels))
 
@@ -224,11 +226,6 @@ def _header(file: zipfile.ZipFile, member: str) -> Header:
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(start)
     return Header(shape, dtype)
-
-
-def _decode(path: Path, tokens: bool, channels: str | None) -> Arrays:
-    """The arrays of the data set, ready for training."""
-    return ready_arrays(read_npz(path), path, tokens, channels)
 
 
 NAMED = "name them in an array label_names"

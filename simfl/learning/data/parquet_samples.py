@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.types import Arrays
+from simfl.core.types import Arrays, Integers
 from simfl.learning.data.base import Dataset
 from simfl.learning.data.image_arrays import (
     broken,
@@ -142,12 +142,7 @@ def _texts(texts: Sequence[str], what: str) -> NDArray[np.str_]:
 
 
 def assemble(
-    train: Arrays,
-    test: Arrays,
-    tokens: bool,
-    client: str | None,
-    files: tuple[Path, Path],
-    channels: str | None = None,
+    train: Arrays, test: Arrays, tokens: bool, client: str | None, files: tuple[Path, Path], channels: str | None = None
 ) -> Dataset:
     """The data set of both parts, see :func:`simfl.learning.data.parquet.read_samples`, scaled by the first.
 
@@ -196,7 +191,7 @@ def with_clients(
     return replace(data, columns={**data.columns, **columns}, test_columns={**data.test_columns, **test})
 
 
-def _codes(values: NDArray[np.generic], known: NDArray[np.generic], file: Path) -> NDArray[np.int64]:
+def _codes(values: NDArray[np.generic], known: NDArray[np.generic], file: Path) -> Integers:
     """The position of each value among the sorted known ones.
 
     Raises:

@@ -105,19 +105,9 @@ MODELS = Registry[Model](
     protocol=Model,
     modules=modules_of(
         "simfl.learning.models",
-        "char_lstm",
-        binary_logistic="dense",
-        cnn_mnist="conv",
-        lenet5="conv",
-        logistic="dense",
-        mlp="dense",
-        multiround_cifar="conv",
-        multiround_mnist="conv",
-        python="python",
-        resnet18_bn="residual",
-        resnet18_gn="residual",
-        resnet8="residual",
-        vgg11="conv",
+        "python",
+        conv="cnn_mnist lenet5 multiround_cifar multiround_mnist resnet18_bn resnet18_gn resnet8 vgg11",
+        dense="binary_logistic char_lstm logistic mlp",
     ),
 )
 

@@ -136,9 +136,10 @@ PARTITIONS = Registry[Partition](
     protocol=Partition,
     modules=modules_of(
         "simfl.learning.partitions",
-        *("bootstrap", "growing", "label_skew", "natural", "python", "quantity"),
-        **dict.fromkeys(("data_sharing", "dirichlet", "few_classes", "shards"), "label_skew"),
-        resampled="bootstrap",
+        "python",
+        amounts="growing quantity",
+        bootstrap="bootstrap resampled",
+        label_skew="data_sharing dirichlet few_classes label_skew natural shards",
     ),
 )
 

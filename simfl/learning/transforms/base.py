@@ -49,7 +49,7 @@ TRANSFORMS = Registry[Transform](
     "transform",
     promises=("origins",),
     protocol=Transform,
-    modules=modules_of("simfl.learning.transforms", "images", colours="images", rotation="images"),
+    modules=modules_of("simfl.learning.transforms", images="colours images rotation"),
 )
 
 

@@ -86,9 +86,4 @@ def candidates(stages: Sequence[Stage], facts: Sequence[Facts], beside: Beside) 
     """The stages whose noise protects, each with the bound at which it does."""
     noisy = [i for i, stage in enumerate(stages) if stage.adds_noise is not None]
     bounds = [(i, bound_at(stages, i, facts, beside)) for i in noisy]
-    return [(i, bound) for i, bound in bounds if _finite(bound)]
-
-
-def _finite(bound: Bound) -> bool:
-    """Whether a norm is known in any round."""
-    return any(bool(np.any(np.asarray(norm) < inf)) for norm in bound)
+    return [(i, bound) for i, bound in bounds if any(np.any(np.asarray(norm) < inf) for norm in bound)]  # in any round

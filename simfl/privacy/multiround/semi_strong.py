@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.linear_solver import simplex_solver
+from simfl.core.linear_solver import linear_programme
 from simfl.core.types import Bools, Floats, Integers
-from simfl.privacy.multiround.basis import Basis
-from simfl.privacy.multiround.budget import Budget
+from simfl.privacy.multiround.basis import Basis, Budget
 from simfl.privacy.multiround.weight_reading import Values
 
 if TYPE_CHECKING:
@@ -151,21 +150,11 @@ class Programme:
 
 def _model(matrix: Floats, size: Floats, direct: bool) -> "Highs":
     """max 0 over y with |y| <= size and matrix @ y = 0 (direct), or over s with |matrix @ s| <= size."""
-    import highspy
     from scipy.sparse import csc_matrix
 
-    model = simplex_solver(TOLERANCE)
-    lp, sparse = highspy.HighsLp(), csc_matrix(matrix)
-    n_rows, n_columns = matrix.shape
-    free = np.full(n_columns, np.inf)
-    lp.num_row_, lp.num_col_ = n_rows, n_columns
-    lp.col_cost_ = np.zeros(n_columns)
-    lp.col_lower_, lp.col_upper_ = (-size, size) if direct else (-free, free)
-    lp.row_lower_, lp.row_upper_ = (np.zeros(n_rows), np.zeros(n_rows)) if direct else (-size, size)
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = sparse.indptr, sparse.indices, sparse.data
-    model.passModel(lp)
-    return model
+    free, nothing = np.full(matrix.shape[1], np.inf), np.zeros(len(matrix))
+    variables, rows = ((-size, size), (nothing, nothing)) if direct else ((-free, free), (-size, size))
+    return linear_programme(csc_matrix(matrix), variables, rows, TOLERANCE)
 
 
 GAP = 1e-7

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from simfl.core.prime_field import Residues, echelon, matvec
 from simfl.core.types import Floats, Integers
-from simfl.privacy.multiround.basis import Basis
-from simfl.privacy.multiround.budget import Budget
+from simfl.privacy.multiround.basis import Basis, Budget
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
 """The figures: a file an idea, each registered under its name."""
 
 from simfl.report.figures import (  # noqa: F401  (registers them)
-    asynchronous,
     attack_findings,
     curves,
-    differences,
     labels,
     latency,
     participation,

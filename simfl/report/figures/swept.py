@@ -49,7 +49,8 @@ def draw(study: Study) -> Drawn:
         low, high = axes.get_ylim()
         if high - low < 0.2 * abs(high):
             axes.set_ylim(min(0.9 * low, low), 1.1 * high)
-        bound(axes.yaxis, 0.0, _most(study, measure) / scale.divisor)
+        most = {"share": 1.0, "seconds": math.inf}.get(measure.column.unit, most_clients(study))
+        bound(axes.yaxis, 0.0, most / scale.divisor)
     style.legend(fig, grid[0][0], on_page=True)
     return fig, table
 
@@ -94,11 +95,6 @@ def _others(study: Study, *swept: str) -> list[str]:
 
 def _title(measure: StudyMeasure, scale: UnitScale) -> str:
     return measure.noun[:1].upper() + measure.noun[1:] + (f" ({scale.unit})" if scale.unit else "")
-
-
-def _most(study: Study, measure: StudyMeasure) -> float:
-    """What no value of a measure exceeds."""
-    return {"share": 1.0, "seconds": math.inf}.get(measure.column.unit, most_clients(study))
 
 
 def _spread(axes: "Axes", values: list[float]) -> None:

@@ -1,12 +1,10 @@
 """Arithmetic modulo the prime q = 2^32 - 5, element by element and as matrix products; arrays are int64 in [0, q)."""
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from simfl.core.prime_field import PRIMES, echelon, inverses, times
+from simfl.core.processor import one_thread
 
 Q = PRIMES[0]
 """2^32 - 5, the largest prime below 2^32: an element fits into four bytes."""
@@ -47,16 +45,11 @@ def matmul(a: Elements, b: Elements) -> Elements:
     limbs = high.astype(np.float64), (a - (high << LIMB)).astype(np.float64)
     out = np.empty((a.shape[0], b.shape[1]), dtype=np.int64)
     if b.shape[1] > CHUNK:  # parts this small are not worth the threads that they would wake up
-        with _threads().limit(limits=1):
+        with one_thread():
             _multiply(limbs, b, out)
     else:
         _multiply(limbs, b, out)
     return out
-
-
-@cache
-def _threads() -> ThreadpoolController:
-    return ThreadpoolController()
 
 
 def _multiply(limbs: tuple[NDArray[np.float64], NDArray[np.float64]], b: Elements, out: Elements) -> None:

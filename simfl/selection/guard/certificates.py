@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.linear_solver import simplex_solver
+from simfl.core.linear_solver import linear_programme
+from simfl.core.types import Floats
 
 if TYPE_CHECKING:
     from highspy import Highs, HighsBasis
 
-Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9
 """Relative: a bound of T (1 - 1e-9) counts as T; the columns of a run have nine digits as well."""
@@ -255,20 +255,11 @@ class CertificateProgramme:
 
 def _model(rows: Floats) -> "Highs":
     """Nothing to minimise over |w| <= 1 with rows @ w = 0."""
-    import highspy
+    from scipy.sparse import csr_matrix
 
-    model = simplex_solver(TOLERANCE)
+    ones, nothing = np.ones(rows.shape[1]), np.zeros(len(rows))
+    model = linear_programme(csr_matrix(rows), (-ones, ones), (nothing, nothing), TOLERANCE)
     model.setOptionValue("simplex_iteration_limit", MOST_STEPS)
-    lp = highspy.HighsLp()
-    lp.num_row_, lp.num_col_ = rows.shape
-    where, clients = np.nonzero(rows)
-    lp.col_cost_ = np.zeros(rows.shape[1])
-    lp.col_lower_, lp.col_upper_ = -np.ones(rows.shape[1]), np.ones(rows.shape[1])
-    lp.row_lower_ = lp.row_upper_ = np.zeros(len(rows))
-    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-    lp.a_matrix_.start_ = np.searchsorted(where, np.arange(len(rows) + 1)).astype(np.int32)
-    lp.a_matrix_.index_, lp.a_matrix_.value_ = clients.astype(np.int32), rows[where, clients]
-    model.passModel(lp)
     return model
 
 

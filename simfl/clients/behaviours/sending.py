@@ -1,4 +1,4 @@
-"""Clients that fail on purpose, once they know who else is asked."""
+"""Clients that send only what is worth it, that send again until it has arrived, or that send nothing on purpose."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -9,6 +9,44 @@ from pydantic import Field
 from simfl.clients.behaviours.mixed import NUMBERS, ranges_of
 from simfl.clients.client_agents import CLIENT_AGENTS, ClientAgent, Node
 from simfl.core.scenario_view import ScenarioView
+
+
+@CLIENT_AGENTS("deciding")
+@dataclass(frozen=True)
+class Deciding(ClientAgent):
+    """Sends an update only if the model that it has received fits its samples badly; else it sends nothing."""
+
+    loss_from: Annotated[float, Field(ge=0, description="it sends if the model's mean loss on its samples is so large")]
+
+    reads_data = True
+    example = {"loss_from": 0.5}
+
+    def run(self, node: Node) -> Generator[Any, Any, None]:
+        """One request, and perhaps its answer."""
+        request = yield node.receive("model")
+        update = yield node.train(request)
+        loss = yield node.evaluate(request)
+        if not loss < self.loss_from:  # also without samples
+            yield node.reply(request, update)
+
+
+@CLIENT_AGENTS("patient")
+@dataclass(frozen=True)
+class Patient(ClientAgent):
+    """Sends an update again that has not been acknowledged, after a pause that doubles each time."""
+
+    attempts: Annotated[int, Field(ge=1, description="at most so many times it sends an update")] = 4
+    timeout_s: Annotated[float, Field(gt=0, description="seconds that it waits for the acknowledgement")] = 1.0
+    pause_s: Annotated[float, Field(ge=0, description="seconds before it sends again the first time")] = 0.5
+
+    def run(self, node: Node) -> Generator[Any, Any, None]:
+        """One request and its answer."""
+        request = yield node.receive("model")
+        update = yield node.train(request)
+        for attempt in range(self.attempts):
+            if (yield node.reply(request, update, timeout_s=self.timeout_s)):
+                return
+            yield node.sleep(self.pause_s * 2**attempt)
 
 
 @CLIENT_AGENTS("cutter")

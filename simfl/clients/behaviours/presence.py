@@ -1,15 +1,51 @@
-"""Clients that go offline and come back in the middle of what they do."""
+"""Clients that are not there all the time: they join late, leave, or go offline in the middle of what they do."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from math import exp
+from math import exp, inf
 from typing import Annotated, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
-from simfl.clients.client_agents import CLIENT_AGENTS, ClientAgent, Node
-from simfl.core.distributions import Positive
+from simfl.clients.client_agents import CLIENT_AGENTS, ClientAgent, Node, Standard
+from simfl.core.distributions import PerClient, Positive, length_problems, per_client, reaching
+from simfl.core.rng import Streams
+from simfl.core.scenario_view import ScenarioView
+
+
+@CLIENT_AGENTS("joining")
+@dataclass(frozen=True)
+class Joining(ClientAgent):
+    """Takes part from a time on, and perhaps only for a while; before and after that it is not available.
+
+    Reference: clients that join a running simulation of PrivacyFL (Mugunthan et al. 2020, section 5.1).
+    """
+
+    joins_s: Annotated[PerClient, Field(description="simulated seconds after which each client takes part")]
+    stays_for_s: Annotated[
+        PerClient | None, Field(description="seconds for which each then takes part; null = to the end")
+    ] = None
+
+    example = {"joins_s": {"name": "exponential", "mean": 5.0}}
+
+    run = Standard.run
+
+    def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
+        """Lists are as long as there are clients, and no distribution reaches below 0."""
+        problems = []
+        for key, value in (("joins_s", self.joins_s), ("stays_for_s", self.stays_for_s)):
+            problems += [*length_problems(key, value, setting.clients), *reaching(key, value)]
+        return problems
+
+    def stays_s(self, clients: int, streams: Streams) -> NDArray[np.float64]:
+        """As drawn once for each client."""
+        joins_s = per_client(self.joins_s, clients, streams("agents/joins"), "joins_s")
+        if self.stays_for_s is None:
+            return np.column_stack([joins_s, np.full(clients, inf)])
+        stays_for_s = per_client(self.stays_for_s, clients, streams("agents/stays"), "stays_for_s")
+        return np.column_stack([joins_s, joins_s + stays_for_s])
 
 
 @CLIENT_AGENTS("dozing")

@@ -1,4 +1,4 @@
-"""Clients whose data grow from round to round."""
+"""Clients that differ in how much they hold, not in what: from the beginning, or more from round to round."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -7,9 +7,32 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from simfl.core.distributions import DistributionField, LogNormal, checked_draws
 from simfl.core.errors import ScenarioError, amount
 from simfl.learning.data.base import Dataset
-from simfl.learning.partitions.base import PARTITIONS, Split
+from simfl.learning.partitions.base import PARTITIONS, Split, apportion
+
+
+@PARTITIONS("quantity")
+@dataclass(frozen=True)
+class Quantity:
+    """The samples are shuffled and divided in proportion to draws from a distribution; a client may go empty."""
+
+    proportions: Annotated[DistributionField, Field(description="relative number of samples of a client")] = LogNormal(
+        median=1.0, sigma=1.0
+    )
+
+    always_possible = True
+    disjoint = True
+
+    def split(self, data: Dataset, clients: int, rng: np.random.Generator) -> Split:
+        samples = len(data.y_train)
+        order = rng.permutation(samples)
+        shares = checked_draws("proportions", self.proportions, self.proportions.sample(rng, clients))
+        if not shares.sum() > 0:
+            shares = np.ones(clients)
+        return Split.cut(order, apportion(samples, shares))
+
 
 Count = Annotated[int, Field(ge=0, le=10**9)]
 
