@@ -102,6 +102,29 @@ def test_after_the_budget_a_guarantee_is_a_lower_bound(tmp_path, budget):
     assert (LOWER_BOUNDS in said) == (summary["privacy_weak_lower"] < summary["privacy_weak_upper"])
 
 
+SILENT = """
+from dataclasses import dataclass
+
+from simfl.plugins.privacy import STAGES, Stage
+
+
+@STAGES("silent")
+@dataclass(frozen=True)
+class Silent(Stage):
+    def client(self, vectors, jobs, state, streams):
+        return vectors
+"""
+
+
+def test_beside_a_stage_without_maps_the_lower_bounds_are_said_to_come_from_it(tmp_path):
+    (tmp_path / "silent.py").write_text(SILENT)
+    document = LIMITED | {"plugins": ["silent.py"], "privacy": {"stages": ["silent"]}}
+    (tmp_path / "base.yaml").write_text(json.dumps(document))
+    done = CliRunner().invoke(simfl, ["run", str(tmp_path / "base.yaml"), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output + done.stderr
+    assert LOWER_BOUNDS in done.stderr and "a stage does not say what it does to updates (maps)" in LOWER_BOUNDS
+
+
 def test_a_comparison_says_that_its_guarantees_are_bounds(tmp_path):
     (tmp_path / "limited.yaml").write_text(json.dumps(LIMITED))
     words = ["compare", str(tmp_path / "limited.yaml"), "privacy.budget=2000,1000000000", "--replications", "2"]

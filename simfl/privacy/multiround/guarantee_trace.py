@@ -45,8 +45,8 @@ def evaluation_rounds(n_rounds: int, every: int) -> NDArray[np.bool_]:
 
 
 LOWER_BOUNDS = (
-    "the weak and semi-strong guarantees are lower bounds: privacy.budget did not suffice, weights are not exact, or "
-    "clip factors change from sum to sum"
+    "the weak and semi-strong guarantees are lower bounds: privacy.budget did not suffice, weights are not exact, "
+    "clip factors change from sum to sum, or a stage does not say what it does to updates (maps)"
 )
 """Is said where :func:`are_bounds`."""
 
