@@ -153,7 +153,7 @@ class EdgeRecords(ObserverRecords):
         """Whether an edge's change is a combination of its sums."""
         rule = self.scenario.training
         plain = not (is_foreign(rule) or rule.start(1))  # what a plugin's step does nobody knows
-        return self.scenario.topology.edge_rounds == 1 or plain
+        return self.scenario.topology.aggregates_once or plain
 
     @cached_property
     def of_root(self) -> Columns:

@@ -1,8 +1,9 @@
 """What a topology is, and the registry of its family."""
 
 from abc import abstractmethod
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,35 @@ from simfl.core.columns import Column
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
+from simfl.core.types import Arrays
+
+
+class EdgeNode(Protocol):
+    """The place of an edge on the clock. What it waits for it asks with ``yield``, and gets the value.
+
+    Attributes:
+        edge: its number, from 0.
+        clients: its own, int32 (m,), ascending.
+        rng: draws of its own, for this model.
+        memory: arrays of numbers by name that last from one model to the next, and are stored with the run.
+    """
+
+    edge: int
+    clients: NDArray[np.int32]
+    rng: np.random.Generator
+    memory: Arrays
+
+    @property
+    def now(self) -> float:
+        """Simulated time, seconds."""
+
+    def aggregate(self, times: int = 1) -> Any:
+        """One aggregation with its clients, or several, as the scenario's selection, training, secagg and privacy say;
+        those whose updates are in any, int32 (n,), ascending.
+        """
+
+    def sleep(self, seconds: float) -> Any:
+        """None, after so many seconds."""
 
 
 class Topology(Plugin, Protocol):
@@ -50,6 +80,15 @@ class Topology(Plugin, Protocol):
         """Of a message between aggregators."""
         return 0.0
 
+    def run_edge(self, edge: EdgeNode) -> Generator[Any, Any, None]:
+        """What an edge does with a model of the root until it sends its own: it aggregates once or more often."""
+        yield edge.aggregate(self.edge_rounds)
+
+    @property
+    def aggregates_once(self) -> bool:
+        """Whether an edge is known to aggregate once between two exchanges of its model."""
+        return self.edge_rounds == 1 and type(self).run_edge is Topology.run_edge
+
     def neighbours(self, clients: int, streams: Streams) -> tuple[NDArray[np.int32], ...]:
         """Those with whom each client, as an aggregator, exchanges updates, ascending; none where clients are none."""
         return ()
@@ -58,6 +97,7 @@ class Topology(Plugin, Protocol):
 TOPOLOGIES = Registry[Topology](
     "topology",
     promises=("has_root",),
+    derived=("aggregates_once",),
     protocol=Topology,
     modules=modules_of("simfl.topology", "gossip", base="star", tree="servers tree"),
 )

@@ -136,7 +136,7 @@ class Tree(_Groups):
             problems.append(("cloud_buffer", why))
         if self.selects == "cloud":
             problems += [("selects", f"is cloud, {why}; use edge") for why in self._against_cloud(setting)]
-        if self.noise == "cloud" and (self.cloud_buffer or self.edge_rounds > 1 or has_buffer(setting.training)):
+        if self.noise == "cloud" and (self.cloud_buffer or not self.aggregates_once or has_buffer(setting.training)):
             why = "is cloud, but what is noised is one sum of each edge in every round; use edge_rounds: 1, no buffer"
             problems.append(("noise", why))
         count = len(self.groups(setting.clients, Streams(setting.seed)))

@@ -1,15 +1,16 @@
 """What a plugin gives may have any form that Python lets it have, and what is no hook may be called as it likes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from functools import cached_property, partial, partialmethod, wraps
 from operator import attrgetter
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 
 import numpy as np
 import pytest
 
 from simfl.clients.base import PERSONAL, ClientAlgorithm
 from simfl.core.errors import PluginError
+from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.said_types import seen_as
 from simfl.core.validation import checked_arrays
 from simfl.metrics.base import METRICS, Metric
@@ -168,3 +169,20 @@ def test_a_state_is_what_a_checkpoint_holds():
     for value in (None, [[1], [1, 2]], np.array([object()])):
         with pytest.raises(PluginError, match="start must give arrays by name"):
             checked_arrays({"a": value}, "metric 'form'", "start")
+
+
+def hooks_of(protocol):
+    """The methods that simfl calls of a family's plugins."""
+    said = {name: item for each in reversed(protocol.__mro__) for name, item in vars(each).items() if name[0] != "_"}
+    return sorted(name for name, item in said.items() if isinstance(item, FunctionType))
+
+
+@pytest.mark.parametrize("family", sorted({*FAMILIES} - {"server"}))
+def test_a_key_cannot_have_the_name_of_a_hook(family):
+    registry = FAMILIES[family]
+    assert hooks_of(registry.protocol)
+    for name in hooks_of(registry.protocol):
+        cls = make_dataclass("Key", [(name, float, 2.0)], bases=(registry.protocol,), frozen=True, namespace={
+            "__doc__": "A key.", "__module__": __name__})  # fmt: skip
+        with pytest.raises(TypeError, match=f"'key': its key '{name}' has the name of a method that simfl calls"):
+            registry("key")(cls)

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from simfl.agents.aggregation.accounts import Log
 from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
 from simfl.agents.buffered.server import BufferedServer
+from simfl.agents.edges.edge_run import EdgeRun
 from simfl.agents.edges.members import EdgeMembers, MemberAvailable
 from simfl.agents.servers import Server
 from simfl.agents.synchronous import SynchronousServer
 from simfl.agents.world import Process, World
 from simfl.core.json_data import JsonObject
-from simfl.core.types import SERVER, Arrays, JobId, Vectors
+from simfl.core.types import SERVER, Arrays, JobId, Vectors, prefix_arrays, under
 from simfl.metrics.participation import Tally
 from simfl.secagg.transcript import Transcript
 
@@ -37,24 +38,24 @@ class EdgeDelivery(NamedTuple):
 
 
 class EdgeAgent:
-    """Takes the cloud's model, aggregates so many times with its own clients as a server does, and sends on its model.
+    """Takes the cloud's model, does with its own clients what the topology says, and sends on its model.
 
     Args:
         parts: the scenario of its clients.
         world: the clock.
         log: takes records of events, or None.
-        count: aggregations between two exchanges with the cloud.
         name: what others call it.
 
     Attributes:
         records: of events, which are handed on with what the edge delivers: at one instant edges have no order.
+        memory: what its own behaviour keeps from one model to the next, by name.
     """
 
-    def __init__(self, parts: Components[Any], world: World, log: Log | None, count: int, name: str) -> None:
+    def __init__(self, parts: Components[Any], world: World, log: Log | None, name: str) -> None:
         assert parts.members is not None
         self.log: Log | None = log
         self.records: list[JsonObject] = []
-        self.members, self.world, self.count, self.name = parts.members, world, count, name
+        self.members, self.world, self.name, self.memory = parts.members, world, name, Arrays()
         self.server = self._server(
             parts, world, None if log is None else edge_log(self.records.append, self.members, name)
         )
@@ -77,7 +78,7 @@ class EdgeAgent:
         """From a model's departure at the cloud to the arrival of the edge's, each of which takes so long."""
         yield self.world.wait(way_s)
         self.server.global_model.begin_with(model)
-        rounds = yield from self.aggregate()
+        rounds = yield from EdgeRun(self.server.parts, self.world, version, self.memory, self.aggregate).live()
         yield self.world.wait(way_s)
         return EdgeDelivery(self.members.edge, version, model, self.server.model, rounds)
 
@@ -92,11 +93,11 @@ class EdgeAgent:
         """The edge's last aggregation, when the run ends."""
         return done
 
-    def aggregate(self) -> Process[list[RoundResult]]:
+    def aggregate(self, times: int) -> Process[list[RoundResult]]:
         """So many aggregations."""
         assert isinstance(self.server, SynchronousServer)
         rounds = []
-        for _ in range(self.count):
+        for _ in range(times):
             rounds.append((yield from self.server.round(self.server.global_model.version)))
         return rounds
 
@@ -112,10 +113,12 @@ class EdgeAgent:
             "participation": tally.participation,
             "history": np.concatenate([np.empty(0, np.int32), *history]),
             "history/lengths": np.array([len(row) for row in history], dtype=np.int64),
+            **prefix_arrays("memory", self.memory),
         }
 
     def restore(self, state: Arrays) -> None:
         """Goes back to a :meth:`state`."""
+        self.memory = under("memory", state)
         self.server.accounts.costs = RoundCosts(*state["costs"].tolist())
         history = None
         if self.server.tally.history is not None:
@@ -135,9 +138,9 @@ class BufferedEdge(EdgeAgent):
         return
         yield
 
-    def aggregate(self) -> Process[list[RoundResult]]:
+    def aggregate(self, times: int) -> Process[list[RoundResult]]:
         assert isinstance(self.server, BufferedServer)
-        self.rounds, self.is_full = [], self.world.event()
+        self.rounds, self.times, self.is_full = [], times, self.world.event()
         if self.has_begun:
             self.server.go_on()
         else:
@@ -161,7 +164,7 @@ class BufferedEdge(EdgeAgent):
     def _on_round(self, done: RoundResult) -> None:
         assert isinstance(self.server, BufferedServer)
         self.rounds.append(done)
-        if len(self.rounds) == self.count:
+        if len(self.rounds) == self.times:
             self.server.dispatcher.paused = True
             self.is_full.succeed()
 

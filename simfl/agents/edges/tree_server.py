@@ -38,13 +38,7 @@ class TreeServer(RoundServer[SynchronousRule]):
         """The edges wait for the first model."""
         kind = BufferedEdge if self.parts.rule.asynchronous else EdgeAgent
         self.edges: list[EdgeAgent] = [
-            kind(
-                parts,
-                self.world,
-                self.log,
-                self.parts.topology.edge_rounds,
-                f"{self.parts.topology.aggregator}/{number}",
-            )
+            kind(parts, self.world, self.log, f"{self.parts.topology.aggregator}/{number}")
             for number, parts in enumerate(self.parts.edges)
         ]
         self.arrivals, self.buffer = list[EdgeDelivery](), list[EdgeDelivery]()
@@ -229,7 +223,7 @@ def weights_in(
     """
     sums, whole = np.zeros(parts.clients), True
     divisors = [done.divisor for each in deliveries for done in each.rounds]
-    scale = common_multiple(divisors) if parts.topology.edge_rounds > 1 else 1.0
+    scale = 1.0 if parts.topology.aggregates_once else common_multiple(divisors)
     for delivery, factor in zip(deliveries, factors.tolist(), strict=True):
         edge = parts.edges[delivery.edge]
         assert edge.members is not None

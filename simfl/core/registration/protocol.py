@@ -235,14 +235,18 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
         what: it is, for messages.
 
     Raises:
-        TypeError: a hook takes other parameters than simfl gives it, or a method of its module is named almost as one
-            that is not given, and takes the same.
+        TypeError: a key has the name of a hook that is called; a hook takes other parameters than simfl gives it; or a
+            method of its module is named almost as one that is not given, and takes the same.
     """
     ours = [each for each in cls.__mro__ if each.__module__.startswith("simfl.")] + [*protocol.__mro__]
     said = {name: item for each in reversed(cls.__mro__) if each not in ours for name, item in vars(each).items()}
     hooks = {name: item for each in reversed(ours) for name, item in vars(each).items() if name[0] != "_"}
     said_names = {name for each in protocol.__mro__ for name in get_annotations(each)}
     keys = {f.name for f in fields(cls)} if is_dataclass(cls) else set()
+    if taken := sorted(name for name in keys if isinstance(hooks.get(name), FunctionType) and protocol is not object):
+        raise TypeError(
+            f"{what}: its key '{taken[0]}' has the name of a method that simfl calls; call it '{taken[0]}_'"
+        )
     in_module = {name for each in cls.__mro__ if each.__module__ == cls.__module__ for name in vars(each)}
     for name, item in said.items():
         if isinstance(item, (FunctionType, staticmethod, classmethod)):
