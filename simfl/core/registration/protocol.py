@@ -243,9 +243,9 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
     hooks = {name: item for each in reversed(ours) for name, item in vars(each).items() if name[0] != "_"}
     said_names = {name for each in protocol.__mro__ for name in get_annotations(each)}
     keys = {f.name for f in fields(cls)} if is_dataclass(cls) else set()
-    if taken := sorted(name for name in keys if isinstance(hooks.get(name), FunctionType) and protocol is not object):
+    if clashes := sorted(name for name in keys if isinstance(hooks.get(name), FunctionType) and protocol is not object):
         raise TypeError(
-            f"{what}: its key '{taken[0]}' has the name of a method that simfl calls; call it '{taken[0]}_'"
+            f"{what}: its key '{clashes[0]}' has the name of a method that simfl calls; call it '{clashes[0]}_'"
         )
     in_module = {name for each in cls.__mro__ if each.__module__ == cls.__module__ for name in vars(each)}
     for name, item in said.items():
