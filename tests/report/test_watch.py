@@ -385,7 +385,7 @@ def test_the_page_lays_runs_over_one_another(comparison):
         assert window.js("document.querySelectorAll('#runs input')[2].click() ?? true") and window.js(wait % 2)
         assert "simfl" not in window.js("document.getElementById('status').textContent")
         assert window.errors == []
-    assert "SIMFL WATCH" not in (HERE / "simfl/report/templates/watch.js").read_text().upper()
+    assert "SIMFL WATCH" not in (HERE / "simfl/report/live/templates/watch.js").read_text().upper()
 
 
 @pytest.mark.parametrize(
