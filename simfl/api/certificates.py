@@ -18,8 +18,8 @@ from simfl.privacy.dp.losses import epsilon_timeline
 from simfl.privacy.ledger.ledger_columns import sums_and_noise
 from simfl.privacy.ledger.ledger_scope import COLLUDERS, GAUSSIAN_IN_SUM, is_covered
 from simfl.privacy.ledger.noise_ledger import BoundedLedger, NoiseLedger, bounded_ledger
-from simfl.privacy.multiround.basis import BUDGET, Basis, Budget
-from simfl.privacy.multiround.guarantee_trace import Trace
+from simfl.privacy.multiround.basis import Basis
+from simfl.privacy.multiround.guarantee_trace import BUDGET, Budget, Trace
 from simfl.privacy.multiround.matrix_metrics import (
     ColludedGuarantees,
     MatrixAnalysis,

@@ -202,8 +202,16 @@ def csv_bytes(rows: Iterable[Iterable[object]]) -> bytes:
 
 
 def table_bytes(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> bytes:
-    """Rows by their columns' names as CSV, the names first; a cell is empty where a row has none."""
-    return csv_bytes([columns, *([row.get(name) for name in columns] for row in rows)])
+    """Rows by their columns' names as CSV, the names first; a cell is empty where a row has none.
+
+    Raises:
+        ValueError: a row has a name that is no column's.
+    """
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
 
 
 def without_formulas(cell: object) -> object:

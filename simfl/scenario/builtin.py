@@ -82,10 +82,11 @@ def no_such(path: Path) -> str:
     near = None
     if path.stem not in builtins():  # away from the checkout, scenarios/quickstart.yaml is quickstart
         folder = path.parent
-        others = [item.name for item in folder.iterdir() if item.suffix in SUFFIXES] if folder.is_dir() else []
+        files = folder.iterdir() if folder.is_dir() else ()
+        others = [item.name for item in files if item.suffix in SUFFIXES and item.is_file()]  # no link to nowhere
         known = others if path.suffix else [Path(name).stem for name in others]
         near = nearest(path.name, sorted(known))
-        if near == path.name:  # only a bare name is looked for with a suffix
+        if near == path.name and not path.suffix:  # only a bare name is looked for with a suffix
             near = next(name for name in sorted(others) if Path(name).stem == near)
         near = near and str(folder / near)
     near = near or nearest(path.stem, builtins())

@@ -155,7 +155,7 @@ class Around:
 
 
 class AroundUnits(Around):
-    """The same, and its units are those of the other one."""
+    """A policy around another, whose units are those of the other one."""
 
     @property
     def unit_size(self) -> int:

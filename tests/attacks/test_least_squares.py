@@ -13,7 +13,7 @@ from simfl.core.rng import Streams
 from simfl.core.types import Aggregate, Job, View
 from simfl.deployment.audit import audit
 from simfl.deployment.audit.audit_report import exposures, hidden
-from simfl.privacy.multiround.basis import BUDGET, Budget
+from simfl.privacy.multiround.guarantee_trace import BUDGET, Budget
 from simfl.privacy.multiround.matrix_metrics import MatrixAnalysis
 from simfl.report.html_page import page
 from simfl.report.study_reader import read_study

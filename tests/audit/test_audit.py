@@ -16,7 +16,7 @@ from simfl.deployment.audit import audit, read
 from simfl.deployment.audit.audit_report import exposures
 from simfl.deployment.audit.audit_text import text, timeline
 from simfl.deployment.audit.page import drawing, page
-from simfl.privacy.multiround.basis import Budget
+from simfl.privacy.multiround.guarantee_trace import Budget
 from simfl.privacy.multiround.matrix_metrics import MatrixAnalysis
 
 

@@ -121,6 +121,7 @@ def test_a_command_imports_the_plugins_that_its_scenario_names_and_no_other(tmp_
     }  # fmt: skip
     assert not {"sklearn", "cryptography", *SLOW} & imported
     theory = (
+        "simfl.privacy.multiround.basis",
         "simfl.privacy.multiround.matrix_metrics",
         "simfl.selection.theory.families",
         "simfl.runs.run",

@@ -111,6 +111,15 @@ def test_all_but_the_most_accurate_share_the_error(ranks):
     assert each.sum() - (each.min() if len(each) > 1 else 0) == pytest.approx(ERROR)
 
 
+@pytest.mark.parametrize("spread", [0.0005, 0.004, 0.008, 0.012, 0.02, 0.05, 0.5])
+def test_the_seeds_that_are_said_to_decide_are_the_fewest(spread):
+    lost = 0.002 + spread * np.array([-1.0, 0.0, 1.0])  # mean 0.002, standard deviation ``spread``
+    n = np.arange(3, 1001)
+    powers = stats.nct.sf(stats.t.isf(0.03, n - 1), n - 1, (MARGIN - 0.002) * np.sqrt(n) / spread)
+    fewest = next((int(each) for each, power in zip(n, powers, strict=True) if power >= POWER), None)
+    assert seeds_needed(dict(enumerate(-lost)), dict.fromkeys(range(3), 0.0), MARGIN, 0.03) == fewest
+
+
 def test_the_seeds_that_are_said_to_decide_do_so_in_four_of_five_studies():
     rng = np.random.default_rng(0)
     pilot = rng.normal(size=400)

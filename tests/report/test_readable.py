@@ -3,10 +3,12 @@
 import itertools
 import re
 import shutil
+from html import unescape
 
 import numpy as np
 import pandas
 import pytest
+from matplotlib.text import Text
 
 from simfl.report import draw, read_study, style
 from simfl.report.figures.latency import _histogram
@@ -63,6 +65,19 @@ def test_numbers_that_are_written_keep_their_digits(single):
     written = set(re.findall(r">([\d.]+)</text>", text))
     assert {"0.025", "0.125", "0.0125", "0.0375"} <= written
     assert not re.search(r'd="[^"]*\d\.\d{3}', text)
+
+
+def test_a_picture_has_every_word_of_its_figure():
+    """Also those below it, of what certificates take for granted; the words are looked at where nothing is drawn."""
+    with style.settings(svg_fonttype="none"):
+        fig, ((axes,),) = style.figure()
+        axes.set_xlabel("Round")
+        style.note(axes, "a few seeds")
+        style.footnote(fig, ["if only sums are seen, & updates stay the same; " * 4])
+        texts = [" ".join(text.get_text().split()) for text in fig.findobj(Text) if text.get_text()]
+        words = " ".join(unescape(re.sub(r"<[^>]*>", " ", inline(fig, "x", "about"))).split())
+    assert sum(text.count("if only sums are seen, &") for text in texts) == 4
+    assert all(text in words for text in texts), (texts, words)
 
 
 @pytest.mark.parametrize("value", [0.1, 0.0, 3.7])

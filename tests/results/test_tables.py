@@ -9,7 +9,7 @@ import pytest
 from simfl.core.errors import IntegrityError
 from simfl.core.storage.disk import sha256, write_atomically
 from simfl.results import checkpoint
-from simfl.results.tables import TableWriter
+from simfl.results.tables import TableWriter, table_bytes
 
 
 def test_a_table_appears_only_when_it_is_finished(tmp_path):
@@ -115,3 +115,9 @@ def test_an_atomic_write_leaves_no_temporary_file(tmp_path):
     write_atomically(tmp_path / "a.json", b"{}")
     write_atomically(tmp_path / "a.json", b"[]")
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("a.json", b"[]")]
+
+
+def test_a_cell_without_a_column_is_not_left_out():
+    assert table_bytes(("a", "b"), [{"b": 1.5, "a": "x, y"}, {"a": None}]) == b'a,b\n"x, y",1.5\n,\n'
+    with pytest.raises(ValueError, match="'c'"):
+        table_bytes(("a", "b"), [{"a": 1, "c": 2}])

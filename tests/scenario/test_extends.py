@@ -79,6 +79,13 @@ def test_unknown_names_suggest_the_nearest(folder, name, message):
     assert wrong(name).startswith(message)
 
 
+def test_a_link_to_nowhere_is_no_such_file_and_is_not_suggested(folder):
+    (folder / "gone.yaml").symlink_to("nowhere")
+    for name in ("gone.yaml", "./gone", "gone"):
+        said = wrong(name)
+        assert said.startswith(f"{Path(name)}: no such file") and "mean 'gone" not in said
+
+
 def test_mistakes_in_overrides_of_a_built_in_say_where(folder):
     with pytest.raises(InvalidScenario, match=r"^built-in quickstart:13:30: selection.k: "):
         Scenario.load("quickstart", ["clients=4"])

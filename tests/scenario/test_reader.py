@@ -100,12 +100,14 @@ any_text = st.text(max_size=8) | st.text("ab -:#'\"\\\\{[,&*!|>%@`é\n\U0001f600
 
 
 @given(st.recursive(any_text, lambda inner: st.lists(inner, max_size=9) | st.dictionaries(any_text, inner, max_size=4)))
+@example({"k" * length: 1 for length in range(100, 140)})
+@example({"é" * length: [1] for length in range(40, 140)})
 @settings(max_examples=200, deadline=None)
 def test_both_of_pyyamls_writers_write_the_same_bytes(data):
     with pytest.MonkeyPatch.context() as patch:
-        found = dump(data)
+        found = dump({"top": data})
         patch.setattr(writer, "_FastDumper", writer._Dumper)
-        assert found == dump(data)
+        assert found == dump({"top": data})
 
 
 def test_every_key_and_value_has_its_place(loader):

@@ -352,7 +352,8 @@ class RunProgress:
 def set_statistics(
     parts: Components[Rule], after: Vectors, result: AggregationResult | None, before: Vectors, own_base: bool = False
 ) -> Vectors:
-    """The next model, (d,), with the mean of the clients' statistics, weighed as the sum is: sum(w s) / sum(w).
+    """The next model, (d,), with the mean of the clients' running statistics, weighed as the sum is: sum(w s) / sum(w).
+    They are no parameters, so that no optimiser makes a step of them.
 
     A client sends s - b; b is the model that it downloaded, or what the rule subtracts in its place. The server knows
     all b, and of the changes needs the sum only. Where nobody was summed the statistics stay as they were.

@@ -228,7 +228,8 @@ ALIKE = 0.85
 
 
 def refuse_misfits(cls: type, protocol: type, what: str) -> None:
-    """
+    """Refuses a plugin that simfl cannot call as its protocol says, by the parameters and names of its hooks.
+
     Args:
         cls: a plugin, or a class that derives from one of simfl.
         protocol: of its family; ``object`` = it is no plugin.

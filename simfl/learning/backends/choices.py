@@ -232,7 +232,7 @@ AUTO: dict[str, tuple[Backend, ...]] = {
 """What ``auto`` tries, by kind of device, in this order; other devices count as the second."""
 
 
-MOST = 1000
+MOST_REMOTE = 1000
 """Remote clients; each is a process that asks again and again."""
 
 
@@ -247,7 +247,7 @@ class External:
 
     clients: Annotated[
         tuple[Annotated[int, Field(ge=0)], ...],
-        Field(min_length=1, max_length=MOST, description="numbers of the remote clients"),
+        Field(min_length=1, max_length=MOST_REMOTE, description="numbers of the remote clients"),
     ]
     inner: Annotated[Any, BACKENDS, Field(description="trains the other clients")] = Auto()
 

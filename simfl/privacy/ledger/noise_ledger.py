@@ -10,8 +10,8 @@ from simfl.core.processor import one_thread
 from simfl.core.types import Floats, Integers
 from simfl.privacy.ledger.coalitions import Errors, Information, greedy, groups, pairs, smaller_than_hidden
 from simfl.privacy.ledger.ledger_scope import COLLUDERS
-from simfl.privacy.multiround.basis import Basis, Budget, basis
-from simfl.privacy.multiround.guarantee_trace import evaluation_rounds
+from simfl.privacy.multiround.basis import Basis, basis
+from simfl.privacy.multiround.guarantee_trace import Budget, evaluation_rounds
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, identical
 
 ALL_PAIRS = 48

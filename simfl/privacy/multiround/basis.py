@@ -6,30 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.prime_field import Residues, matvec, modulo, times
+from simfl.privacy.multiround.guarantee_trace import Budget
 from simfl.privacy.multiround.participation_matrix import Classes, ParticipationMatrix
 from simfl.privacy.multiround.roots import primes
-
-BUDGET = 5_000_000_000
-"""Default budget of one stage, in modular multiplications or what costs as much: some ten seconds."""
-
-
-@dataclass
-class Budget:
-    """Counts work against a limit, never seconds: an answer may not depend on how fast the machine is."""
-
-    limit: int
-    spent: int = 0
-
-    def affords(self, work: float | int) -> bool:
-        """Whether this much more work would stay within the limit."""
-        return self.spent + work <= self.limit
-
-    def take(self, work: float | int) -> bool:
-        """Books the work if it is affordable and says whether it was."""
-        if not self.affords(work):
-            return False
-        self.spent += int(work)
-        return True
 
 
 @dataclass(frozen=True)

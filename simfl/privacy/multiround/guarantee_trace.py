@@ -1,4 +1,4 @@
-"""The metrics over the rounds, and the rounds at which they are due."""
+"""The metrics over the rounds, the rounds at which they are due, and the work that they may take."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,6 +6,28 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+BUDGET = 5_000_000_000
+"""Default budget of one stage, in modular multiplications or what costs as much: some ten seconds."""
+
+
+@dataclass
+class Budget:
+    """Counts work against a limit, never seconds: an answer may not depend on how fast the machine is."""
+
+    limit: int
+    spent: int = 0
+
+    def affords(self, work: float | int) -> bool:
+        """Whether this much more work would stay within the limit."""
+        return self.spent + work <= self.limit
+
+    def take(self, work: float | int) -> bool:
+        """Books the work if it is affordable and says whether it was."""
+        if not self.affords(work):
+            return False
+        self.spent += int(work)
+        return True
 
 
 @dataclass(frozen=True)

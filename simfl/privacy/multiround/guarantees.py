@@ -18,8 +18,7 @@ from simfl.privacy.accountant import History
 from simfl.privacy.base import COLUMNS, PRIVACY, Privacy
 from simfl.privacy.certify.observer_view import ObserverView
 from simfl.privacy.ledger.ledger_scope import GAUSSIAN_IN_SUM, LEDGER_COLUMNS, is_covered
-from simfl.privacy.multiround.basis import BUDGET
-from simfl.privacy.multiround.guarantee_trace import evaluation_rounds, reduce_by
+from simfl.privacy.multiround.guarantee_trace import BUDGET, evaluation_rounds, reduce_by
 
 
 @PRIVACY("multi_round")

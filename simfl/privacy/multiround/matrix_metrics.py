@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.multiround.basis import BUDGET, Basis, Budget, basis
-from simfl.privacy.multiround.guarantee_trace import Trace, evaluation_rounds, held_before
+from simfl.privacy.multiround.basis import Basis, basis
+from simfl.privacy.multiround.guarantee_trace import BUDGET, Budget, Trace, evaluation_rounds, held_before
 from simfl.privacy.multiround.participation_matrix import ParticipationMatrix, identical
 from simfl.privacy.multiround.semi_strong import GAP, Enclosure, semi_strong
 from simfl.privacy.multiround.weak import Weak, weak

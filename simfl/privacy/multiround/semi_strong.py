@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from simfl.core.linear_solver import linear_programme
 from simfl.core.types import Bools, Floats, Integers
-from simfl.privacy.multiround.basis import Basis, Budget
+from simfl.privacy.multiround.basis import Basis
+from simfl.privacy.multiround.guarantee_trace import Budget
 from simfl.privacy.multiround.weight_reading import Values
 
 if TYPE_CHECKING:

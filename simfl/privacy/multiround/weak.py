@@ -59,7 +59,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.privacy.multiround.basis import Basis, Budget
+from simfl.privacy.multiround.basis import Basis
+from simfl.privacy.multiround.guarantee_trace import Budget
 from simfl.privacy.multiround.linear_code import LinearCode, code, code_work, level, level_work, search, search_work
 from simfl.privacy.multiround.witness import birth, lives
 

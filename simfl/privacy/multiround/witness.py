@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from simfl.core.prime_field import Residues, echelon, matvec
 from simfl.core.types import Floats, Integers
-from simfl.privacy.multiround.basis import Basis, Budget
+from simfl.privacy.multiround.basis import Basis
+from simfl.privacy.multiround.guarantee_trace import Budget
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def draw_concurrency(study: Study) -> Drawn:
     """Clients at work at a time, asynchronous runs; averaged over a hundredth or so of the run and over the seeds."""
     from pandas import concat
 
-    shown = asynchronous(study, _table)
+    shown = asynchronous(study, _concurrency_table)
     fig, ((axes,),) = style.figure()
     for group, table in shown:
         axes.plot(table["time_s"], table["at_work"], drawstyle="steps-mid", **style.line_style(group, len(table)))
@@ -119,7 +119,7 @@ def draw_concurrency(study: Study) -> Drawn:
     return fig, concat([table for _, table in shown], ignore_index=True)
 
 
-def _table(group: Group) -> "DataFrame | None":
+def _concurrency_table(group: Group) -> "DataFrame | None":
     """Rows: group, time_s (the middle of a bin), at_work; None for a synchronous group."""
     from pandas import DataFrame
 

@@ -20,9 +20,15 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
 
 
 class _FastDumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """libyaml, five times as fast, with the same bytes but for line breaks, symbols that are escaped and empty keys."""
+    """libyaml, five times as fast, with the same bytes for mappings and lists but for line breaks, symbols that are
+    escaped, and keys that are empty or long.
+    """
 
     ignore_aliases = _Dumper.ignore_aliases
+
+
+LONG_BYTES = 100
+"""Keys near 128 bytes are written as ``? key``: libyaml counts bytes, PyYAML characters, and they begin elsewhere."""
 
 
 class _NotTheSame(Exception):
@@ -41,7 +47,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 def _text_of_libyaml(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    if not value or not value.isprintable() or max(value) > "\uffff":
+    if not value or not value.isprintable() or max(value) > "\uffff" or len(value.encode()) > LONG_BYTES:
         raise _NotTheSame
     return _text(dumper, value)
 
