@@ -9,25 +9,18 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from copy import deepcopy
-from math import inf, isfinite
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from simfl.agents.aggregation.components import Components
 from simfl.agents.assignment import Assignment
+from simfl.agents.behaviour import MOST_AT_AN_INSTANT, AgentError, Behaviour
 from simfl.agents.world import DEADLINES, Process, World
 from simfl.clients.client_agents import ClientAgent, Request, Update
-from simfl.core.errors import SimflError
 from simfl.core.registration.packages import raised_at
 from simfl.core.types import Arrays
-
-MOST_AT_AN_INSTANT = 10_000
-"""Waits of one run that end at one instant; more are a loop."""
-
-
-class AgentError(SimflError):
-    """An agent did what none can do (exit 2)."""
 
 
 class Nodes(ABC):
@@ -103,7 +96,7 @@ class Wait(NamedTuple):
     value: Callable[[float], Any]
 
 
-class AgentRun:
+class AgentRun(Behaviour[Wait]):
     """One run of an agent.
 
     Args:
@@ -141,7 +134,6 @@ class AgentRun:
         self.is_replay, self.past = past is not None, deque(past or ())
         self.now_s, self.at_instant = began_s, 0
         self.process: Any = None
-        self.pending: Wait | None = None
         self.works_on: tuple[Assignment, float] | None = None
         self.mail: Any = None
 
@@ -208,10 +200,7 @@ class AgentRun:
         return self._make(lambda: self.until(self.now_s + float(seconds), 0.0), lambda _: None)
 
     def _make(self, begin: Callable[[], Any], value: Callable[[float], Any]) -> Wait:
-        if self.pending is not None:
-            raise self.error("calls a method of its node and does not wait for what it gives; write yield before it")
-        self.pending = Wait(begin, value)
-        return self.pending
+        return self.give(Wait(begin, value))
 
     def _assignment(self, request: object) -> Assignment:
         for assignment in self.assignments:
@@ -220,11 +209,8 @@ class AgentRun:
         raise self.error("works on what is none of its requests; receive gives these")
 
     def _check(self, name: str, seconds: object) -> None:
-        if seconds is None and name != "seconds":
-            return
-        number = isinstance(seconds, (int, float, np.number)) and not isinstance(seconds, bool)
-        if not (number and isfinite(seconds) and seconds >= 0):  # type: ignore[arg-type, operator]
-            raise self.error(f"gives {seconds!r} as {name}, and a finite number from 0 is needed")
+        if seconds is not None or name == "seconds":
+            self.check_seconds(name, seconds)
 
     def error(self, what: str) -> AgentError:
         """The line that says what the agent has done."""
@@ -236,7 +222,7 @@ class AgentRun:
         """Drives the agent: with what it was given before, then on the clock."""
         agent = self.agent.run(self)
         try:
-            wait = self._next(agent, None)
+            wait = self.next_wait(agent, None)
             while wait is not None:
                 event = wait.begin()
                 if self.past:
@@ -246,30 +232,11 @@ class AgentRun:
                     number = yield event
                     self._go_on()
                     self.ends.append((self.now_s, number))
-                wait = self._next(agent, wait.value(number))
+                wait = self.next_wait(agent, wait.value(number))
         finally:
             self._close(agent)
         self.is_replay = False
         self.nodes.on_end(self)
-
-    def _next(self, agent: Generator[Any, Any, Any], value: object) -> Wait | None:
-        """Lets the agent go on until its next wait; None if it has ended."""
-        try:
-            pending = agent.send(value)
-        except StopIteration:
-            if self.pending is not None:
-                raise self.error("ends before it has waited for what its node gave; write yield before it") from None
-            return None
-        except SimflError:
-            raise
-        except Exception as error:
-            raise self.error(f"failed: {raised_at(error)}") from error
-        if pending is not self.pending or self.pending is None:
-            raise self.error(
-                f"waits for a {type(pending).__name__}, and not for what a method of its node has just given"
-            )
-        wait, self.pending = self.pending, None
-        return wait
 
     def _go_on(self) -> None:
         now_s = self.nodes.world.now

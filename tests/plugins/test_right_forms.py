@@ -1,5 +1,6 @@
 """What a plugin gives may have any form that Python lets it have, and what is no hook may be called as it likes."""
 
+import re
 from dataclasses import dataclass, make_dataclass
 from functools import cached_property, partial, partialmethod, wraps
 from operator import attrgetter
@@ -15,6 +16,7 @@ from simfl.core.registration.said_types import seen_as
 from simfl.core.validation import checked_arrays
 from simfl.metrics.base import METRICS, Metric
 from simfl.selection.base import POLICIES
+from simfl.topology.base import TOPOLOGIES
 from tests.plugins.test_loading import forgotten  # noqa: F401  # what a test registers is gone after it
 
 
@@ -186,3 +188,25 @@ def test_a_key_cannot_have_the_name_of_a_hook(family):
             "__doc__": "A key.", "__module__": __name__})  # fmt: skip
         with pytest.raises(TypeError, match=f"'key': its key '{name}' has the name of a method that simfl calls"):
             registry("key")(cls)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("class It(Tree):\n    edges: int = 3\n", "must be a dataclass; write @dataclass"),
+        ("@dataclass(frozen=True, kw_only=True)\nclass It(Tree):\n    pause_s: float = float('nan')\n",
+         "the default of 'pause_s' is nan, which no scenario can give"),
+        ("@dataclass(frozen=True, kw_only=True)\nclass It(Tree):\n    pause_s: float = float('inf')\n",
+         "the default of 'pause_s' is inf, which no scenario can give"),
+        ("class It(Tree):\n    note: 'ClassVar[str]' = 'a'\n    aggregator = 'hub'\n", None),
+        ("@dataclass(frozen=True, kw_only=True)\nclass It(Tree):\n    edges: int = 3\n", None),
+    ],
+)  # fmt: skip
+def test_keys_are_those_of_the_class_itself(text, says):
+    namespace = {"Tree": TOPOLOGIES["tree"], "dataclass": dataclass, "__name__": __name__}
+    exec(text, namespace)
+    if says is None:
+        assert TOPOLOGIES("it")(namespace["It"]) is namespace["It"]
+        return
+    with pytest.raises(TypeError, match=re.escape(f"topology 'it'{'' if says[0] == 'm' else ':'} {says}")):
+        TOPOLOGIES("it")(namespace["It"])

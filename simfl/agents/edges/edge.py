@@ -1,5 +1,6 @@
 """Edges: agents between their clients and the cloud."""
 
+from collections.abc import Callable
 from dataclasses import astuple, replace
 from typing import Any, NamedTuple
 
@@ -8,8 +9,8 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import Log
 from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
+from simfl.agents.behaviour import MOST_AT_AN_INSTANT, AgentError, Behaviour
 from simfl.agents.buffered.server import BufferedServer
-from simfl.agents.edges.edge_run import EdgeRun
 from simfl.agents.edges.members import EdgeMembers, MemberAvailable
 from simfl.agents.servers import Server
 from simfl.agents.synchronous import SynchronousServer
@@ -18,6 +19,9 @@ from simfl.core.json_data import JsonObject
 from simfl.core.types import SERVER, Arrays, JobId, Vectors, prefix_arrays, under
 from simfl.metrics.participation import Tally
 from simfl.secagg.transcript import Transcript
+
+MOST_WAITS = 100_000
+"""Of one run of an edge, for whose model the root waits; more go on without end."""
 
 
 class EdgeDelivery(NamedTuple):
@@ -35,6 +39,92 @@ class EdgeDelivery(NamedTuple):
     before: Vectors
     after: Vectors
     rounds: list[RoundResult]
+
+
+class _Wait(NamedTuple):
+    """What an edge waits for: how that begins. Its value goes to the edge."""
+
+    begin: Callable[[], Process[Any]]
+
+
+class EdgeRun(Behaviour[_Wait]):
+    """What an edge does with one model. See :class:`simfl.topology.base.EdgeNode`.
+
+    Args:
+        parts: the scenario of its clients.
+        world: the clock.
+        version: of the model.
+        memory: of the edge.
+        serve: aggregates so many times.
+    """
+
+    def __init__(
+        self,
+        parts: Components[Any],
+        world: World,
+        version: int,
+        memory: Arrays,
+        serve: Callable[[int], Process[list[RoundResult]]],
+    ) -> None:
+        assert parts.members is not None
+        self.parts, self.world, self.memory, self.serve = parts, world, memory, serve
+        self.edge, self.clients = parts.members.edge, parts.members.clients.copy()
+        self.rng = parts.streams("edge", version)
+        self.rounds: list[RoundResult] = []
+
+    @property
+    def now(self) -> float:
+        """Simulated time, seconds."""
+        return self.world.now
+
+    def aggregate(self, times: int = 1) -> _Wait:
+        """See :class:`simfl.topology.base.EdgeNode`."""
+        if not isinstance(times, (int, np.integer)) or isinstance(times, bool) or times < 1:
+            raise self.error(f"aggregates {times!r} times, and a whole number from 1 is needed")
+        return self.give(_Wait(lambda: self._aggregate(int(times))))
+
+    def sleep(self, seconds: float) -> _Wait:
+        """See :class:`simfl.topology.base.EdgeNode`."""
+        self.check_seconds("seconds", seconds)
+        return self.give(_Wait(lambda: self._sleep(float(seconds))))
+
+    def _aggregate(self, times: int) -> Process[NDArray[np.int32]]:
+        assert self.parts.members is not None
+        rounds = yield from self.serve(times)
+        self.rounds += rounds
+        return np.unique(self.parts.members.clients[np.concatenate([done.clients for done in rounds])])
+
+    def _sleep(self, seconds: float) -> Process[None]:
+        yield self.world.wait(seconds)
+
+    def error(self, what: str) -> AgentError:
+        """The line that says what the edge has done."""
+        topology = self.parts.topology
+        where = f"{topology.aggregator}/{self.edge} at {self.now:.6g} s"
+        return AgentError(f"{where}: run_edge of topology '{topology.name}' {what}")
+
+    def live(self) -> Process[list[RoundResult]]:
+        """Drives the edge to its end; its aggregations.
+
+        Raises:
+            AgentError: it does what no edge can.
+        """
+        run, value = self.parts.topology.run_edge(self), None
+        since_s, at_instant, waits = self.now, 0, 0
+        while (wait := self.next_wait(run, value)) is not None:
+            value = yield from wait.begin()
+            at_instant = at_instant + 1 if self.now == since_s else 0
+            since_s, waits = self.now, waits + 1
+            if at_instant > MOST_AT_AN_INSTANT:
+                raise self.error(f"goes on {MOST_AT_AN_INSTANT} times without letting time pass")
+            if waits > MOST_WAITS:
+                raise self.error(f"waits more than {MOST_WAITS} times while its model is waited for")
+        if not self.rounds:
+            raise self.error("ends without an aggregation; write yield edge.aggregate()")
+        for name, array in self.memory.items():
+            if not (isinstance(name, str) and isinstance(array, np.ndarray) and array.dtype.kind in "biuf"):
+                raise self.error(f"keeps {name!r} in its memory, which is no array of numbers; use np.asarray")
+        return self.rounds
 
 
 class EdgeAgent:

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from inspect import Parameter, get_annotations, getattr_static, getsourcefile, signature
+from inspect import Parameter, get_annotations, getattr_static, getsourcefile, isroutine, signature
+from math import isfinite
 from types import FunctionType
 from typing import Any, ClassVar, Protocol, Self, TypeGuard, get_type_hints
 from weakref import WeakKeyDictionary
@@ -66,6 +67,23 @@ class Plugin(Protocol):
 def is_plugin(value: object) -> TypeGuard[Plugin]:
     """Whether the value is a plugin of some family."""
     return type(value) in registered
+
+
+def refuse_fields(cls: type, what: str) -> None:
+    """
+    Raises:
+        TypeError: it has no keys, as it is no dataclass, or some that no scenario can give.
+    """
+    said = [key for key, hint in get_annotations(cls).items() if key[0] != "_" and "ClassVar" not in str(hint)]
+    if not is_dataclass(cls) or (said and "__dataclass_fields__" not in vars(cls)):
+        raise TypeError(f"{what} must be a dataclass; write @dataclass(frozen=True) above its class")
+    for field in fields(cls):
+        if field.name == "name":
+            raise TypeError(f"{what} has a field 'name': that key chooses the plugin")
+        if isinstance(field.default, property) or isroutine(field.default):
+            raise TypeError(f"{what}: '{field.name}' is a field and a method; leave one of them out")
+        if isinstance(field.default, float) and not isfinite(field.default):
+            raise TypeError(f"{what}: the default of '{field.name}' is {field.default}, which no scenario can give")
 
 
 def hold_to(protocol: type, cls: type, what: str, derived: tuple[str, ...], promises: tuple[str, ...]) -> None:

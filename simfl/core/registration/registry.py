@@ -14,11 +14,10 @@ so that everybody may read it from every plugin. Packages add plugins through th
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
-from inspect import isroutine
 from typing import Annotated, Any, TypeVar, cast
 
 from pydantic import ConfigDict, TypeAdapter
@@ -34,6 +33,7 @@ from simfl.core.registration.protocol import (
     is_plugin,
     origin,
     plain,
+    refuse_fields,
     registered,
     required_fields,
     resolve_annotations,
@@ -116,8 +116,7 @@ class Registry(Mapping[str, type[P_co]]):
             raise TypeError(f'a {self.family} is registered under a name: @REGISTRY("name")')
 
         def register(cls: Class) -> Class:
-            if not is_dataclass(cls):
-                raise TypeError(f"{self.family} '{name}' must be a dataclass")
+            refuse_fields(cls, f"{self.family} '{name}'")
             if not cls.__module__.startswith("simfl."):
                 self._add_rims()
             if name in self.modules and cls.__module__ != self.modules[name]:
@@ -125,10 +124,6 @@ class Registry(Mapping[str, type[P_co]]):
             known = self._plugins.get(name)
             if known is not None and not same_place(known, cls):
                 raise ValueError(f"{self.family} '{name}' is registered already, by {origin(known)}")
-            if any(f.name == "name" for f in fields(cls)):
-                raise TypeError(f"{self.family} '{name}' has a field 'name': that key chooses the plugin")
-            if both := [f.name for f in fields(cls) if isinstance(f.default, property) or isroutine(f.default)]:
-                raise TypeError(f"{self.family} '{name}': '{both[0]}' is a field and a method; leave one of them out")
             resolve_annotations(cls)
             hold_to(self.protocol, cls, f"{self.family} '{name}'", self.derived, self.promises)
             if not cls.__module__.startswith("simfl."):

@@ -73,6 +73,8 @@ class Errs(Tree):
             raise KeyError("gone")
         if self.how == "asks, and does not wait":
             edge.aggregate()
+        if self.how == "counts what it has not waited for":
+            int(edge.aggregate())
         if self.how == "asks twice":
             edge.aggregate()
             yield edge.sleep(1)
