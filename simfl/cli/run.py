@@ -73,8 +73,9 @@ def command(
 ) -> None:
     """Run a scenario and write its results to OUT/NAME/DIGEST/.
 
-    A run that was interrupted goes on where it stopped; complete results are kept as they are. If FILE is the folder of
-    a complete run, the same run is made longer: results/quickstart/87b4d6358c0c training.rounds=200
+    A run that was interrupted goes on from its last checkpoint (with buffers of edges or their cloud, it has none and
+    begins anew); complete results are kept as they are. If FILE is the folder of a complete run, the same run is made
+    longer: results/quickstart/87b4d6358c0c training.rounds=200
 
     Overrides change single keys: training.rounds=50 seed=3 selection=batch_partition:T=3
 
