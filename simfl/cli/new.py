@@ -18,7 +18,7 @@ POLICIES = "random,batch_partition:T=4,partition"
 @click.option("--from", "builtin", default=FIRST, show_default=True, metavar="BUILTIN",
               shell_complete=completing.builtin_names, help="The built-in scenario whose values it gets.")  # fmt: skip
 def command(name: str | None, builtin: str) -> None:
-    """Write NAME.yaml: a scenario that can be run as it is, with every key explained.
+    """Write NAME.yaml: a scenario that can be run as it is, with a comment on each key in it.
 
     Without NAME it asks four questions: data, clients, world, and what is compared. What is there already is not
     overwritten.

@@ -22,7 +22,12 @@ NOISE = Column("noise_std", "Noise", "number", "Standard deviation of the noise 
 
 Norm = Annotated[float, Field(gt=0, description="the largest L2 norm of an update, C; longer ones are scaled down")]
 Multiplier = Annotated[
-    float, Field(ge=0, description="standard deviation of the noise in the sum over the clip norm, z; 0 = none")
+    float,
+    Field(
+        ge=0,
+        description="z, standard deviation over clip norm of the noise in a sum; in tree_gaussian of a block of "
+        "rounds, in adaptive_gaussian before a part is spent on its bits; 0 = none",
+    ),
 ]
 MaxWeight = Annotated[
     float | None,
