@@ -163,6 +163,8 @@ def _attack_numbers(folder: Path, scenario: Scenario, attack_results: Sequence[F
 
 def _model_metrics(folder: Path, last: int) -> dict[Column, float | None]:
     """What the model's method ``metrics`` says after the last round; None where that is no finite number."""
+    if not any((folder / f"evaluation.csv{end}").exists() for end in ("", GZ)):
+        return {}  # and pandas, which reads it, is not imported
     table = _table(folder / "evaluation.csv").itertuples()
     values = {(row.name, int(row.round)): float(row.value) for row in table if row.name.startswith(METRIC)}
     sentence = "Of the global model on the test samples, as the model's method metrics says."

@@ -130,15 +130,21 @@ def test_a_command_imports_the_plugins_that_its_scenario_names_and_no_other(tmp_
     assert not imported & {*theory, "simfl.secagg.crypto", "simfl.privacy.dp"}
 
 
-def test_a_run_of_the_built_in_digits_imports_no_scikit_learn(tmp_path):
+def test_a_run_of_the_built_in_digits_imports_no_scikit_learn_and_no_pandas(tmp_path):
     code = """if True:
         import sys
         from simfl.learning.data.base import DATA
         DATA["digits"]().load(None, lambda purpose: __import__("numpy").random.default_rng(0))
         print(*sys.modules)
+        from pathlib import Path
+        from simfl.runs.run import run
+        from simfl.scenario import Scenario
+        run(Scenario.load("quickstart", ["training.rounds=1"]), Path("results"))
+        print(*sys.modules)
     """
-    imported = set(python("-c", code, cwd=tmp_path).stdout.split())
-    assert "simfl.learning.data.generated" in imported and not {"sklearn", "pandas", "scipy", "torch"} & imported
+    loaded, played = (set(line.split()) for line in python("-c", code, cwd=tmp_path).stdout.splitlines())
+    assert "simfl.learning.data.generated" in loaded and not {"sklearn", "pandas", "scipy", "torch"} & loaded
+    assert "torch" in played and not {"sklearn", "pandas"} & played
 
 
 def test_every_built_in_plugin_is_registered_by_the_module_that_its_family_names():
