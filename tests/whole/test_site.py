@@ -70,4 +70,4 @@ def test_a_browser_shows_the_site_without_the_network(site):
                 assert page.js("document.documentElement.scrollWidth <= innerWidth"), (path, width)
         page.open((site / "tutorials/notebook.html").as_uri())
         assert page.js("document.querySelectorAll('.cell_output table').length") == 3
-        assert page.js("document.querySelectorAll('.cell_output img').length") == 1
+        assert page.js("document.querySelectorAll('.cell_output img').length") == 2
