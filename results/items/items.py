@@ -35,7 +35,8 @@ plays it, and what came out. Verdicts are computed from the tables of `results/`
 * *Reduced*: network, data, rounds or machine were replaced; what came out in this form is in brackets.
 * *Not played*, and why.
 
-Intervals are of 95 %, n counts seeds. Made by `python results/items/items.py`.
+Intervals are of 95 %, n counts seeds; a claim may have several rows (Remark 4: five).
+Made by `python results/items/items.py`.
 """
 
 
