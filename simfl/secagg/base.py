@@ -20,7 +20,7 @@ from simfl.core.certificate_words import ONLY_SUMS
 from simfl.core.columns import Column
 from simfl.core.coverage import looks_ahead
 from simfl.core.payload import SUMMABLE
-from simfl.core.registration.protocol import Plugin
+from simfl.core.registration.protocol import Plugin, is_foreign
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import ScenarioView
@@ -138,9 +138,10 @@ class Protocol(Plugin, Interface):
     @property
     def moves_sums(self) -> Literal["", "coarsely", "around"]:
         """What else than hiding it does to a sum: rounds it ``coarsely``, more than its field makes it, or ``around``:
-        one update may make it wrap around the field, so of a protocol in a field that does not deny it.
+        one update may make it wrap around the field, so of a protocol that does not deny it, of a stranger's also
+        where it names no field.
         """
-        return "" if self.field is None else "around"
+        return "" if self.field is None and not is_foreign(self) else "around"
 
     def known(self, cohort: Cohort) -> dict[str, int]:
         """What theory knows of sums over such a cohort; of these what applies.

@@ -26,6 +26,7 @@ class Coarse(Protocol):
 
     says: bool = False
     shows_updates = False
+    moves_sums = ""
     covers = frozenset({"update", "samples"})
     phases = ("unmask",)
 
@@ -101,6 +102,15 @@ def test_a_protocol_that_rounds_says_its_step_where_noise_rests_on_the_sum(call,
     done = call("run", COARSE, learning, f"secagg={{name: coarse, says: {says}}}", "privacy.stages=[central_gaussian]")
     assert done.exit_code == (1 if says == "false" else 0), done.output
     assert ("say its step" in done.output) == (says == "false")
+
+
+def test_a_protocol_that_does_not_say_that_its_sums_cannot_wrap_has_no_noise_of_the_server(call):
+    """Also where it names no field: it may compute modulo anything."""
+    keys = "learning={data: digits, model: logistic}", "secagg={name: unsaid, says: true}"
+    for noise, code in (("privacy.stages=[central_gaussian]", 2), ("privacy.stages=[local_gaussian]", 0)):
+        done = call("run", COARSE.replace('    moves_sums = ""\n', "").replace('"coarse"', '"unsaid"'), *keys, noise)
+        assert done.exit_code == code, done.output
+        assert ("noises a sum that may wrap around by one update (secagg: unsaid)" in done.output) == bool(code)
 
 
 @pytest.mark.parametrize(("moves", "strong"), [("true", 1), ("false", 3)])
