@@ -355,6 +355,10 @@ def test_messages_are_between_a_client_and_its_edge(kind, tmp_path):
         (["attacks=[{name: rank}]"], "attacks"),
         (["selection.k=5"], "selection.k"),
         (["topology.noise=cloud"], "topology.noise: is cloud, but the noise of one stage central_gaussian"),
+        (
+            [*KINDS["cloud's noise"], "training.denominator=3"],
+            "topology.noise: is cloud, but the cloud divides by the weights of those who came",
+        ),
         (["topology.noise=cloud", "topology.edge_rounds=2"], "topology.noise: is cloud, but what is noised is one sum"),
         (["topology.selects=cloud", "selection=oort:k=3"], "topology.selects: is cloud, but selection 'oort' reads"),
         (["topology.selects=cloud", "topology.cloud_buffer=2"], "topology.selects: is cloud, but with buffers nobody"),
