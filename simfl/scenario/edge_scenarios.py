@@ -65,7 +65,7 @@ def cloud_noise_problem(scenario: "Scenario") -> str:
 
 def sampling_problem(scenario: "Scenario") -> str:
     """Why no accountant may claim that edges' clients are samples; empty where that is the accountants' own matter."""
-    claims = {getattr(each, "amplification", "none") for each in scenario.privacy.accountants or ()} - {"none"}
+    claims = {each.amplification for each in scenario.privacy.accountants or ()} - {"none"}
     topology = scenario.topology
     if not claims:
         return ""

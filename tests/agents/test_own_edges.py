@@ -37,11 +37,21 @@ def same_but_for_names(one, other):
 
 @pytest.mark.parametrize("kind", ["deadline", "agents", "states", "cloud selects", *BUFFERS])
 def test_the_standard_edge_by_hand_has_its_bytes(kind, tmp_path):
-    keys = [*KINDS[kind], *(["topology.edge_rounds=2"] if kind in ("states", "cloud buffer") else [])]
+    keys = [*KINDS[kind], *(["topology.edge_rounds=2"] if kind == "states" else [])]
     mine = files(run(made("by_hand", *keys), tmp_path / "mine").path)
     tree = files(run(made("tree", *keys), tmp_path / "tree").path)
     assert {name for name in tree if name.endswith((".csv", ".npy", ".jsonl"))} <= {*mine}
     assert same_but_for_names(mine, tree) == []
+
+
+def test_what_two_aggregations_of_an_own_edge_are_no_table_says(tmp_path):
+    """One model or two: beside a buffer the cloud is taken to have their sums apart. All else has the same bytes."""
+    keys = [*KINDS["cloud buffer"], "topology.edge_rounds=2"]
+    mine, tree = (run(made(name, *keys), tmp_path / name).path for name in ("by_hand", "tree"))
+    assert same_but_for_names(files(mine), files(tree)) == ["observers.csv", "rounds.csv"]
+    for own, known in zip(rows_of(mine), rows_of(tree), strict=True):
+        assert all(name.startswith("privacy_") for name in own if own[name] != known[name])
+        assert all(float(own[name]) <= float(known[name]) for name in ("privacy_strong", "privacy_weak_upper"))
 
 
 @pytest.mark.parametrize("name", ["uneven_tree", "uneven_servers"])

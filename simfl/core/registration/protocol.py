@@ -82,9 +82,10 @@ def refuse_fields(cls: type, protocol: type, what: str) -> None:
     words = "must be a dataclass; write @dataclass(frozen=True) above its class"
     if not is_dataclass(cls):
         raise TypeError(f"{what} {words}")
-    asked = {name for each in protocol.__mro__ for name in get_annotations(each)} - {f.name for f in fields(cls)}
+    keys = {field.name for field in fields(cls)}
+    no_keys = {name for each in protocol.__mro__ for name in get_annotations(each)} - keys
     said = {key for key, hint in get_annotations(cls).items() if key[0] != "_" and not NO_KEY.search(str(hint))}
-    if said - asked and "__dataclass_fields__" not in vars(cls):
+    if said - no_keys and "__dataclass_fields__" not in vars(cls):
         raise TypeError(f"{what} {words}")
     for field in fields(cls):
         if field.name == "name":
