@@ -56,8 +56,6 @@ def cloud_noise_problem(scenario: "Scenario") -> str:
     rule = scenario.training
     if len(stages) != 1 or type(stages[0]) is not CentralGaussian:
         return "the noise of one stage central_gaussian, and of no other, can be the cloud's"
-    if type(rule) is FedAvg and rule.denominator != "weights":
-        return "the cloud divides by the weights of those who came; leave training.denominator out"
     if type(rule) is FedAvg and rule.server_learning_rate == 1 and not rule.server_optimiser.start(1):
         return ""
     return "the cloud noises an average of updates; use training: fedavg with a plain step"
@@ -76,6 +74,9 @@ def sampling_problem(scenario: "Scenario") -> str:
         return f"{said} who takes part may decide whose models fill the cloud's buffer; use amplification: none"
     if topology.noise == "cloud" and topology.selects != "cloud":
         return f"{said} each edge draws from its own clients, and the cloud noises all; use amplification: none"
+    rule, divides = scenario.training, "the cloud divides by the weights of those who came"
+    if topology.noise == "cloud" and ("poisson" in claims or (type(rule) is FedAvg and rule.denominator != "weights")):
+        return f"{said} {divides}, which tells about them; use amplification: none"
     return ""
 
 

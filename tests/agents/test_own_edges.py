@@ -137,6 +137,9 @@ def test_an_edge_draws_anew_and_remembers_also_for_the_same_model(tmp_path):
     assert len(set(np.round(rests % 1, 9))) == 3
 
 
+CLOUD = ["topology.noise=cloud", "topology.selects=cloud"]
+
+
 @pytest.mark.parametrize(
     ("keys", "says"),
     [
@@ -144,6 +147,11 @@ def test_an_edge_draws_anew_and_remembers_also_for_the_same_model(tmp_path):
         (["topology.name=by_hand"], "who takes part may decide how often an edge of its own aggregates"),
         (["topology.cloud_buffer=2"], "who takes part may decide whose models fill the cloud's buffer"),
         (["topology.noise=cloud"], "each edge draws from its own clients, and the cloud noises all"),
+        (CLOUD, None),
+        (
+            [*CLOUD, "training.denominator=2"],
+            "the cloud divides by the weights of those who came, which tells about them",
+        ),
     ],
 )
 def test_what_edges_do_is_no_sampling(keys, says):

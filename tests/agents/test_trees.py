@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl as main
 from simfl.core.errors import SimflError
+from simfl.privacy.dp.mechanisms import gaussian
 from simfl.runs.coalition import coalition
 from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
@@ -316,6 +317,15 @@ def test_noise_of_the_cloud_is_that_of_a_server(tmp_path):
     assert {row["epsilon_max"] for row in seen} == {""}  # it has the sums without noise
 
 
+@pytest.mark.parametrize(("denominator", "factor"), [("weights", 1), (2.0, 2), (3.0, 4 / 3)])
+def test_noise_of_the_cloud_is_that_of_what_updates_count(denominator, factor, tmp_path):
+    """An edge that divides four updates by two sends twice their mean, and the cloud noises as if it were once."""
+    always = ["devices.failure=none", "devices.availability=always", "selection=all:k=4"]
+    keys = [*KINDS["cloud's noise"], *always, f"training.denominator={denominator}", "training.rounds=3"]
+    summary = json.loads((run(Scenario.parse(BASE, "t", keys), tmp_path).path / "summary.json").read_text())
+    assert summary["epsilon_max"] == pytest.approx(float(gaussian.epsilon(factor * 3**0.5, 1e-5)), rel=1e-6)
+
+
 # -- messages -------------------------------------------------------------------------------------
 
 
@@ -355,10 +365,6 @@ def test_messages_are_between_a_client_and_its_edge(kind, tmp_path):
         (["attacks=[{name: rank}]"], "attacks"),
         (["selection.k=5"], "selection.k"),
         (["topology.noise=cloud"], "topology.noise: is cloud, but the noise of one stage central_gaussian"),
-        (
-            [*KINDS["cloud's noise"], "training.denominator=3"],
-            "topology.noise: is cloud, but the cloud divides by the weights of those who came",
-        ),
         (["topology.noise=cloud", "topology.edge_rounds=2"], "topology.noise: is cloud, but what is noised is one sum"),
         (["topology.selects=cloud", "selection=oort:k=3"], "topology.selects: is cloud, but selection 'oort' reads"),
         (["topology.selects=cloud", "topology.cloud_buffer=2"], "topology.selects: is cloud, but with buffers nobody"),
