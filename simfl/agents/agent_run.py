@@ -77,11 +77,7 @@ class Nodes(ABC):
         """
         if not run.assignments:
             raise run.error("ends without receiving the request that has started it")
-        if not isinstance(run.memory, dict):
-            raise run.error("sets its memory anew; what it keeps are items of it, node.memory[name] = array")
-        for name, value in run.memory.items():
-            if not isinstance(name, str) or not isinstance(value, np.ndarray) or value.dtype.kind not in "biuf":
-                raise run.error(f"keeps {name!r} in memory, which is no array of numbers; use numpy.array")
+        run.check_memory()
 
 
 class Wait(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 
 from simfl.core.errors import SimflError
 from simfl.core.registration.packages import raised_at
+from simfl.core.types import Arrays
 
 MOST_AT_AN_INSTANT = 10_000
 """Waits of one run that end at one instant; more are a loop."""
@@ -24,9 +25,11 @@ class Behaviour(ABC, Generic[WaitT]):
     """One run of such a generator, and its node.
 
     Attributes:
+        memory: arrays of numbers by name, which outlive the run.
         pending: what a method of the node has given, and the generator has not waited for yet.
     """
 
+    memory: Arrays
     pending: WaitT | None = None
 
     @abstractmethod
@@ -52,6 +55,17 @@ class Behaviour(ABC, Generic[WaitT]):
         number = isinstance(seconds, (int, float, np.number)) and not isinstance(seconds, bool)
         if not (number and isfinite(seconds) and seconds >= 0):  # type: ignore[arg-type, operator]
             raise self.error(f"gives {seconds!r} as {name}, and a finite number from 0 is needed")
+
+    def check_memory(self) -> None:
+        """
+        Raises:
+            AgentError: it keeps what cannot be stored; of an array that is more than one, such as a mask's, a part.
+        """
+        if not isinstance(self.memory, dict):
+            raise self.error("sets its memory anew; what it keeps are items of it, node.memory[name] = array")
+        for name, value in self.memory.items():
+            if not isinstance(name, str) or type(value) is not np.ndarray or value.dtype.kind not in "biuf":
+                raise self.error(f"keeps {name!r} in memory, which is no array of numbers; use numpy.array")
 
     def next_wait(self, run: Generator[Any, Any, Any], value: object) -> WaitT | None:
         """Lets it go on until its next wait; None if it has ended.

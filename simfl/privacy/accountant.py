@@ -107,6 +107,7 @@ class Accountant(Plugin, Protocol):
             where they are summed or noised; beside others it says 1, or an infinite epsilon. Read of the scenario's
             ``privacy``.
         epsilon_delta: the δ of its epsilons, 0 = they are pure; None = it does not say.
+        amplification: as what samples of the clients it takes those who take part; ``none`` = everybody may know them.
         rows: what a row of the participation matrix holds of a client in its numbers: ``units`` = 1, or a staleness
             weight; ``weights`` = its samples, too.
     """
@@ -114,6 +115,7 @@ class Accountant(Plugin, Protocol):
     columns: ClassVar[tuple[Column, ...]]
     covers: ClassVar[frozenset[str]] = frozenset()
     epsilon_delta: float | None = None
+    amplification: str = "none"
     rows: str = "units"
 
     @abstractmethod

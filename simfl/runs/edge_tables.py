@@ -108,11 +108,19 @@ class EdgeRecords(ObserverRecords):
 
     def _columns_of_averages(self, members: NDArray[np.int32]) -> Columns:
         """Columns of sums against whoever has the averages of each round, of these clients, and nothing else."""
+        return self._columns_of_sums(members, self.rounds, SERVER)
+
+    def _columns_of_models(self, edge: int) -> Columns:
+        """The same against whoever has an edge's models apart, each of which is taken for one of its sums."""
+        rows = len(self.numbers(edge))
+        return self._by_round(edge, self._columns_of_sums(self.groups[edge], rows, aggregator_of(edge)))
+
+    def _columns_of_sums(self, members: NDArray[np.int32], rows: int, who: int) -> Columns:
         local = replace(edge_scenario(self.scenario, len(members)), secagg=PROTOCOLS.of("ideal"))
-        matrix, tolerated = self._matrix(members, self.rounds, SERVER), np.full(self.rounds, np.inf)
+        matrix, tolerated = self._matrix(members, rows, who), np.full(rows, np.inf)
         events = Told(lambda: {SERVER: matrix}, lambda: tolerated, lambda: iter(()))
         samples = None if self.samples is None else self.samples[members]
-        seen = history_of(local, Views(local, self.rounds, events), tuple({} for _ in local.privacy.stages), samples)
+        seen = history_of(local, Views(local, rows, events), tuple({} for _ in local.privacy.stages), samples)
         return only_sums({name: list(each) for name, each in local.privacy.accounts(seen).items()})
 
     def _samples(self, edge: int) -> Integers | None:
@@ -143,10 +151,22 @@ class EdgeRecords(ObserverRecords):
         columns: list[Columns] = []
         for edge, group in enumerate(self.groups):
             values = accounts(edge_scenario(self.scenario, len(group)), self.history(edge))
-            here = (self.numbers(edge).searchsorted(np.arange(self.rounds), "right") - 1).tolist()
-            rows = {name: list(each) for name, each in values.items()}
-            columns.append({name: [None if i < 0 else each[i] for i in here] for name, each in rows.items()})
+            columns.append(self._by_round(edge, {name: list(each) for name, each in values.items()}))
         return columns
+
+    def _by_round(self, edge: int, rows: Columns) -> Columns:
+        """Values of an edge's aggregations as values of the run's rounds; None before its first."""
+        here = (self.numbers(edge).searchsorted(np.arange(self.rounds), "right") - 1).tolist()
+        return {name: [None if i < 0 else each[i] for i in here] for name, each in rows.items()}
+
+    @cached_property
+    def _has_several(self) -> bool:
+        """Whether a buffer of the cloud may have had several models of an edge in one round: it has them apart."""
+        topology, table = self.scenario.topology, self.aggregations
+        if topology.cloud_buffer in (None, 1) or not len(table):
+            return False
+        of_model = 1 if topology.own_edges else topology.edge_rounds
+        return int(table.groupby(["aggregator", "round"]).size().max()) > of_model
 
     @property
     def _adds_up(self) -> bool:
@@ -170,10 +190,13 @@ class EdgeRecords(ObserverRecords):
         sum of a round; edges without it have the average of all of them. Clients have one edge, so that nothing that is
         known of one edge's says more of another's.
         """
-        others = [group for edge, group in enumerate(self.groups) if edge not in edges]
+        away = [edge for edge in range(len(self.groups)) if edge not in edges]
+        others = [self.groups[edge] for edge in away]
         inside = [only_sums(self._edge_columns[edge]) for edge in sorted(edges)]
         if others and not self._adds_up:
             return worst([only_sums(columns) for columns in self._edge_columns])
+        if self._has_several and (root or not self.scenario.topology.has_root):
+            return worst([*inside, *map(self._columns_of_models, away)])
         if others and self.scenario.topology.has_root and not root:
             others = [np.sort(np.concatenate(others))]
         return worst([*inside, *map(self._columns_of_averages, others)])

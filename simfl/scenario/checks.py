@@ -21,6 +21,7 @@ from simfl.scenario.edge_scenarios import (
     edge_scenario,
     first_difference,
     keys_of_edges,
+    sampling_problem,
 )
 from simfl.scenario.plugin_files import Trust, note_executed
 from simfl.scenario.yaml.places import KeyPath, dotted_key, shown
@@ -167,6 +168,7 @@ def complete(scenario: S) -> tuple[S, Wrong]:
         return _complete_one(scenario)
     keys, (whole, wrong) = keys_of_edges(scenario), _complete_one(scenario)
     wrong = [problem for problem in wrong if problem[0][:1] and problem[0][0] not in keys]
+    wrong += [(("topology",), why) for why in [sampling_problem(scenario)] if why]
     of_edges = []
     for size in sorted(sizes):
         edge, problems = _complete_one(edge_scenario(scenario, size))

@@ -61,6 +61,25 @@ def cloud_noise_problem(scenario: "Scenario") -> str:
     return "the cloud noises an average of updates; use training: fedavg with a plain step"
 
 
+def sampling_problem(scenario: "Scenario") -> str:
+    """Why no accountant may claim that edges' clients are samples; empty where that is the accountants' own matter."""
+    claims = {each.amplification for each in scenario.privacy.accountants or ()} - {"none"}
+    topology = scenario.topology
+    if not claims:
+        return ""
+    said = f"an accountant's amplification is {min(claims)}, but"
+    if topology.own_edges:
+        return f"{said} who takes part may decide how often an edge of its own aggregates; use amplification: none"
+    if topology.cloud_buffer is not None:
+        return f"{said} who takes part may decide whose models fill the cloud's buffer; use amplification: none"
+    if topology.noise == "cloud" and topology.selects != "cloud":
+        return f"{said} each edge draws from its own clients, and the cloud noises all; use amplification: none"
+    rule, divides = scenario.training, "the cloud divides by the weights of those who came"
+    if topology.noise == "cloud" and ("poisson" in claims or (type(rule) is FedAvg and rule.denominator != "weights")):
+        return f"{said} {divides}, which tells about them; use amplification: none"
+    return ""
+
+
 def require_one_server(scenario: "Scenario", what: str) -> None:
     """
     Raises:

@@ -87,7 +87,12 @@ class Topology(Plugin, Protocol):
     @property
     def aggregates_once(self) -> bool:
         """Whether an edge is known to aggregate once between two exchanges of its model."""
-        return self.edge_rounds == 1 and type(self).run_edge is Topology.run_edge
+        return self.edge_rounds == 1 and not self.own_edges
+
+    @property
+    def own_edges(self) -> bool:
+        """Whether its class says itself what an edge does, so that nobody knows how often one aggregates."""
+        return type(self).run_edge is not Topology.run_edge
 
     def neighbours(self, clients: int, streams: Streams) -> tuple[NDArray[np.int32], ...]:
         """Those with whom each client, as an aggregator, exchanges updates, ascending; none where clients are none."""
@@ -97,7 +102,7 @@ class Topology(Plugin, Protocol):
 TOPOLOGIES = Registry[Topology](
     "topology",
     promises=("has_root",),
-    derived=("aggregates_once",),
+    derived=("aggregates_once", "own_edges"),
     protocol=Topology,
     modules=modules_of("simfl.topology", "gossip", base="star", tree="servers tree"),
 )

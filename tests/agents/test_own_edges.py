@@ -3,6 +3,7 @@
 import csv
 import json
 from collections import defaultdict
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -36,11 +37,21 @@ def same_but_for_names(one, other):
 
 @pytest.mark.parametrize("kind", ["deadline", "agents", "states", "cloud selects", *BUFFERS])
 def test_the_standard_edge_by_hand_has_its_bytes(kind, tmp_path):
-    keys = [*KINDS[kind], *(["topology.edge_rounds=2"] if kind in ("states", "cloud buffer") else [])]
+    keys = [*KINDS[kind], *(["topology.edge_rounds=2"] if kind == "states" else [])]
     mine = files(run(made("by_hand", *keys), tmp_path / "mine").path)
     tree = files(run(made("tree", *keys), tmp_path / "tree").path)
     assert {name for name in tree if name.endswith((".csv", ".npy", ".jsonl"))} <= {*mine}
     assert same_but_for_names(mine, tree) == []
+
+
+def test_what_two_aggregations_of_an_own_edge_are_no_table_says(tmp_path):
+    """One model or two: beside a buffer the cloud is taken to have their sums apart. All else has the same bytes."""
+    keys = [*KINDS["cloud buffer"], "topology.edge_rounds=2"]
+    mine, tree = (run(made(name, *keys), tmp_path / name).path for name in ("by_hand", "tree"))
+    assert same_but_for_names(files(mine), files(tree)) == ["observers.csv", "rounds.csv"]
+    for own, known in zip(rows_of(mine), rows_of(tree), strict=True):
+        assert all(name.startswith("privacy_") for name in own if own[name] != known[name])
+        assert all(float(own[name]) <= float(known[name]) for name in ("privacy_strong", "privacy_weak_upper"))
 
 
 @pytest.mark.parametrize("name", ["uneven_tree", "uneven_servers"])
@@ -81,6 +92,76 @@ def test_the_root_is_taken_to_have_all_sums_where_an_edge_steps_otherwise(tmp_pa
         least[optimiser] = {who: each["privacy_weak_upper"] for who, each in summary["observers"].items()}
     edges = [least["adam"][f"edge/{edge}"] for edge in range(3)]
     assert least["adam"]["server"] == min(edges) < least["sgd"]["server"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_row_of_the_average_is_that_of_brute_force(seed, tmp_path):
+    """Also of edges that aggregate once, beside others that do so more often."""
+    keys = ["training.weighting=equal", "learning={name: none, parameters: 3}", f"seed={seed}"]
+    folder = run(made("uneven_tree", *keys), tmp_path).path
+    averages = shares_of(folder, {edge: list(range(4 * edge, 4 * edge + 4)) for edge in range(3)})[1]
+    rows = defaultdict(dict)
+    for row in rows_of(folder, "participation.csv"):
+        if row["aggregator"] == "-1":
+            rows[int(row["round"])][int(row["client"])] = Fraction(row["weight"])
+    assert rows
+    for t, row in rows.items():
+        assert row.keys() == averages[t].keys()
+        assert len({weight / averages[t][client] for client, weight in row.items()}) == 1, t
+
+
+QUICK = [*KINDS["cloud buffer"], "training.weighting=equal", "learning={name: none, parameters: 3}",
+         "training.rounds=1", "devices={}"]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_cloud_with_a_buffer_has_each_model_of_an_edge_apart(seed, tmp_path):
+    """Of one round, too: their sum is what others see."""
+    folder = run(made("uneven_rests", *QUICK, f"seed={seed}"), tmp_path).path
+    edges, _ = shares_of(folder, {edge: list(range(4 * edge, 4 * edge + 4)) for edge in range(3)})
+    assert [*edges] == [0] and len(edges[0]) == 2
+    together = [sum(column) for column in zip(*edges[0], strict=True)]
+    least = {"server": smallest_support(edges[0], 4), "edge/1": smallest_support([together], 4)}
+    learned = json.loads((folder / "summary.json").read_text())["observers"]
+    for who, number in least.items():
+        assert learned[who]["privacy_weak_lower"] == learned[who]["privacy_weak_upper"] == number, who
+
+
+def test_an_edge_draws_anew_and_remembers_also_for_the_same_model(tmp_path):
+    folder = run(made("uneven_rests", *QUICK, "topology.cloud_buffer=3"), tmp_path).path
+    sent = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    sent_s = [each["sent_s"] for each in sent if each.get("kind") == "edge model" and each["from"] == "edge/0"]
+    ended_s = [float(row["time_s"]) for row in rows_of(folder, "aggregations.csv") if row["aggregator"] == "-2"]
+    rests = np.subtract(sent_s, ended_s)
+    assert len(rests) == 3 and [int(rest) for rest in rests] == [1, 2, 3]
+    assert len(set(np.round(rests % 1, 9))) == 3
+
+
+CLOUD = ["topology.noise=cloud", "topology.selects=cloud"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ([], None),
+        (["topology.name=by_hand"], "who takes part may decide how often an edge of its own aggregates"),
+        (["topology.cloud_buffer=2"], "who takes part may decide whose models fill the cloud's buffer"),
+        (["topology.noise=cloud"], "each edge draws from its own clients, and the cloud noises all"),
+        (CLOUD, None),
+        (
+            [*CLOUD, "training.denominator=2"],
+            "the cloud divides by the weights of those who came, which tells about them",
+        ),
+    ],
+)
+def test_what_edges_do_is_no_sampling(keys, says):
+    sampled = [*KINDS["noise"][:2], "secagg=ideal", "selection=random:k=2", "devices={}",
+               "privacy.accountants=[{name: rdp, amplification: fixed_size}]"]  # fmt: skip
+    if says is None:
+        made("tree", *sampled, *keys)
+        return
+    with pytest.raises(InvalidScenario, match=f"amplification is fixed_size, but {says}; use amplification: none"):
+        made("tree", *sampled, *keys)
 
 
 @pytest.mark.parametrize("kind", ["secagg", "agents", *BUFFERS])
@@ -126,7 +207,9 @@ def test_an_edge_rests_between_its_last_aggregation_and_its_model(tmp_path):
         ("number", "waits for a float, and not for what a method of its node has just given"),
         ("times", "aggregates 0 times, and a whole number from 1 is needed"),
         ("back", "gives -1 as seconds, and a finite number from 0 is needed"),
-        ("memory", "keeps 'words' in its memory, which is no array of numbers"),
+        ("memory", "keeps 'words' in memory, which is no array of numbers"),
+        ("mask", "keeps 'mask' in memory, which is no array of numbers"),
+        ("anew", "sets its memory anew"),
         ("loop", "goes on 10000 times without letting time pass"),
     ],
 )

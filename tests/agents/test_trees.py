@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl as main
 from simfl.core.errors import SimflError
+from simfl.privacy.dp.mechanisms import gaussian
 from simfl.runs.coalition import coalition
 from simfl.runs.run import run, verify
 from simfl.scenario import InvalidScenario, Scenario
@@ -314,6 +315,15 @@ def test_noise_of_the_cloud_is_that_of_a_server(tmp_path):
     assert cells[0] == cells[1] and all(cells[0][-1])
     seen = [row for row in rows_of(tree, "observers.csv") if row["observer"] == "edge/0"]
     assert {row["epsilon_max"] for row in seen} == {""}  # it has the sums without noise
+
+
+@pytest.mark.parametrize(("denominator", "factor"), [("weights", 1), (2.0, 2), (3.0, 4 / 3)])
+def test_noise_of_the_cloud_is_that_of_what_updates_count(denominator, factor, tmp_path):
+    """An edge that divides four updates by two sends twice their mean, and the cloud noises as if it were once."""
+    always = ["devices.failure=none", "devices.availability=always", "selection=all:k=4"]
+    keys = [*KINDS["cloud's noise"], *always, f"training.denominator={denominator}", "training.rounds=3"]
+    summary = json.loads((run(Scenario.parse(BASE, "t", keys), tmp_path).path / "summary.json").read_text())
+    assert summary["epsilon_max"] == pytest.approx(float(gaussian.epsilon(factor * 3**0.5, 1e-5)), rel=1e-6)
 
 
 # -- messages -------------------------------------------------------------------------------------

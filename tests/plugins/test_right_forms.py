@@ -1,10 +1,11 @@
 """What a plugin gives may have any form that Python lets it have, and what is no hook may be called as it likes."""
 
 import re
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, field, make_dataclass
 from functools import cached_property, partial, partialmethod, wraps
 from operator import attrgetter
 from types import FunctionType, MappingProxyType
+from typing import Final
 
 import numpy as np
 import pytest
@@ -198,12 +199,22 @@ def test_a_key_cannot_have_the_name_of_a_hook(family):
          "the default of 'pause_s' is nan, which no scenario can give"),
         ("@dataclass(frozen=True, kw_only=True)\nclass It(Tree):\n    pause_s: float = float('inf')\n",
          "the default of 'pause_s' is inf, which no scenario can give"),
+        ("class It(Tree):\n    edge_rounds: int = 3\n", "must be a dataclass; write @dataclass"),
         ("class It(Tree):\n    note: 'ClassVar[str]' = 'a'\n    aggregator = 'hub'\n", None),
+        ("class It(Tree):\n    has_root: bool = True\n    NOTE: Final = 3\n", None),
+        ("@dataclass(frozen=True, kw_only=True)\nclass It(Tree):\n"
+         "    best: float = field(default=float('inf'), init=False, metadata={'yaml': False})\n", None),
         ("@dataclass(frozen=True, kw_only=True)\nclass It(Tree):\n    edges: int = 3\n", None),
     ],
 )  # fmt: skip
 def test_keys_are_those_of_the_class_itself(text, says):
-    namespace = {"Tree": TOPOLOGIES["tree"], "dataclass": dataclass, "__name__": __name__}
+    namespace = {
+        "Tree": TOPOLOGIES["tree"],
+        "dataclass": dataclass,
+        "field": field,
+        "Final": Final,
+        "__name__": __name__,
+    }
     exec(text, namespace)
     if says is None:
         assert TOPOLOGIES("it")(namespace["It"]) is namespace["It"]

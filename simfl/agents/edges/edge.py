@@ -53,7 +53,7 @@ class EdgeRun(Behaviour[_Wait]):
     Args:
         parts: the scenario of its clients.
         world: the clock.
-        version: of the model.
+        number: of the edge's next aggregation; with a buffer it may have the same model of the root again.
         memory: of the edge.
         serve: aggregates so many times.
     """
@@ -62,14 +62,14 @@ class EdgeRun(Behaviour[_Wait]):
         self,
         parts: Components[Any],
         world: World,
-        version: int,
+        number: int,
         memory: Arrays,
         serve: Callable[[int], Process[list[RoundResult]]],
     ) -> None:
         assert parts.members is not None
         self.parts, self.world, self.memory, self.serve = parts, world, memory, serve
         self.edge, self.clients = parts.members.edge, parts.members.clients.copy()
-        self.rng = parts.streams("edge", version)
+        self.rng = parts.streams("edge", number)
         self.rounds: list[RoundResult] = []
 
     @property
@@ -121,9 +121,7 @@ class EdgeRun(Behaviour[_Wait]):
                 raise self.error(f"waits more than {MOST_WAITS} times while its model is waited for")
         if not self.rounds:
             raise self.error("ends without an aggregation; write yield edge.aggregate()")
-        for name, array in self.memory.items():
-            if not (isinstance(name, str) and isinstance(array, np.ndarray) and array.dtype.kind in "biuf"):
-                raise self.error(f"keeps {name!r} in its memory, which is no array of numbers; use np.asarray")
+        self.check_memory()
         return self.rounds
 
 
@@ -168,7 +166,9 @@ class EdgeAgent:
         """From a model's departure at the cloud to the arrival of the edge's, each of which takes so long."""
         yield self.world.wait(way_s)
         self.server.global_model.begin_with(model)
-        rounds = yield from EdgeRun(self.server.parts, self.world, version, self.memory, self.aggregate).live()
+        run = EdgeRun(self.server.parts, self.world, self.server.global_model.version, self.memory, self.aggregate)
+        rounds = yield from run.live()
+        self.memory = run.memory
         yield self.world.wait(way_s)
         return EdgeDelivery(self.members.edge, version, model, self.server.model, rounds)
 

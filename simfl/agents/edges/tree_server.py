@@ -197,7 +197,7 @@ def row_of(delivery: EdgeDelivery, parts: Components[Rule], factor: float, scale
     total, share = np.zeros(parts.clients), sum(share_of(done, parts) for done in delivery.rounds)
     if len(delivery.rounds) == 1 and factor == 1.0 and share == delivery.rounds[0].divisor:
         total = total.astype(delivery.rounds[0].weights.dtype)
-        total[delivery.rounds[0].clients] = delivery.rounds[0].weights
+        total[delivery.rounds[0].clients] = delivery.rounds[0].weights * int(scale)
         return total
     for done in delivery.rounds:
         total[done.clients] += factor * share * done.weights * (scale / (done.divisor or 1.0))
@@ -223,7 +223,7 @@ def weights_in(
     """
     sums, whole = np.zeros(parts.clients), True
     divisors = [done.divisor for each in deliveries for done in each.rounds]
-    scale = 1.0 if parts.topology.aggregates_once else common_multiple(divisors)
+    scale = common_multiple(divisors) if any(len(each.rounds) > 1 for each in deliveries) else 1.0
     for delivery, factor in zip(deliveries, factors.tolist(), strict=True):
         edge = parts.edges[delivery.edge]
         assert edge.members is not None

@@ -1,5 +1,6 @@
 """What every plugin is, whatever its family, and what its family's protocol makes of a class."""
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -69,20 +70,30 @@ def is_plugin(value: object) -> TypeGuard[Plugin]:
     return type(value) in registered
 
 
-def refuse_fields(cls: type, what: str) -> None:
+NO_KEY = re.compile(r"\b(ClassVar|Final)\b")
+"""In an annotation of what is no key, also where it is a text."""
+
+
+def refuse_fields(cls: type, protocol: type, what: str) -> None:
     """
     Raises:
         TypeError: it has no keys, as it is no dataclass, or some that no scenario can give.
     """
-    said = [key for key, hint in get_annotations(cls).items() if key[0] != "_" and "ClassVar" not in str(hint)]
-    if not is_dataclass(cls) or (said and "__dataclass_fields__" not in vars(cls)):
-        raise TypeError(f"{what} must be a dataclass; write @dataclass(frozen=True) above its class")
+    words = "must be a dataclass; write @dataclass(frozen=True) above its class"
+    if not is_dataclass(cls):
+        raise TypeError(f"{what} {words}")
+    keys = {field.name for field in fields(cls)}
+    no_keys = {name for each in protocol.__mro__ for name in get_annotations(each)} - keys
+    said = {key for key, hint in get_annotations(cls).items() if key[0] != "_" and not NO_KEY.search(str(hint))}
+    if said - no_keys and "__dataclass_fields__" not in vars(cls):
+        raise TypeError(f"{what} {words}")
     for field in fields(cls):
         if field.name == "name":
             raise TypeError(f"{what} has a field 'name': that key chooses the plugin")
         if isinstance(field.default, property) or isroutine(field.default):
             raise TypeError(f"{what}: '{field.name}' is a field and a method; leave one of them out")
-        if isinstance(field.default, float) and not isfinite(field.default):
+        is_key = field.init and field.metadata.get("yaml", True)
+        if is_key and isinstance(field.default, float) and not isfinite(field.default):
             raise TypeError(f"{what}: the default of '{field.name}' is {field.default}, which no scenario can give")
 
 

@@ -116,7 +116,7 @@ class Registry(Mapping[str, type[P_co]]):
             raise TypeError(f'a {self.family} is registered under a name: @REGISTRY("name")')
 
         def register(cls: Class) -> Class:
-            refuse_fields(cls, f"{self.family} '{name}'")
+            refuse_fields(cls, self.protocol, f"{self.family} '{name}'")
             if not cls.__module__.startswith("simfl."):
                 self._add_rims()
             if name in self.modules and cls.__module__ != self.modules[name]:

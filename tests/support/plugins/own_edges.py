@@ -87,6 +87,12 @@ class Errs(Tree):
         if self.how == "memory":
             edge.memory["words"] = "some"
             yield edge.aggregate()
+        if self.how == "mask":
+            edge.memory["mask"] = np.ma.masked_less(np.arange(3), 1)
+            yield edge.aggregate()
+        if self.how == "anew":
+            edge.memory = None
+            yield edge.aggregate()
         while self.how == "loop":
             yield edge.sleep(0)
 
@@ -100,3 +106,16 @@ class NoGenerator(Tree):
 
     def run_edge(self, edge: EdgeNode):
         return edge.aggregate()
+
+
+@TOPOLOGIES("uneven_rests")
+@dataclass(frozen=True, kw_only=True)
+class UnevenRests(Tree):
+    """The first edge is back at once, by chance; all others rest."""
+
+    has_root = True
+
+    def run_edge(self, edge: EdgeNode):
+        yield edge.aggregate()
+        edge.memory = {"models": edge.memory.get("models", np.zeros(1)) + 1}
+        yield edge.sleep(edge.rng.random() + (100 if edge.edge else edge.memory["models"][0]))
