@@ -28,7 +28,8 @@ PEERS = ("round", "aggregator", "client", "weight")
 makes of its edges' models; 0, 1, ... = that client; -2, -3, ... = edge 0, 1, ..., whose aggregations it numbers)."""
 
 AGGREGATIONS = ("aggregator", "number", "round", "time_s", "clients", "bytes_down", "bytes_up")
-"""Columns of aggregations.csv: each aggregation of an edge, and the round in which its model was averaged."""
+"""Columns of aggregations.csv: each aggregation of an edge, and the round in which its model was averaged; one more
+than the last where the run ended before."""
 
 
 class PhaseRow(NamedTuple):

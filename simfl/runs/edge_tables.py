@@ -78,7 +78,9 @@ class EdgeRecords(ObserverRecords):
         return table[table.aggregator == who]
 
     def numbers(self, edge: int) -> Integers:
-        """The round in which each aggregation of an edge was averaged, ascending, (aggregations,)."""
+        """The round in which each aggregation of an edge was averaged, ascending, (aggregations,); the number of rounds
+        where its model came too late for any.
+        """
         local = self.aggregations[self.aggregations.aggregator == aggregator_of(edge)]
         return local.sort_values("number")["round"].to_numpy(np.int64)
 
@@ -113,7 +115,7 @@ class EdgeRecords(ObserverRecords):
     def _columns_of_models(self, edge: int) -> Columns:
         """The same against whoever has an edge's models apart, each of which is taken for one of its sums."""
         rows = len(self.numbers(edge))
-        return self._by_round(edge, self._columns_of_sums(self.groups[edge], rows, aggregator_of(edge)))
+        return self._by_round(self.numbers(edge), self._columns_of_sums(self.groups[edge], rows, aggregator_of(edge)))
 
     def _columns_of_sums(self, members: NDArray[np.int32], rows: int, who: int) -> Columns:
         local = replace(edge_scenario(self.scenario, len(members)), secagg=PROTOCOLS.of("ideal"))
@@ -151,18 +153,19 @@ class EdgeRecords(ObserverRecords):
         columns: list[Columns] = []
         for edge, group in enumerate(self.groups):
             values = accounts(edge_scenario(self.scenario, len(group)), self.history(edge))
-            columns.append(self._by_round(edge, {name: list(each) for name, each in values.items()}))
+            here = np.minimum(self.numbers(edge), self.rounds - 1)  # in the end it has also what is in no average
+            columns.append(self._by_round(here, {name: list(each) for name, each in values.items()}))
         return columns
 
-    def _by_round(self, edge: int, rows: Columns) -> Columns:
+    def _by_round(self, numbers: Integers, rows: Columns) -> Columns:
         """Values of an edge's aggregations as values of the run's rounds; None before its first."""
-        here = (self.numbers(edge).searchsorted(np.arange(self.rounds), "right") - 1).tolist()
+        here = (numbers.searchsorted(np.arange(self.rounds), "right") - 1).tolist()
         return {name: [None if i < 0 else each[i] for i in here] for name, each in rows.items()}
 
     @cached_property
     def _has_several(self) -> bool:
         """Whether a buffer of the cloud may have had several models of an edge in one round: it has them apart."""
-        topology, table = self.scenario.topology, self.aggregations
+        topology, table = self.scenario.topology, self.aggregations[self.aggregations["round"] < self.rounds]
         if topology.cloud_buffer in (None, 1) or not len(table):
             return False
         of_model = 1 if topology.own_edges else topology.edge_rounds

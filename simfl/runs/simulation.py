@@ -173,7 +173,7 @@ class Simulation:
             who = [itertools.repeat(SERVER)]
         tables["participation.csv"].append(zip(itertools.repeat(t), *who, done.clients.tolist(), done.weights.tolist()))
         for edge in done.edges:
-            write_edge(tables, edge, t)
+            write_edge(tables, edge, t if edge.averaged else t + 1)
         tables["participation.csv"].mark()
         tables["evaluation.csv"].append(
             (t, name, value) for name, value in row.items() if name not in self.row and value is not None

@@ -386,3 +386,29 @@ def test_batches_hide_their_clients_inside_edges_only(edges, hidden, tmp_path):
             "learning={name: none, parameters: 3}"]  # fmt: skip
     summary = json.loads((run(Scenario.parse(BASE, "t", keys), tmp_path).path / "summary.json").read_text())
     assert summary["privacy_weak_lower"] == summary["privacy_strong"] == hidden
+
+
+@pytest.mark.parametrize("edges", [3, ["0-1", "2-11"]])
+def test_an_edge_has_what_it_has_aggregated_when_the_run_ends(edges, tmp_path):
+    """With a buffer of the cloud edges are at work then: a run of more rounds says what they have done until then."""
+    keys = ["topology.cloud_buffer=1", "topology.edge_rounds=6", f"topology.edges={json.dumps(edges)}", "selection.k=2",
+            "training.weighting=equal", "learning={name: none, parameters: 3}"]  # fmt: skip
+    tables = {}
+    for rounds in (2, 9):
+        folder = run(Scenario.parse(BASE, "t", [*keys, f"training.rounds={rounds}"]), tmp_path / str(rounds)).path
+        tables[rounds] = [rows_of(folder, "aggregations.csv"), rows_of(folder, "participation.csv")]
+        if rounds == 2:
+            end_s, learned = float(rows_of(folder)[-1]["time_s"]), rows_of(folder, "observers.csv")
+    done = {(row["aggregator"], row["number"]) for row in tables[9][0] if float(row["time_s"]) < end_s}
+    assert {(row["aggregator"], row["number"]) for row in tables[2][0]} >= done
+    if edges == 3:
+        assert any(int(row["round"]) == 2 for row in tables[2][0])  # in no average of these two rounds
+    rows = defaultdict(lambda: defaultdict(Fraction))
+    for row in tables[9][1]:
+        if (row["aggregator"], row["round"]) in done:
+            rows[row["aggregator"]][int(row["round"]), int(row["client"])] = Fraction(1)
+    for who, cells in rows.items():
+        numbers, clients = ({place[i] for place in cells} for i in (0, 1))
+        matrix = [[cells[number, client] for client in sorted(clients)] for number in sorted(numbers)]
+        seen = next(row for row in reversed(learned) if row["observer"] == f"edge/{-2 - int(who)}")
+        assert int(seen["privacy_weak_upper"]) <= smallest_support(matrix, len(clients)), who

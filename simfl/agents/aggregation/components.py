@@ -321,11 +321,13 @@ class EdgeRound(NamedTuple):
         edge: its number.
         members: its clients, int32 (m,); ``done`` numbers them from 0.
         done: what it left behind.
+        averaged: the root has averaged the model that came of it; else the run has ended before.
     """
 
     edge: int
     members: NDArray[np.int32]
     done: "RoundResult"
+    averaged: bool = True
 
 
 @dataclass(frozen=True)

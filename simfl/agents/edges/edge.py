@@ -137,6 +137,7 @@ class EdgeAgent:
     Attributes:
         records: of events, which are handed on with what the edge delivers: at one instant edges have no order.
         memory: what its own behaviour keeps from one model to the next, by name.
+        unaveraged: its aggregations that are in no average of the root yet.
     """
 
     def __init__(self, parts: Components[Any], world: World, log: Log | None, name: str) -> None:
@@ -144,6 +145,7 @@ class EdgeAgent:
         self.log: Log | None = log
         self.records: list[JsonObject] = []
         self.members, self.world, self.name, self.memory = parts.members, world, name, Arrays()
+        self.unaveraged: list[RoundResult] = []
         self.server = self._server(
             parts, world, None if log is None else edge_log(self.records.append, self.members, name)
         )
@@ -189,6 +191,7 @@ class EdgeAgent:
         rounds = []
         for _ in range(times):
             rounds.append((yield from self.server.round(self.server.global_model.version)))
+            self.unaveraged.append(rounds[-1])
         return rounds
 
     # -- checkpoints -----------------------------------------------------------------------------
@@ -254,6 +257,7 @@ class BufferedEdge(EdgeAgent):
     def _on_round(self, done: RoundResult) -> None:
         assert isinstance(self.server, BufferedServer)
         self.rounds.append(done)
+        self.unaveraged.append(done)
         if len(self.rounds) == self.times:
             self.server.dispatcher.paused = True
             self.is_full.succeed()
