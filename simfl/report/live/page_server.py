@@ -15,7 +15,7 @@ from simfl.report.live.terminal import CAPTION
 from simfl.report.live.watched_folder import WatchedFolder
 
 ADDRESS = "127.0.0.1"
-HERE = Path(__file__).parent
+TEMPLATES = Path(__file__).parent / "templates"
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -65,9 +65,9 @@ class _Handler(BoundedHandler):
 def _page() -> str:
     from jinja2 import Environment, FileSystemLoader
 
-    environment = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True)
-    files = {"style": "../templates/report.css", "more": "templates/watch.css", "script": "templates/watch.js"}
-    parts = {name: (HERE / file).read_text(encoding="utf-8") for name, file in files.items()}
+    environment = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True)
+    files = {"style": "../../templates/report.css", "more": "watch.css", "script": "watch.js"}
+    parts = {name: (TEMPLATES / file).read_text(encoding="utf-8") for name, file in files.items()}
     return environment.get_template("watch.html").render(**parts, exposed=f"{CAPTION} – where they do not.")
 
 
