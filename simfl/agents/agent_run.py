@@ -16,7 +16,7 @@ import numpy as np
 
 from simfl.agents.aggregation.components import Components
 from simfl.agents.assignment import Assignment
-from simfl.agents.behaviour import MOST_AT_AN_INSTANT, AgentError, Behaviour
+from simfl.agents.generator_run import MOST_AT_AN_INSTANT, AgentError, GeneratorRun
 from simfl.agents.world import DEADLINES, Process, World
 from simfl.clients.client_agents import ClientAgent, Request, Update
 from simfl.core.registration.packages import raised_at
@@ -92,7 +92,7 @@ class Wait(NamedTuple):
     value: Callable[[float], Any]
 
 
-class AgentRun(Behaviour[Wait]):
+class AgentRun(GeneratorRun[Wait]):
     """One run of an agent.
 
     Args:

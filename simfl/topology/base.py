@@ -36,7 +36,7 @@ class EdgeNode(Protocol):
 
     def aggregate(self, times: int = 1) -> Any:
         """One aggregation with its clients, or several, as the scenario's selection, training, secagg and privacy say;
-        those whose updates are in any, int32 (n,), ascending.
+        those whose updates are in any, int32 (n,), ascending. It takes its simulated time.
         """
 
     def sleep(self, seconds: float) -> Any:
@@ -81,7 +81,10 @@ class Topology(Plugin, Protocol):
         return 0.0
 
     def run_edge(self, edge: EdgeNode) -> Generator[Any, Any, None]:
-        """What an edge does with a model of the root until it sends its own: it aggregates once or more often."""
+        """What an edge does with a model of the root until it sends its own: it aggregates once or more often, by
+        default ``edge_rounds`` times (Liu et al. 2020, Algorithm 1). One that fails, never ends, or does not aggregate
+        ends the run with a line.
+        """
         yield edge.aggregate(self.edge_rounds)
 
     @property

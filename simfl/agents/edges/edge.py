@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from simfl.agents.aggregation.accounts import Log
 from simfl.agents.aggregation.components import Components, RoundCosts, RoundResult
-from simfl.agents.behaviour import MOST_AT_AN_INSTANT, AgentError, Behaviour
 from simfl.agents.buffered.server import BufferedServer
 from simfl.agents.edges.members import EdgeMembers, MemberAvailable
+from simfl.agents.generator_run import MOST_AT_AN_INSTANT, AgentError, GeneratorRun
 from simfl.agents.servers import Server
 from simfl.agents.synchronous import SynchronousServer
 from simfl.agents.world import Process, World
@@ -47,7 +47,7 @@ class _Wait(NamedTuple):
     begin: Callable[[], Process[Any]]
 
 
-class EdgeRun(Behaviour[_Wait]):
+class EdgeRun(GeneratorRun[_Wait]):
     """What an edge does with one model. See :class:`simfl.topology.base.EdgeNode`.
 
     Args:

@@ -21,7 +21,7 @@ class AgentError(SimflError):
     """An agent did what none can do (exit 2)."""
 
 
-class Behaviour(ABC, Generic[WaitT]):
+class GeneratorRun(ABC, Generic[WaitT]):
     """One run of such a generator, and its node.
 
     Attributes:
