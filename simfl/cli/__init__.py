@@ -317,6 +317,7 @@ def main() -> None:
         import_module("fcntl")
     except ImportError:
         sys.exit(UNLIKE_POSIX)
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # there are none; to look reads all installed metadata
     if "_SIMFL_COMPLETE" in os.environ:
         import_module("simfl.cli.completing")
     simfl(prog_name="simfl")

@@ -124,20 +124,24 @@ def _add_protocol_defaults(cls: type, protocol: type, what: str) -> None:
     Raises:
         TypeError: the class lacks something for which there is none.
     """
-    said = next((f"{name}.{protocol.__name__}" for name, module in list(sys.modules.items())
-                 if name.startswith("simfl.plugins.") and vars(module).get(protocol.__name__) is protocol),
-                f"{protocol.__module__}.{protocol.__name__}")  # fmt: skip
     if not getattr(protocol, "_is_protocol", False) and not issubclass(cls, protocol):
-        raise TypeError(f"{what} does not inherit from {said}")
+        raise TypeError(f"{what} does not inherit from {_public_name(protocol)}")
     known: set[str] = {*dir(cls), *(f.name for f in fields(cls))}
     optional = {name: item for name, item in vars(protocol).items() if not name.startswith("_")}
     needed: frozenset[str] = getattr(protocol, "__abstractmethods__", frozenset())
     declared = {*needed, *protocol.__annotations__} - {"name"}
     undefined: frozenset[str] = getattr(cls, "__abstractmethods__", frozenset())
     if lacking := sorted(undefined | declared - known - (optional.keys() - needed)):
-        raise TypeError(f"{what} lacks {', '.join(lacking)}; {said} says what that is")
+        raise TypeError(f"{what} lacks {', '.join(lacking)}; {_public_name(protocol)} says what that is")
     for name in optional.keys() - needed - known:
         setattr(cls, name, optional[name])
+
+
+def _public_name(protocol: type) -> str:
+    """Where authors of plugins import a protocol from."""
+    public = (name for name, module in list(sys.modules.items())
+              if name.startswith("simfl.plugins.") and vars(module).get(protocol.__name__) is protocol)  # fmt: skip
+    return f"{next(public, protocol.__module__)}.{protocol.__name__}"
 
 
 def _refuse_derived(cls: type, protocol: type, names: tuple[str, ...], what: str) -> None:
