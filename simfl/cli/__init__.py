@@ -8,9 +8,7 @@ at once.
 import os
 import signal
 import sys
-import tempfile
 import threading
-import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -150,6 +148,9 @@ def _end(context: click.Context, message: str, code: int) -> NoReturn:
 
 
 def _internal(context: click.Context, error: Exception | SystemExit, debug: bool) -> NoReturn:
+    import tempfile
+    import traceback
+
     from simfl.core.registration.family_index import plugin_failure, suspect
 
     where = "".join(traceback.format_exception(error))

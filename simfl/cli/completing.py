@@ -7,7 +7,6 @@ packages change.
 import json
 import os
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from pathlib import Path
 
 import click
@@ -200,6 +199,8 @@ def _known() -> JsonObject:
 
 def _state() -> str:
     """Changes when a file of simfl, or a package with plugins of its own, does."""
+    from hashlib import sha256
+
     from simfl.core.registration.packages import all_packages
 
     entries = sorted(f"{entry.group} {entry.name} {entry.value}" for entry in all_packages())

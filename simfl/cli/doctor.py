@@ -14,7 +14,6 @@ import click
 
 from simfl.cli.shared import as_json, print_json
 from simfl.core.json_data import JsonObject
-from simfl.core.processor import processor
 from simfl.core.version import VERSION
 
 if TYPE_CHECKING:
@@ -71,6 +70,7 @@ def diagnose() -> JsonObject:
     import simfl.scenario.model  # noqa: F401  (registers every plugin)
     from simfl.cli import others
     from simfl.cli.package_commands import broken_commands
+    from simfl.core.processor import processor
     from simfl.core.registration.family_index import broken
     from simfl.core.storage.data_folder import data_root
     from simfl.report import figures
