@@ -195,7 +195,7 @@ class FedBuff(SgdRule):
 @RULES("fedbuff_paper")
 @dataclass(frozen=True, kw_only=True)
 class FedBuffPaper(FedBuff):
-    """FedBuff as published: K updates of equal weight, each times 1/sqrt(1 + τ), divided by K.
+    """FedBuff as published: K updates of equal weight, each times s(τ), here 1/sqrt(1 + τ) unless set, divided by K.
 
     Reference: Nguyen et al. 2022 (arXiv 2106.06639), Algorithm 1 and section 5.
     """

@@ -163,6 +163,17 @@ def test_seconds_are_operations_times_rates():
         assert seconds == 2 * done["agreements"] + 0.5 * done["elements"] + 7 * done["products"] + 3 * done["shares"]
 
 
+@pytest.mark.parametrize("T", [1, 2])
+def test_a_job_costs_what_is_sent_to_others_for_it_too(T):
+    """Units of one size: the bytes of all messages before the sum, over the jobs that they are sent for."""
+    unit = [f"selection={{name: batch_partition, k: 10, T: {T}}}", f"training.concurrency={T}"] if T > 1 else []
+    theory = expected_costs(build(scenario("basecagg", FEDBUFF, *unit)))
+    before = [row for row in theory["phases"] if row["times"] == 4 // T]
+    assert {row["phase"] for row in before} == {"share", "deliver", "work"}
+    for side in ("bytes_down", "bytes_up"):
+        assert theory["client"][side] == pytest.approx(sum(row["asked"] * row[side] for row in before) / T)
+
+
 def test_all_clients_set_up_though_few_are_summed(tmp_path):
     found = scenario("pairwise_ratchet", "selection.k=4")
     (once, work) = expected_costs(build(found))["phases"]

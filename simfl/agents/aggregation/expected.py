@@ -209,9 +209,10 @@ def costs(
         ``phases``: for each its name, how many ``times`` it comes in an aggregation (0 = once in a run), clients
         ``asked``, mean ``bytes_down`` and ``bytes_up`` of one of them, and the longest ``seconds`` of computation;
         ``client``: bytes and seconds of one client and aggregation, or where units are prepared one by one, of a job
-        until its update, and ``clear``, its bytes without a protocol; ``bytes_down``, ``bytes_up``: of an aggregation
-        in all; ``clear_bytes_down``, ``clear_bytes_up``: the same without a protocol; ``server_s``: computation after
-        the last phase; ``work``: operations of a client and of the server by kind, where the protocol counts them;
+        until its update, with what others are sent for it; ``clear``: its bytes without a protocol;
+        ``bytes_down``, ``bytes_up``: of an aggregation in all; ``clear_bytes_down``, ``clear_bytes_up``: the same
+        without a protocol; ``server_s``: computation after the last phase; ``work``: operations of a client and of the
+        server by kind, where the protocol counts them;
         ``ways`` of messages before a sum (of a job and of its sum); or ``refused``, the reason why there is no sum.
     """
     requests = _requests(protocol, cohort, one_by_one, sizes, streams, told_bytes)
@@ -226,7 +227,7 @@ def costs(
     clients = (cohort.units[:1] if one_by_one else cohort.units).ravel()
     return {
         "phases": rows,
-        "client": _client_costs(before if one_by_one else [*before, *after, *news], clients),
+        "client": _client_costs(before if one_by_one else [*before, *after, *news], clients, one_by_one),
         "bytes_down": round(sum(row["times"] * row["asked"] * row["bytes_down"] for row in rows)),
         "bytes_up": round(sum(row["times"] * row["asked"] * row["bytes_up"] for row in rows)),
         "clear_bytes_down": round(n * sizes[0] + sum(row["asked"] * row["bytes_down"] for row in beside)),
@@ -284,11 +285,11 @@ def _all_respond(session: Session[Any]) -> tuple[list[PhaseRequest], Any]:
         return requests, end.value
 
 
-def _client_costs(requests: list[PhaseRequest], clients: Any) -> JsonObject:
-    """Mean bytes and the seconds that the requests mean for each of some clients."""
+def _client_costs(requests: list[PhaseRequest], clients: Any, others: bool) -> JsonObject:
+    """Mean bytes and the seconds that the requests mean for each of some clients; ``others``: or for their jobs."""
 
     def total(request: PhaseRequest, sizes: Any) -> Any:
-        return np.broadcast_to(sizes, len(request.to))[np.isin(request.to, clients)].sum()
+        return np.broadcast_to(sizes, len(request.to))[others | np.isin(request.to, clients)].sum()
 
     down = sum(total(each, each.down_bytes) for each in requests)
     up = sum(total(each, each.up_bytes) for each in requests)
