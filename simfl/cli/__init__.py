@@ -5,6 +5,7 @@ what is slow to import (torch, scipy, ...) is imported inside the command that n
 at once.
 """
 
+import gc
 import os
 import signal
 import sys
@@ -201,6 +202,9 @@ INSIDE: dict[tuple[str, ...], str] = {
 }
 """Commands of two words, and their modules; the module's name alone is what they were called before."""
 
+RARELY = 200_000
+"""Objects between two searches for cyclic garbage: what commands import and load stays; a run says the same itself."""
+
 DEPLOYMENT = "simfl.deployment"
 OF_DEPLOYMENT = ("advise", "audit", "forecast", "serve")
 """Commands that packages offer, and the package simfl.deployment where it is installed."""
@@ -318,6 +322,7 @@ def main() -> None:
         import_module("fcntl")
     except ImportError:
         sys.exit(UNLIKE_POSIX)
+    gc.set_threshold(RARELY, *gc.get_threshold()[1:])
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # there are none; to look reads all installed metadata
     if "_SIMFL_COMPLETE" in os.environ:
         import_module("simfl.cli.completing")
