@@ -16,7 +16,7 @@ from simfl.core.json_data import JsonObject
 from simfl.core.payload import SCORE_BYTES
 from simfl.core.rng import Address
 from simfl.core.types import SERVER, Job, Units
-from simfl.secagg.sessions import PhaseRequest, PreparedUnits, SessionFailure, SessionResult
+from simfl.secagg.sessions import Cohort, PhaseRequest, PreparedUnits, SessionFailure, SessionResult
 from simfl.selection.asking import ask_candidates
 from simfl.training.base import SynchronousRule
 
@@ -34,8 +34,9 @@ class SynchronousServer(RoundServer[SynchronousRule]):
     reads = frozenset({"deadline_s", "quorum", "on_failure"})
 
     def start(self) -> None:
-        """Nobody holds the model."""
+        """Nobody holds the model, and nobody works."""
         self.holds_model = np.zeros(self.parts.clients, dtype=bool)
+        self.at_work: Cohort | None = None
 
     def set_up(self) -> Process[None]:
         """The protocol's set-up and the clients' own; both count for the first round."""
@@ -68,6 +69,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         jobs: list[Job] = []
         if units.size:
             outcome, jobs = yield from self._work_with(t, units)
+            self.at_work = None
         else:
             yield self.world.wait(parts.rule.skipped_round_s)
         session = outcome if isinstance(outcome, SessionResult) and outcome.kept_units.any() else None
@@ -80,6 +82,12 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         done = self.aggregate(summed, session, row=row)
         parts.learner.discard(jobs)
         return done
+
+    def leave(self) -> RoundResult:
+        """The round that is under way when the run ends: nobody opens its sum, and whoever works may have sent."""
+        if self.at_work is not None:
+            self.accounts.add_unopened(self.parts, self.at_work.number, self.at_work, self.world.now, True)
+        return self.aggregate([], None)
 
     def _select_after_asking(self, t: int) -> Process[Units]:
         """Selects the clients of a round; a policy that asks first hears what its candidates answer.
@@ -110,7 +118,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
         if isinstance(prepared, SessionFailure):
             costs.failed += whole.size
             return prepared, []
-        jobs = Job.of_all(t, whole.ravel(), t, self.world.now)
+        jobs, self.at_work = Job.of_all(t, whole.ravel(), t, self.world.now), cohort
         arrived, late, on_its_way = yield from self._train(t, jobs, prepared, whole)
         failed = ~(arrived | late)
         costs.failed += int(failed.sum())
@@ -155,6 +163,7 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             quorum=rule.quorum_clients(units.size),
             unit=units.shape[1],
         )
+        self.accounts.begin_work(t, clients.tolist(), parts.clients)
         work_done = yield from self.gather(request, t, until_failure=rule.on_failure == "abort")
         durations_s = work_done.arrives_s - work_done.begins_s
         self.global_model.records.add_durations(clients[work_done.responded], durations_s[work_done.responded])

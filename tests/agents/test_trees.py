@@ -412,3 +412,26 @@ def test_an_edge_has_what_it_has_aggregated_when_the_run_ends(edges, tmp_path):
         matrix = [[cells[number, client] for client in sorted(clients)] for number in sorted(numbers)]
         seen = next(row for row in reversed(learned) if row["observer"] == f"edge/{-2 - int(who)}")
         assert int(seen["privacy_weak_upper"]) <= smallest_support(matrix, len(clients)), who
+
+
+@pytest.mark.parametrize("secagg", ["plain", "secagg", "lightsecagg"])
+def test_what_edges_have_heard_when_the_run_ends_is_told(secagg, tmp_path):
+    """Updates that have left before the end, also those of sums that only a longer run opens."""
+    heard = 0
+    for seed in range(4):
+        keys = ["topology.cloud_buffer=1", f"secagg={secagg}", "learning={name: none, parameters: 3}", f"seed={seed}"]
+        folders = {}
+        for rounds in (2, 5):
+            of = ["training.weighting=equal", f"training.rounds={rounds}"]
+            folders[rounds] = run(Scenario.parse(BASE, "t", [*keys, *of]), tmp_path / f"{seed}/{rounds}").path
+        end_s = float(rows_of(folders[2])[-1]["time_s"])
+        told = defaultdict(set)
+        for row in [*rows_of(folders[2], "messages.csv"), *rows_of(folders[2], "participation.csv")]:
+            clients = row["clients"] if "clients" in row else row["client"]
+            told[-2 - int(row["aggregator"])] |= {*map(int, clients.split())}
+        for line in (folders[5] / "events.jsonl").read_text().splitlines():
+            event = json.loads(line)
+            if event.get("kind") == "update" and event["sent_s"] < end_s:
+                heard += 1
+                assert event["from"] in told[int(event["to"].partition("/")[2])], event
+    assert heard > 10

@@ -85,6 +85,10 @@ class RoundAccounts:
         self.costs.clear_bytes += asking.bytes_down + asking.bytes_up
         self.phases.append(asking.phase(t))
 
+    def begin_work(self, round: int, clients: list[int], population: int) -> None:
+        """Where the run ends before :meth:`add_work`, all of these, (n,), may have sent their updates."""
+        self.transcripts = [Transcript.of(round, clients, population, summed=True, response_count=0)]
+
     def add_work(
         self, parts: Components[Any], t: int, units: Units, active: Bools, done: Exchange, sizes: Sizes
     ) -> tuple[Bools, Bools]:

@@ -138,6 +138,7 @@ class EdgeAgent:
         records: of events, which are handed on with what the edge delivers: at one instant edges have no order.
         memory: what its own behaviour keeps from one model to the next, by name.
         unaveraged: its aggregations that are in no average of the root yet.
+        is_at_work: whether a round is under way.
     """
 
     def __init__(self, parts: Components[Any], world: World, log: Log | None, name: str) -> None:
@@ -146,6 +147,7 @@ class EdgeAgent:
         self.records: list[JsonObject] = []
         self.members, self.world, self.name, self.memory = parts.members, world, name, Arrays()
         self.unaveraged: list[RoundResult] = []
+        self.is_at_work = False
         self.server = self._server(
             parts, world, None if log is None else edge_log(self.records.append, self.members, name)
         )
@@ -182,15 +184,24 @@ class EdgeAgent:
         self.records.clear()
 
     def close(self, done: RoundResult) -> RoundResult:
-        """The edge's last aggregation, when the run ends."""
+        """Its last aggregation of which the root hears, when the run ends."""
         return done
+
+    def rest(self) -> list[RoundResult]:
+        """When the run ends, all that the root has not heard of: its aggregations, and the round that is under way."""
+        if not self.is_at_work:
+            return self.unaveraged
+        assert isinstance(self.server, SynchronousServer)
+        return [*self.unaveraged, self.server.leave()]
 
     def aggregate(self, times: int) -> Process[list[RoundResult]]:
         """So many aggregations."""
         assert isinstance(self.server, SynchronousServer)
         rounds = []
         for _ in range(times):
+            self.is_at_work = True
             rounds.append((yield from self.server.round(self.server.global_model.version)))
+            self.is_at_work = False
             self.unaveraged.append(rounds[-1])
         return rounds
 

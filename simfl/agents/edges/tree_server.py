@@ -150,8 +150,9 @@ class TreeServer(RoundServer[SynchronousRule]):
             edge.hand_on()
             edges += [EdgeRound(each.edge, edge.members.clients, one) for one in rounds]
             del edge.unaveraged[: len(rounds)]
-        for edge in self.edges if done.last else ():  # an edge has these sums, whether the root hears of them or not
-            edges += [EdgeRound(edge.members.edge, edge.members.clients, one, False) for one in edge.unaveraged]
+        for edge in self.edges if done.last else ():  # an edge knows of these, whether the root hears of them or not
+            edges += [EdgeRound(edge.members.edge, edge.members.clients, one, False) for one in edge.rest()]
+            edge.hand_on()
         self.note("round_end", round=done.number, cardinality=len(done.clients))
         return replace(super().report(done), edges=edges)
 
