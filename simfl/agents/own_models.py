@@ -16,6 +16,7 @@ from simfl.agents.servers import SERVERS, RoundServer
 from simfl.agents.world import Process
 from simfl.core.errors import PluginError
 from simfl.core.types import Arrays, Job, Updates
+from simfl.core.validation import checked_groups
 from simfl.metrics.participation import Tally
 from simfl.secagg.sessions import SessionResult
 from simfl.topology.gossip import GossipTopology
@@ -144,7 +145,10 @@ class GossipServer(PeerRounds, OwnModelsServer[ServerlessRule]):
         super().start()
         topology = self.parts.topology
         self.graph = topology if isinstance(topology, GossipTopology) else GossipTopology(graph="complete")
-        self.neighbours = self.graph.neighbours(self.parts.clients, self.parts.streams)
+        n, named = self.parts.clients, f"topology '{topology.name}'"
+        self.neighbours = checked_groups(self.graph.neighbours(n, self.parts.streams), n, named, "neighbours")
+        if len(self.neighbours) != n or any(client in mine for client, mine in enumerate(self.neighbours)):
+            raise PluginError(named, f"neighbours must give an array for each of {n} clients, of others than itself")
 
     def round(self, t: int) -> Process[RoundResult]:
         """The selected clients work and send; everybody averages what has come."""

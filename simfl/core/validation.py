@@ -1,6 +1,6 @@
 """What plugins answer, looked at once where it is asked for: shapes, types, ranges."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -75,6 +75,23 @@ def checked_vectors(values: object, shape: tuple[int | None, ...], plugin: objec
     if len(actual) != len(shape) or any(n not in (None, m) for n, m in zip(shape, actual)):
         words = ", ".join("any" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "")
         raise PluginError(plugin, f"what {method} must be an array of shape ({words}), not {describe_type(values)}")
+
+
+def checked_groups(groups: object, clients: int, plugin: object, method: str) -> tuple[NDArray[np.int32], ...]:
+    """The arrays of clients that a plugin's method gave, if each has some of them once, ascending.
+
+    Raises:
+        PluginError: it gave something else.
+    """
+    checked_type(groups, (tuple, list), plugin, method, "a tuple of arrays of clients")
+    assert isinstance(groups, Sequence)
+    for group in groups:
+        if not isinstance(group, np.ndarray) or group.dtype.kind not in "iu" or group.ndim != 1:
+            raise PluginError(plugin, f"{method} must give arrays of clients, int32 (n,), not {describe_type(group)}")
+        if group.size and (group.min() < 0 or group.max() >= clients or (np.diff(group.astype(np.int64)) < 1).any()):
+            wanted = f"clients from 0 to {clients - 1}, ascending and each once"
+            raise PluginError(plugin, f"{method} must give {wanted}, not {group[:8].tolist()}")
+    return tuple(group.astype(np.int32) for group in groups)
 
 
 def checked_numbers(

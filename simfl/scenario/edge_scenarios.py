@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simfl.core.errors import PluginError, ScenarioError
+from simfl.core.errors import PluginError, ScenarioError, amount
 from simfl.core.registration.protocol import plain
 from simfl.core.rng import Streams
-from simfl.core.validation import checked_type, describe_type
+from simfl.core.validation import checked_groups
 from simfl.selection.base import POLICIES
 from simfl.topology.base import StarTopology
 from simfl.training.fedavg import FedAvg
@@ -27,13 +27,16 @@ def edge_groups(scenario: "Scenario") -> tuple[NDArray[np.int32], ...]:
     Raises:
         PluginError: a topology gives something else.
     """
-    groups: Any = scenario.topology.groups(scenario.clients, Streams(scenario.seed))
-    named = f"topology '{scenario.topology.name}'"
-    checked_type(groups, (tuple, list), named, "groups", "a tuple of arrays of clients")
-    for group in groups:
-        if not isinstance(group, np.ndarray) or group.dtype.kind not in "iu" or group.ndim != 1:
-            raise PluginError(named, f"groups must give arrays of clients, int32 (n,), not {describe_type(group)}")
-    return tuple(groups)
+    named, n = f"topology '{scenario.topology.name}'", scenario.clients
+    groups = checked_groups(scenario.topology.groups(n, Streams(scenario.seed)), n, named, "groups")
+    counts = np.bincount(np.concatenate(groups), minlength=n) if groups else np.ones(n)
+    if (counts != 1).any():
+        client = int((counts != 1).argmax())
+        edges = amount(int(counts[client]), "edge")
+        raise PluginError(named, f"groups must give each of the {n} clients to one edge; client {client} has {edges}")
+    if empty := [edge for edge, group in enumerate(groups) if not group.size]:
+        raise PluginError(named, f"groups gives edge {empty[0]} no clients")
+    return groups
 
 
 def edge_scenario(scenario: "Scenario", clients: int) -> "Scenario":

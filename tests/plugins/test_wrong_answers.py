@@ -24,7 +24,7 @@ from simfl.plugins.privacy import STAGES
 from simfl.plugins.selection import POLICIES
 from simfl.plugins.secagg import PROTOCOLS, PhaseRequest, PreparedUnits, Protocol, SessionResult
 from simfl.plugins.servers import SERVERS, OwnModelsServer
-from simfl.plugins.topology import TOPOLOGIES, Tree
+from simfl.plugins.topology import TOPOLOGIES, GossipTopology, Tree
 from simfl.plugins.training import RULES, SgdRule
 
 """
@@ -170,6 +170,16 @@ class Wrong(Tree):
     def groups(self, clients, streams):
         return (np.arange(2), np.arange(2, 4))
 '''
+GRAPH = '''
+@TOPOLOGIES("wrong")
+@dataclass(frozen=True, kw_only=True)
+class Wrong(GossipTopology):
+    """Gives something wrong."""
+
+    def neighbours(self, clients, streams):
+        return tuple(np.array([(i + 1) % clients]) for i in range(clients))
+'''
+GOSSIP = "topology=wrong", "training={name: gossip, rounds: 1, batch_size: null}"
 SMALL = """\
 name: small
 clients: 4
@@ -224,6 +234,28 @@ CASES = [
      "topology 'wrong': groups must give a tuple of arrays of clients, not NoneType"),
     ("topology=wrong", EDGES, ("(np.arange(2), np.arange(2, 4))", "([0, 1], [2, 3])"),
      "topology 'wrong': groups must give arrays of clients, int32 (n,), not list"),
+    ("topology=wrong", EDGES, ("(np.arange(2), np.arange(2, 4))", "(np.arange(3), np.arange(2, 4))"),
+     "topology 'wrong': groups must give each of the 4 clients to one edge; client 2 has 2 edges"),
+    ("topology=wrong", EDGES, ("(np.arange(2), np.arange(2, 4))", "(np.arange(2), np.arange(2, 3))"),
+     "topology 'wrong': groups must give each of the 4 clients to one edge; client 3 has 0 edges"),
+    ("topology=wrong", EDGES, ("(np.arange(2), np.arange(2, 4))", "(np.arange(4), np.arange(0))"),
+     "topology 'wrong': groups gives edge 1 no clients"),
+    ("topology=wrong", EDGES, ("(np.arange(2), np.arange(2, 4))", "(np.arange(2), np.arange(2, 5))"),
+     "topology 'wrong': groups must give clients from 0 to 3, ascending and each once, not [2, 3, 4]"),
+    ("topology=wrong", EDGES, ("(np.arange(2), np.arange(2, 4))", "(np.array([1, 0]), np.arange(2, 4))"),
+     "topology 'wrong': groups must give clients from 0 to 3, ascending and each once, not [1, 0]"),
+    ("topology=wrong", EDGES, ("(np.arange(2), np.arange(2, 4))", "(np.array([0, 0, 1]), np.arange(2, 4))"),
+     "topology 'wrong': groups must give clients from 0 to 3, ascending and each once, not [0, 0, 1]"),
+    ("topology=wrong", EDGES, ("(np.arange(2), np.arange(2, 4))", "(np.arange(-1, 2), np.arange(2, 4))"),
+     "topology 'wrong': groups must give clients from 0 to 3, ascending and each once, not [-1, 0, 1]"),
+    (GOSSIP, GRAPH, ("[(i + 1) % clients]", "[99]"),
+     "topology 'wrong': neighbours must give clients from 0 to 3, ascending and each once, not [99]"),
+    (GOSSIP, GRAPH, ("[(i + 1) % clients]", "[i]"),
+     "topology 'wrong': neighbours must give an array for each of 4 clients, of others than itself"),
+    (GOSSIP, GRAPH, ("range(clients)", "range(3)"),
+     "topology 'wrong': neighbours must give an array for each of 4 clients, of others than itself"),
+    (GOSSIP, GRAPH, ("[(i + 1) % clients]", "[0.5]"),
+     "topology 'wrong': neighbours must give arrays of clients, int32 (n,), not float64 of shape (1,)"),
     ("devices.availability=wrong", AVAILABLE, ("dropout = None", "dropout = np.full(4, 2.0)"),
      "availability 'wrong': its dropout must give shares from 0 to 1, not 2"),
     ("privacy.stages=[wrong]", STAGE, ("return vectors", "return vectors[0]"),
@@ -312,6 +344,10 @@ def test_an_availability_whose_example_needs_another_scenario_is_not_refuted(tmp
     assert done.exit_code == 0 and "cannot be played" not in done.output
 
 
+def test_a_graph_may_be_written(tmp_path):
+    assert play(tmp_path, GOSSIP, GRAPH).exit_code == 0
+
+
 def test_edges_may_be_a_list_of_arrays(tmp_path):
     assert play(tmp_path, "topology=wrong", EDGES.replace("(np.arange(2), np.arange(2, 4))", LISTED)).exit_code == 0
 
@@ -351,7 +387,8 @@ def test_an_error_that_no_check_foresees_names_the_plugin_at_hand():
 def play(folder, choice, code):
     (folder / "wrong.py").write_text(HEAD + code)
     (folder / "small.yaml").write_text(SMALL)
-    arguments = ["run", folder / "small.yaml", choice, "--plugin", folder / "wrong.py", "--out", folder / "r"]
+    choices = [choice] if isinstance(choice, str) else choice
+    arguments = ["run", folder / "small.yaml", *choices, "--plugin", folder / "wrong.py", "--out", folder / "r"]
     return CliRunner().invoke(command, list(map(str, arguments)))
 
 
