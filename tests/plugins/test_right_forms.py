@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass, field, make_dataclass
 from functools import cached_property, partial, partialmethod, wraps
+from inspect import get_annotations
 from operator import attrgetter
 from types import FunctionType, MappingProxyType
 from typing import Final
@@ -72,7 +73,7 @@ def test_methods_of_another_package_are_nobodys_slip():
     def starts(self, clients):
         return clients
 
-    with pytest.raises(TypeError, match="'starts' is no hook"):
+    with pytest.raises(TypeError, match="simfl does not read 'starts'"):
         policy(starts=starts)
     base = type("Base", (), {"starts": starts, "__module__": "another.package"})
     members = {"k": 1, "unit_size": 1, "select": lambda self, view, k, rng: None, "__module__": __name__}
@@ -221,3 +222,23 @@ def test_keys_are_those_of_the_class_itself(text, says):
         return
     with pytest.raises(TypeError, match=re.escape(f"topology 'it'{'' if says[0] == 'm' else ':'} {says}")):
         TOPOLOGIES("it")(namespace["It"])
+
+
+def slips():
+    """Of every family each constant and hook that its protocol gives a value or a body for, without its last letter."""
+    for family, registry in FAMILIES.items():
+        protocol = registry.protocol.__mro__[:-1]
+        given = {name: item for each in reversed(protocol) for name, item in vars(each).items() if name[0] != "_"}
+        names = {*given, *(name for each in protocol for name in get_annotations(each))}
+        for name, item in given.items():
+            if name not in ("name", "unsaid", "class_for") and len(name) > 3 and name[:-1] not in names:
+                yield pytest.param(family, name, item, id=f"{family}-{name}")
+
+
+@pytest.mark.parametrize(("family", "name", "item"), slips())
+def test_a_slip_in_a_name_is_refused(family, name, item):
+    registry = FAMILIES[family]
+    base = registry[next(iter(registry))]
+    cls = type("Slip", (base,), {name[:-1]: item, "__doc__": "A slip.", "__module__": __name__})
+    with pytest.raises(TypeError, match=f"simfl does not read '{name[:-1]}'; did you mean '"):
+        registry("slip")(cls)

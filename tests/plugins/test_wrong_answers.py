@@ -310,7 +310,7 @@ REFUSED = [
     (POLICY, ("select(self, view, k, rng)", "select(self, view, k, rng, more)"),
      "selection 'wrong': select is called with (view, k, rng): missing a required argument: 'more'"),
     (POLICY, ("def observe", "def observes"),
-     "selection 'wrong': 'observes' is no hook; did you mean 'observe'? else call it '_observes'"),
+     "selection 'wrong': simfl does not read 'observes'; did you mean 'observe'? else call it '_observes'"),
     (POLICY, ("unit_size = 1", "unit_size = 1\n    reads = 'loss'"),
      "selection 'wrong': reads must be frozenset[str], not 'loss'"),
     (POLICY, ("    unit_size = 1\n", ""),

@@ -111,9 +111,9 @@ def hold_to(protocol: type, cls: type, what: str, derived: tuple[str, ...], prom
         TypeError: it is none.
     """
     _refuse_derived(cls, protocol, derived, what)
-    _forget_promises(cls, protocol, promises)
     if not cls.__module__.startswith("simfl."):
         refuse_misfits(cls, protocol, what)
+    _forget_promises(cls, protocol, promises)
     for wanted in (protocol, Plugin):
         _add_protocol_defaults(cls, wanted, what)
 
@@ -256,6 +256,7 @@ def plain(value: Any) -> Any:
     return value
 
 
+METHODS = FunctionType, staticmethod, classmethod
 ALIKE = 0.85
 """From here on one name is taken for a slip of the other (``difflib``)."""
 
@@ -270,7 +271,7 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
 
     Raises:
         TypeError: a key has the name of a hook that is called; a hook takes other parameters than simfl gives it; or a
-            method of its module is named almost as one that is not given, and takes the same.
+            method or constant of its module is named almost as one that is not given, a method with such parameters.
     """
     ours = [each for each in cls.__mro__ if each.__module__.startswith("simfl.")] + [*protocol.__mro__]
     said = {name: item for each in reversed(cls.__mro__) if each not in ours for name, item in vars(each).items()}
@@ -283,16 +284,25 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
         )
     in_module = {name for each in cls.__mro__ if each.__module__ == cls.__module__ for name in vars(each)}
     for name, item in said.items():
-        if isinstance(item, (FunctionType, staticmethod, classmethod)):
-            if isinstance(hooks.get(name), FunctionType):
-                if error := _misfit(item, hooks[name]):
-                    words = ", ".join([*signature(hooks[name]).parameters][1:])
-                    raise TypeError(f"{what}: {name} is called with ({words}): {error}")
-            elif protocol is not object and name[0] != "_" and name in in_module - {*hooks, *said_names, *keys}:
-                left = [each for each, hook in hooks.items() if isinstance(hook, FunctionType) and each not in said]
-                for near in get_close_matches(name, left, 1, ALIKE):
-                    if not _misfit(item, hooks[near]):
-                        raise TypeError(f"{what}: '{name}' is no hook; did you mean '{near}'? else call it '_{name}'")
+        if isinstance(item, METHODS) and isinstance(hooks.get(name), FunctionType):
+            if error := _misfit(item, hooks[name]):
+                words = ", ".join([*signature(hooks[name]).parameters][1:])
+                raise TypeError(f"{what}: {name} is called with ({words}): {error}")
+        if protocol is not object and name[0] != "_" and name in in_module - {*hooks, *said_names, *keys}:
+            is_method = isinstance(item, METHODS)
+            left = {each for each in {*hooks, *said_names} - {*said}
+                    if isinstance(hooks.get(each), FunctionType) is is_method}  # fmt: skip
+            for near in get_close_matches(name, sorted(left), 1, ALIKE):
+                if not is_method or _is_slip(item, hooks[near]):
+                    why = f"simfl does not read '{name}'; did you mean '{near}'? else call it '_{name}'"
+                    raise TypeError(f"{what}: {why}")
+
+
+def _is_slip(method: Any, wanted: FunctionType) -> bool:
+    """Whether a method that has another name is meant for this one: it takes the same, or some of it by its names."""
+    function = method if isinstance(method, FunctionType) else method.__func__
+    names = {*signature(function, follow_wrapped=False).parameters} - {"self", "cls"}
+    return not _misfit(method, wanted) or bool(names) and names <= {*signature(wanted).parameters}
 
 
 def _misfit(hook: "FunctionType | staticmethod[..., Any] | classmethod[Any, ..., Any]", wanted: FunctionType) -> str:
