@@ -202,6 +202,7 @@ class AgentRun(GeneratorRun[Wait]):
         for assignment in self.assignments:
             if assignment.request is request:
                 return assignment
+        self.refuse_pending()
         raise self.error("works on what is none of its requests; receive gives these")
 
     def _check(self, name: str, seconds: object) -> None:

@@ -42,10 +42,17 @@ class GeneratorRun(ABC, Generic[WaitT]):
         Raises:
             AgentError: it does not wait for what it was given before.
         """
-        if self.pending is not None:
-            raise self.error("calls a method of its node and does not wait for what it gives; write yield before it")
+        self.refuse_pending()
         self.pending = wait
         return wait
+
+    def refuse_pending(self) -> None:
+        """
+        Raises:
+            AgentError: it goes on without what a method of its node gives.
+        """
+        if self.pending is not None:
+            raise self.error("calls a method of its node and does not wait for what it gives; write yield before it")
 
     def check_seconds(self, name: str, seconds: object) -> None:
         """

@@ -51,7 +51,7 @@ class Column(NamedTuple):
     Attributes:
         name: as in rounds.csv and summary.json; units stand in it (``_s``, ``_bytes``).
         heading: a short title for tables and axes.
-        unit: how its values are shown.
+        unit: how its values are shown: number, count, seconds, bytes or share.
         sentence: what it means, one sentence.
         better: 1 if more is better, -1 if less is, 0 if neither.
         final: how a summary sums it up; None leaves it out. ``last`` is the last value that there is. ``end`` (of the

@@ -29,7 +29,7 @@ from simfl.core.registration.protocol import refuse_misfits
 from simfl.core.registration.source_code import LARGEST_BYTES, spec_of
 from simfl.core.storage.disk import cache_root, open_regular
 from simfl.scenario import data_files
-from simfl.scenario.yaml.places import InvalidScenario, Problem, shown
+from simfl.scenario.yaml.places import InvalidScenario, Place, Problem, shown
 from simfl.scenario.yaml.reader import Document
 
 REMEMBERED = "plugins"
@@ -158,6 +158,7 @@ def load_all(document: Document, folder: Path, further: Iterable[Path], trust: T
     if not isinstance(data, dict):
         return
     named = data.get("plugins")
+    of_text = len(named or ()) if isinstance(named, list) else 0
     if named is None or isinstance(named, list):
         known = {os.path.realpath(data_files.find(name, folder)) for name in named or () if isinstance(name, str)}
         new = dict.fromkeys(path for each in further if (path := os.path.realpath(each)) not in known)
@@ -170,8 +171,9 @@ def load_all(document: Document, folder: Path, further: Iterable[Path], trust: T
             try:
                 load(data_files.find(name, folder), trust)
             except ValueError as error:
-                place = document.places.of(("plugins", i))
-                problems.append(Problem(place, f"plugins.{i}", f"{shown(name)} {error}"))
+                place, key = document.places.of(("plugins", i)), f"plugins.{i}"
+                place, key = (place, key) if i < of_text else (Place("--plugin"), "")
+                problems.append(Problem(place, key, f"{shown(name)} {error}"))
     if problems:
         raise InvalidScenario([*document.problems, *problems])
 
