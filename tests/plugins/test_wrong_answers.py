@@ -316,6 +316,10 @@ REFUSED = [
     (POLICY, ("    unit_size = 1\n", ""),
      "selection 'wrong' lacks unit_size; simfl.plugins.selection.Policy says what that is"),
     (PROTOCOL, ('phases = ("keys",)', 'phases = "keys"'), "secagg 'wrong': phases must be tuple[str, ...], not 'keys'"),
+    (METRIC, ('"Clients now."),)', '"Clients now."))'),
+     "metric 'wrong': columns must be tuple[Column, ...], not Column(name='clients_now', heading='Clients', "
+     "unit='count', sentence='Clients now.', better=0, final='last', source='', shown=True, words='', observer='', "
+     "protects='', assumes='')"),
     (STAGE, ("    def client", "    adds_noise = 'client'\n\n    def client"),
      "stage 'wrong': adds_noise must be Noise or None, not 'client'"),
     (EDGES, ("clients, streams", "clients"),

@@ -69,7 +69,7 @@ def hold_to_types(protocol: type, cls: type, family: str, name: str) -> None:
         elif isinstance(item, partialmethod) and isfunction(item.func):
             again = partialmethod(look(as_written(item.func)), *item.args, **item.keywords)
         elif mine and not (ismethoddescriptor(item) or isdatadescriptor(item)):
-            listed = member in ("columns", "finals") and isinstance(item, tuple)  # looked at with the scenario
+            listed = member in ("columns", "finals") and type(item) is tuple  # looked at with the scenario
             if not (method or listed or fits(item, hint)):
                 raise TypeError(f"{family} '{name}': {member} must be {in_words(hint)}, not {item!r}")
         if again is not None:
