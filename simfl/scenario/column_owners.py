@@ -15,6 +15,7 @@ from simfl.core.certificate_words import (
 )
 from simfl.core.column_files import wrong_values
 from simfl.core.columns import BYTES_SENT_UP, ROUND_COLUMNS, SUMMARY_COLUMNS, TARGET_COLUMNS, Column
+from simfl.metrics.base import Metric
 from simfl.privacy.stage import NOT_FINITE, Stage
 from simfl.scenario.yaml.places import KeyPath, dotted_key
 
@@ -77,10 +78,15 @@ def problems(scenario: object) -> list[tuple[KeyPath, str]]:
     return list(_not_valid(scenario)) or list(_clashes(scenario))
 
 
-def _not_valid(scenario: object) -> Iterator[tuple[KeyPath, str]]:
+def _not_valid(scenario: Any) -> Iterator[tuple[KeyPath, str]]:
     """Columns that cannot be shown, such as those of an unknown unit."""
     others = ((path, owner.columns) for path, owner in _others(scenario))
     metrics = ((path, (*metric.columns, *metric.finals)) for path, metric in _metrics(scenario))
+    for i, metric in enumerate(scenario.metrics):
+        fills = type(metric)
+        if (metric.columns and fills.after is Metric.after) or (metric.finals and fills.end is Metric.end):
+            hook = "after" if metric.columns and fills.after is Metric.after else "end"
+            yield ("metrics", i), f"has columns that nothing fills; its class needs the method {hook}"
     for path, columns in (*others, *metrics):
         for column in columns:
             if not isinstance(column, Column):

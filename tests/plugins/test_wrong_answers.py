@@ -404,6 +404,12 @@ def test_a_wrong_answer_names_its_plugin(tmp_path, choice, code, change, message
     assert done.stderr.startswith(message.replace("{file}", str(tmp_path / "wrong.py")))
 
 
+def test_columns_that_nothing_fills_are_refused(tmp_path):
+    done = play(tmp_path, "metrics=[wrong]", METRIC.replace("def after", "def each_round"))
+    why = "has columns that nothing fills; its class needs the method after"
+    assert (done.exit_code, done.stderr) == (2, f"override metrics=[wrong]: metrics.0: {why}\n")
+
+
 def test_an_unknown_server_is_refused_when_the_scenario_is_checked(tmp_path):
     (tmp_path / "wrong.py").write_text(HEAD + PEERS.replace('server = "wrong_peers"', 'server = "peers"'))
     (tmp_path / "small.yaml").write_text(SMALL)
