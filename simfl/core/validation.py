@@ -44,7 +44,8 @@ def checked_pair(value: object, plugin: object, method: str, wanted: str) -> Non
 
 
 def checked_arrays(state: object, plugin: object, method: str) -> dict[str, Any]:
-    """What a plugin's method gave to be kept, if it is arrays by name, which a checkpoint can hold.
+    """What a plugin's method gave to be kept, if it is arrays by name: as a checkpoint would give it back, so that
+    lists and numbers are arrays at once, not only after a resume.
 
     Raises:
         PluginError: it is something else.
@@ -55,7 +56,7 @@ def checked_arrays(state: object, plugin: object, method: str) -> dict[str, Any]
         if not isinstance(name, str) or not _is_array(value):
             why = f"{method} must give arrays by name, and gives {describe_type(value)} as {name!r}"
             raise PluginError(plugin, why)
-    return dict(state)
+    return {name: np.asarray(value) for name, value in state.items()}
 
 
 def _is_array(value: object) -> bool:

@@ -85,9 +85,8 @@ def test_nothing_played_depends_on_it(measured, tmp_path):
         assert (folder / name).read_bytes() == (plain / name).read_bytes()
 
 
-@pytest.mark.parametrize("at", [1, 4, 8])
-def test_a_killed_run_goes_on_with_its_memory(measured, tmp_path, monkeypatch, at):
-    rule, folder = measured
+def killed_at(at, made, out, monkeypatch):
+    """The folder of a run that was killed after so many checkpoints and run again."""
     saved, save = [], checkpoint.save
 
     class Killed(Exception):
@@ -101,8 +100,44 @@ def test_a_killed_run_goes_on_with_its_memory(measured, tmp_path, monkeypatch, a
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr("simfl.results.checkpoint.save", dying)
-        run(scenario(rule), tmp_path)
-    again = run(scenario(rule), tmp_path).path
+        run(made, out)
+    return run(made, out).path
+
+
+LISTS = """
+from dataclasses import dataclass
+from simfl.plugins import Column
+from simfl.plugins.metrics import METRICS, Metric
+
+@METRICS("lists")
+@dataclass(frozen=True)
+class Lists(Metric):
+    \"\"\"Its state is a list and a number, not arrays.\"\"\"
+    columns = (Column("added", "Added", "number", "What a list makes of a sum."),)
+
+    def start(self, clients, dimension):
+        return {"list": [1.0, 2.0], "number": 7}
+
+    def after(self, snapshot, state):
+        grown = state["list"] + [1.0, 1.0]
+        return {"added": float(len(grown) + sum(grown))}, {"list": [float(each) for each in grown], "number": 7}
+"""
+
+
+@pytest.mark.parametrize("at", [1, 4])
+def test_a_list_means_the_same_before_and_after_a_kill(tmp_path, monkeypatch, at):
+    (tmp_path / "lists.py").write_text(LISTS)
+    text = f"{TEXT}{RULES['fedavg']}metrics: [lists]\n".replace("balanced.py", "lists.py")
+    made = Scenario.parse(text, "measured", folder=tmp_path)
+    whole = run(made, tmp_path / "whole").path
+    again = killed_at(at, made, tmp_path / "killed", monkeypatch)
+    assert (again / "rounds.csv").read_bytes() == (whole / "rounds.csv").read_bytes()
+
+
+@pytest.mark.parametrize("at", [1, 4, 8])
+def test_a_killed_run_goes_on_with_its_memory(measured, tmp_path, monkeypatch, at):
+    rule, folder = measured
+    again = killed_at(at, scenario(rule), tmp_path, monkeypatch)
     for name in ("rounds.csv", "summary.json"):
         assert (again / name).read_bytes() == (folder / name).read_bytes()
 
