@@ -13,6 +13,7 @@ from simfl.core.errors import PluginError
 from simfl.core.payload import Download, Upload
 from simfl.core.rng import Streams
 from simfl.core.types import Arrays, Job
+from simfl.core.validation import checked_arrays
 from simfl.learning.backends.base import Engine
 from simfl.learning.base import Sizes
 from simfl.learning.client_accuracies import ClientSamples
@@ -62,20 +63,22 @@ class AlgorithmState:
     def keep(self, client: int, state: Arrays | None) -> None:
         """A client's arrays from now on; None = as they were."""
         if state is not None:
-            self._clients[client] = state
+            self._clients[client] = checked_arrays(state, f"client algorithm '{self.algorithm.name}'", "state")
 
     def state(self) -> Arrays:
         """For checkpoints."""
-        named: dict[str, dict[int, NDArray[Any]]] = {}
+        alike: dict[str, dict[Any, dict[int, NDArray[Any]]]] = {}  # arrays of one name, shape and type by client
         for client in sorted(self._clients):
             for name, value in self._clients[client].items():
-                named.setdefault(name, {})[client] = value
+                alike.setdefault(name, {}).setdefault((value.shape, value.dtype), {})[client] = value
+        named = {f"{i or ''}/{name}": values
+                 for name, each in alike.items() for i, values in enumerate(each.values())}  # fmt: skip
         return {
             "version": np.int64(self._version),
             **{f"common/{name}": value for name, value in self.common.items()},
             **{f"reported/{name}": value.copy() for name, value in self._reported.items()},
-            **{f"holders/{name}": np.array(list(values), dtype=np.int64) for name, values in named.items()},
-            **{f"own/{name}": np.stack(list(values.values())) for name, values in named.items()},
+            **{f"holders{name}": np.array(list(values), dtype=np.int64) for name, values in named.items()},
+            **{f"own{name}": np.stack(list(values.values())) for name, values in named.items()},
         }
 
     def restore(self, state: Arrays) -> None:
@@ -88,10 +91,10 @@ class AlgorithmState:
         self.common = {name: np.array(value) for name, value in under("common/").items()}
         self._reported = {name: np.array(value) for name, value in under("reported/").items()}
         self._clients = {}
-        holders, arrays = under("holders/"), under("own/")
+        holders, arrays = under("holders"), under("own")
         for name in {**holders, **arrays}:  # in a sound checkpoint they are the same
             for client, value in zip(holders[name].tolist(), np.array(arrays[name]), strict=True):
-                self._clients.setdefault(client, {})[name] = value
+                self._clients.setdefault(client, {})[name.partition("/")[2]] = value
 
 
 class TrainedJob(NamedTuple):

@@ -5,6 +5,7 @@ import pytest
 
 from simfl.clients.local_training import Scaffold
 from simfl.clients.local_values import LocalContext
+from simfl.core.errors import PluginError
 from simfl.core.payload import Download
 from simfl.core.types import Job
 from simfl.learning.local_runner import AlgorithmState
@@ -156,3 +157,21 @@ def test_scaffold_with_processes_gives_the_same_bits():
     one, _, _ = play(2, "auto", client="scaffold")
     two, _, _ = play(2, {"name": "processes", "workers": 2}, client="scaffold")
     assert np.array_equal(one, two)
+
+
+def test_clients_keep_arrays_of_any_shape_and_type():
+    """Also lists, which are arrays at once; what a checkpoint gives back is what was kept."""
+    kept = {2: {"a": [1.0, 2.0], "b/c": np.zeros((2, 3))}, 0: {"a": np.ones(3), "b/c": np.int64(4)},
+            1: {"a": np.arange(2)}, 3: {"a": np.array([5.0, 6.0])}}  # fmt: skip
+    memory, again = (AlgorithmState(Scaffold(), 5, {}) for _ in range(2))
+    for client, state in kept.items():
+        memory.keep(client, state)
+    again.restore(memory.state())
+    for client in range(5):
+        before, after = memory.client(client), again.client(client)
+        assert before.keys() == after.keys() == kept.get(client, {}).keys()
+        for name in before:
+            assert isinstance(before[name], np.ndarray) and before[name].dtype == after[name].dtype
+            assert np.array_equal(before[name], after[name]) and np.array_equal(before[name], kept[client][name])
+    with pytest.raises(PluginError, match="client algorithm 'scaffold': state must give arrays by name, and gives "):
+        memory.keep(0, {"a": object()})
