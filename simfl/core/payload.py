@@ -26,7 +26,7 @@ looked at its model."""
 
 KINDS: frozenset[str] = frozenset(get_args(Kind))
 
-SUMMABLE = frozenset({"update", "samples"})
+SUMMABLE: frozenset[Kind] = frozenset({"update", "samples"})
 """Kinds that pass through stages and protocols: only these can be covered. Sums are weighted with sample counts."""
 
 VALUE_BYTES = 4

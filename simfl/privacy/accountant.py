@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.columns import Column
+from simfl.core.payload import Kind
 from simfl.core.registration.protocol import Plugin
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
@@ -113,7 +114,7 @@ class Accountant(Plugin, Protocol):
     """
 
     columns: ClassVar[tuple[Column, ...]]
-    covers: ClassVar[frozenset[str]] = frozenset()
+    covers: ClassVar[frozenset[Kind]] = frozenset()
     epsilon_delta: float | None = None
     amplification: str = "none"
     rows: str = "units"

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from simfl.core.columns import ROUND_COLUMNS, Column
 from simfl.core.coverage import blind_noise
-from simfl.core.payload import SUMMABLE
+from simfl.core.payload import SUMMABLE, Kind
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.scenario_view import ScenarioView
 from simfl.privacy.accountant import ACCOUNTANTS, Accountant, History
@@ -33,7 +33,7 @@ PRIVACY = Registry[Accountant](
 class Privacy:
     """What every choice of ``privacy`` has besides its own metrics, of which it is the first accountant."""
 
-    covers: ClassVar[frozenset[str]] = SUMMABLE
+    covers: ClassVar[frozenset[Kind]] = SUMMABLE
 
     stages: Annotated[
         tuple[Annotated[Any, STAGES], ...], Field(description="what is done to updates and their sum, in order")

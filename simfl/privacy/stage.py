@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 
 from simfl.core.columns import Column
+from simfl.core.payload import Kind
 from simfl.core.registration.protocol import Plugin, is_foreign
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
@@ -185,7 +186,7 @@ class Stage(Plugin, Protocol):
     adds_noise: Noise | None = None
     whole: bool = False
     seeds: int = 0
-    covers: frozenset[str] = frozenset({"update"})
+    covers: frozenset[Kind] = frozenset({"update"})
     certificate: str = ""
     of_samples: bool = False
     colluders: int = 0

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from simfl.core.certificate_words import ONLY_SUMS
 from simfl.core.columns import Column
 from simfl.core.coverage import looks_ahead
-from simfl.core.payload import SUMMABLE
+from simfl.core.payload import SUMMABLE, Kind
 from simfl.core.registration.protocol import Plugin, is_foreign
 from simfl.core.registration.registry import Registry, modules_of
 from simfl.core.rng import Streams
@@ -94,7 +94,7 @@ class Protocol(Plugin, Interface):
     opens_last: bool = False
     deadline_s: float | None = None
     assumes: ClassVar[str] = ""
-    covers: ClassVar[frozenset[str]] = frozenset()
+    covers: ClassVar[frozenset[Kind]] = frozenset()
     epsilon_delta: float | None = None
     by_units: bool = False
     sums_units: bool = False

@@ -316,6 +316,9 @@ REFUSED = [
     (POLICY, ("    unit_size = 1\n", ""),
      "selection 'wrong' lacks unit_size; simfl.plugins.selection.Policy says what that is"),
     (PROTOCOL, ('phases = ("keys",)', 'phases = "keys"'), "secagg 'wrong': phases must be tuple[str, ...], not 'keys'"),
+    (PROTOCOL, ('phases = ("keys",)', 'phases = ("keys",)\n    covers = frozenset({"updates"})'),
+     "secagg 'wrong': covers must be frozenset['update' or 'array' or 'mask' or 'levels' or 'model' or 'score' or "
+     "'samples' or 'count' or 'departure'], not frozenset({'updates'})"),
     (METRIC, ('"Clients now."),)', '"Clients now."))'),
      "metric 'wrong': columns must be tuple[Column, ...], not Column(name='clients_now', heading='Clients', "
      "unit='count', sentence='Clients now.', better=0, final='last', source='', shown=True, words='', observer='', "
