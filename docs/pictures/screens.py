@@ -22,7 +22,7 @@ import simfl
 from tests.support.chromium import chromium
 
 HERE = Path(__file__).resolve().parent
-WIDTH, HEIGHT, COLOURS = 1000, 860, 64
+WIDTH, HEIGHT, COLOURS = 1000, 1060, 64
 POLICIES = ["random", "batch_partition:T=4", "half_partition:T=4"]
 
 

@@ -217,14 +217,20 @@ def _print_headlines(summary: JsonObject, columns: "Mapping[str, Column]") -> No
         click.echo(f"{column.name:<{widths[0]}}  {value:<{widths[1]}}  {column.sentence}")
     for line in basis_lines(shown, attrgetter("name")):
         click.echo(line)
-    click.echo(f"{summary['rounds']} rounds, {summary['skipped']} of them skipped; -v prints all {len(values)} values")
+    count = len(_single_values(summary))
+    click.echo(f"{summary['rounds']} rounds, {summary['skipped']} of them skipped; -v prints all {count} values")
+
+
+def _single_values(summary: JsonObject) -> JsonObject:
+    """What of ``summary.json`` is one value."""
+    return {name: value for name, value in summary.items() if isinstance(value, (str, int, float))}
 
 
 def _print_summary(summary: JsonObject, columns: "Mapping[str, Column]") -> None:
     """All of ``summary.json`` that is one value."""
     from simfl.core.certificate_words import basis_lines
 
-    values = {name: value for name, value in summary.items() if isinstance(value, (str, int, float))}
+    values = _single_values(summary)
     width = max(map(len, values), default=0)
     for name, value in values.items():
         click.echo(f"{name:<{width}}  {f'{value:.6g}' if isinstance(value, float) else value}")

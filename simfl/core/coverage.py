@@ -9,6 +9,7 @@ that change (:func:`changing_lengths`).
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -254,11 +255,13 @@ def selection_problems(setting: ScenarioView) -> list[str]:
     """What the scenario promises of its clients and cannot keep, in words about the selection."""
     parts, problems = reports_for_selection(setting), []
     clear = setting.selection.scalars == "clear"
+    a_key = "scalars" in (each.name for each in fields(setting.selection))
     promises = [] if clear and not setting.secagg.certificate else protocol_promise(setting)
     for who, covers, otherwise in [*promises, *_noise_promises(setting)]:
         for part in parts:
             if part.kind not in covers:
-                public = "" if who.startswith(("the epsilon", "epsilon")) or clear else "scalars: clear or "
+                of_epsilon = who.startswith(("the epsilon", "epsilon"))
+                public = "" if of_epsilon or clear or not a_key else "scalars: clear or "
                 problems.append(f"reads {part.name}, which {who} does not cover; use {public}{otherwise}")
     return problems
 

@@ -2,14 +2,18 @@
 
 import csv
 import json
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from simfl.agents.aggregation import policy_queries
+from simfl.core.registration.family_index import undone
 from simfl.core.types import CLEAR_FIELDS
 from simfl.runs.run import build, run
 from simfl.scenario import InvalidScenario, Scenario
+from simfl.selection.base import POLICIES
+from simfl.selection.random import RandomSelection
 from tests.support.kills import files, killed_at_time
 
 BASE = """
@@ -135,6 +139,13 @@ def test_clear_numbers_cost_their_bytes(tmp_path, selection, each):
     dense = build(scenario()).learner.model_bytes
     for row in rows(finished.path / "rounds.csv"):
         assert int(row["bytes_up"]) == int(row["cardinality"]) * (dense + each)
+
+
+def test_a_policy_without_the_key_scalars_is_not_told_to_set_it():
+    with undone():
+        POLICIES("reader")(dataclass(frozen=True)(type("Reader", (RandomSelection,), {"reads": frozenset({"loss"})})))
+        with pytest.raises(InvalidScenario, match="does not cover; use secagg: plain"):
+            scenario("selection=reader:k=4", "secagg=secagg")
 
 
 @pytest.mark.parametrize("selection", ["oort:k=4", "power_of_choice:k=4,d=8", "tifl:k=2,tiers=3"])

@@ -430,6 +430,8 @@ def test_run_prints_a_summary_and_where_the_results_are(good, tmp_path):
 
     values = call("run", good, "--out", out, "-v").stdout
     assert re.search(r"^rounds +3$", values, re.MULTILINE) and "guarantee_weak" in values
+    printed = len(re.findall(r"^\w+ {2,}\S", values, re.MULTILINE))
+    assert f"-v prints all {printed} values\n" in result.stdout
 
     again = call("run", good, "--out", out, "-q")
     assert again.stdout == f"{out}/good/{digest}\n" and "--force" in again.stderr

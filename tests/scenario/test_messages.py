@@ -177,6 +177,7 @@ TRAINING = "{name: fedavg, rounds: 60, batch_size: 20}"
         ("learning: none", "learning: mnist", "; did you mean 'learning.data: mnist'?"),
         ("learning: none", "learning: {data: digits, model: mlp, partition: {name: dirichlet, alpha: 1}}", "did you mean 'beta'?"),
         ("{name: random, k: 8}", "{nam: random, k: 8}", "6:13: selection.nam: unknown key 'nam'; did you mean 'name'?"),
+        (NET, "{name: star, server: {name: x}}", "unknown key 'name'; the keys are up_bytes_per_s, down_bytes_per_s"),
         ("{name: random, k: 8}", "{type: random, k: 8}", "6:13: selection.type: unknown key 'type'; did you mean 'name'?"),
     ],
 )  # fmt: skip

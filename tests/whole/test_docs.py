@@ -100,6 +100,9 @@ def test_the_examples_of_plugins_run_and_do_what_they_say(played, tmp_path):
     plain = run(Scenario.load(tmp_path / "small.yaml"), tmp_path / "plain").path
     for name in ("by_hand", "two_phases"):
         np.testing.assert_allclose(np.load(found[name] / "model.npy"), np.load(plain / "model.npy"), atol=1e-5)
+        np.testing.assert_allclose(
+            rounds(name)["train_loss"], pandas.read_csv(plain / "rounds.csv")["train_loss"], 1e-4
+        )
     assert clients("relay").tolist() == [0, 1, 1, 2]
     assert clients("lowest").tolist() == [0, 1, 2, 0, 1, 2]
     assert rounds("smallest_sum")["privacy_weak_upper"].tolist() == [4, 4]

@@ -86,6 +86,7 @@ OTHERS = {
     ("simulated clock", "FedScale"): "yes",  # cloud/aggregation: global_virtual_clock, async_aggregator.py has a heap
     ("availability of devices", "FLGo"): "models and traces",  # flgo 0.4.4, simulator/phone_simulator.py
     ("deployment on real devices", "FLGo"): "yes (ZeroMQ)",  # flgo 0.4.4, algorithm/realbase.py
+    ("secure aggregation that is really computed", "FLGo"): "Paillier (FedMF)",  # flgo 0.4.4, algorithm/fedmf.py
     ("many GPUs", "FLGo"): "yes (one machine)",  # flgo 0.4.4, algorithm/fedbase.py: update_device, client by client
 }
 """Cells about other simulators that were wrong once, with what shows that they are right."""

@@ -199,7 +199,7 @@ def limits_of(past: Past, plan: FuturePlan, seen: SeenPolicy, model: ModelChoice
     if "mode=fair" in seen.choice.text:
         said.append("Fair selection evens out who takes part, so that the log says little of who is available less.")
     if past.times_s is None:
-        said.append("The log has no times: no dates, and no times of day.")
+        said.append("No column was read as times: there are no dates, and no times of day.")
     if past.round_bytes is not None:
         said.append("Bytes are those of a client in the past rounds, times the clients of a coming sum.")
     if past.doubtful:

@@ -157,7 +157,7 @@ class _Explained:
         elif (converted := key_in_unit(word, written, known)) is not None:
             guess = f"; did you mean {converted!r}?"
         else:
-            guess = self.key_meant(path, written, known)
+            guess = "" if word == "name" else self.key_meant(path, written, known)
         return f"unknown key {shown(word)}{self.of(path)}{guess or list_keys(known)}"
 
     def key_meant(self, path: KeyPath, written: object, known: Iterable[str]) -> str:
