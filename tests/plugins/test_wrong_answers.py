@@ -260,6 +260,8 @@ CASES = [
      "availability 'wrong': its dropout must give shares from 0 to 1, not 2"),
     ("privacy.stages=[wrong]", STAGE, ("return vectors", "return vectors[0]"),
      "stage 'wrong': what client gives must be an array of shape (4, 650), not float32 of shape (650,)"),
+    ("privacy.stages=[wrong]", STAGE, ("return vectors", "return vectors / np.zeros((1, 1), np.float32)"),
+     "stage 'wrong': client makes numbers that are not finite of updates that are"),
     ("privacy.stages=[wrong]", STAGE, ("return vector, state", "return vector"),
      "stage 'wrong': server must give (vector, state), not float32 of shape (650,)"),
     ("attacks=[wrong]", ATTACK, ("seen.read, state", "seen.read"),

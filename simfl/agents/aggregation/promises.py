@@ -161,13 +161,17 @@ def require_fixed(rule: Rule, divisor: float) -> None:
 
 
 def require_maps(stage: Stage, before: Vectors, after: Vectors, first: Callable[[], Vectors]) -> None:
-    """Looks whether what a plugin's stage without noise at clients sends is as short as its maps say, and the same for
-    the first client, whoever else is there.
+    """Looks whether what a plugin's stage sends of finite updates is finite; without noise at clients, too, whether it is
+    as short as its maps say, and the same for the first client, whoever else is there.
 
     Raises:
         PluginError: it is not.
     """
-    if not is_foreign(stage) or noise_where(stage) in ("client", "share"):
+    if not is_foreign(stage):
+        return
+    if np.isfinite(before).all() and not np.isfinite(after).all():
+        raise PluginError(f"stage '{stage.name}'", "client makes numbers that are not finite of updates that are")
+    if noise_where(stage) in ("client", "share"):
         return
     links = stage.links
     if links and all(link.per_client for link in links) and not np.allclose(first(), after[:1], 1e-3, 1e-5, True):
