@@ -161,8 +161,8 @@ def require_fixed(rule: Rule, divisor: float) -> None:
 
 
 def require_maps(stage: Stage, before: Vectors, after: Vectors, first: Callable[[], Vectors]) -> None:
-    """Looks whether what a plugin's stage sends of finite updates is finite; without noise at clients, too, whether it is
-    as short as its maps say, and the same for the first client, whoever else is there.
+    """Looks whether what a plugin's stage sends of finite updates is finite; without noise at clients, whether it is as
+    short as its maps say, and the same for the first client, whoever else is there.
 
     Raises:
         PluginError: it is not.
