@@ -1,11 +1,11 @@
 """Table 3.2 of the thesis, reduced: coloured and rotated MNIST, the algorithms and clients that have no other table.
 
-    python results/masked_averaging/shifted.py [--rounds 30] [--seeds 5] [--out results]
+    python results/masked_averaging/shifted.py [--rounds 30] [--seeds 5] [--cases 1] [--out results]
 
 Five algorithms, with the mean and with the mask, at the rates of the thesis' Table B.6, on training images that are
 coloured or rotated by their class and test images that are not: coloured MNIST with clients alike, rotated MNIST with
-clients alike and with two classes a client (``algorithms.py algorithms_colours`` has the fourth). Ten clients, 20 local
-steps a round; the thesis trains until convergence. Case after case; finished runs are reused. Writes beside this file
+clients alike and with two classes a client (``algorithms.py algorithms_colours`` has the fourth), the first ``--cases``
+of which are played. Ten clients, 20 local steps a round; the thesis trains until convergence. Writes beside this file
 
     shifted_seeds.csv    a row a case and seed: the test accuracy of both arms in per cent, mean over the last five
                          evaluations (of every second round)
@@ -63,10 +63,11 @@ def summary(table: pandas.DataFrame) -> pandas.DataFrame:
 def main() -> None:
     parser = runner.parser(__doc__, seeds=5)
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--cases", type=int, default=len(CASES))
     options = parser.parse_args()
     runs = {
         (seed, *case, name, arm): scenario((*case, name), arm, seed, options.rounds)
-        for case in CASES
+        for case in CASES[: options.cases]
         for name in NAMES
         for seed in range(options.seeds)
         for arm in ARMS_OF_THE_THESIS
