@@ -266,8 +266,8 @@ def selection_problems(setting: ScenarioView) -> list[str]:
 def cautions(setting: ScenarioView) -> list[str]:
     """What no certificate covers and the scenario does all the same, in words about the client algorithm."""
     privacy = setting.privacy
-    told = (privacy.protects and privacy.accountants) or any(stage.certificate for stage in privacy.stages)
-    if told or all(part.kind != "departure" for part in sent(setting)):
+    certified = (privacy.protects and privacy.accountants) or any(stage.certificate for stage in privacy.stages)
+    if certified or all(part.kind != "departure" for part in sent(setting)):
         return []
     return ["a client that leaves tells all that its model hardly changes any more; no sum and no epsilon covers that"]
 
