@@ -268,7 +268,8 @@ def selection_problems(setting: ScenarioView) -> list[str]:
 
 def cautions(setting: ScenarioView) -> list[str]:
     """What no certificate covers and the scenario does all the same, in words about the client algorithm."""
-    certified = setting.privacy.protects or any(stage.certificate for stage in setting.privacy.stages)
+    privacy = setting.privacy
+    certified = (privacy.protects and privacy.accountants) or any(stage.certificate for stage in privacy.stages)
     if certified or all(part.kind != "departure" for part in sent(setting)):
         return []
     return ["a client that leaves tells all that its model hardly changes any more; no sum and no epsilon covers that"]

@@ -198,7 +198,9 @@ class LinkList:
         if loops := len(self.rows) - len(links):
             notes.append(f"{amount(loops, 'link')} from a node to itself left out")
         if parallel := len(links) - pairs:
-            notes.append(f"{amount(parallel, 'parallel link')} left out: between two nodes the fastest counts")
+            notes.append(
+                f"{amount(parallel, 'parallel link')} left out: between two nodes that of least latency counts"
+            )
         return notes
 
     def _check_ends(self, row: FileLink) -> None:

@@ -171,7 +171,7 @@ class PairwiseMasks(MaskedProtocol):
         n, honest = len(transcript.clients), transcript.honest(coalition)
         if (sizes := self.sizes(n)) is None:
             return transcript.each(coalition)
-        around, helping = self._around(n, transcript.round, streams), transcript.shared & ~honest
+        around, helping = self._around(n, transcript.round, streams), ~honest  # keys are enough to be sealed shares to
         helping_count, share_count = around.counts(helping), around.counts(helping | transcript.answered)
         masks = helping | (np.where(transcript.summed, share_count, helping_count) >= sizes[1])
         keys = helping | (np.where(transcript.summed, helping_count, share_count) >= sizes[1])

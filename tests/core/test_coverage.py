@@ -95,6 +95,14 @@ def test_no_stage_stands_beside_masks_not_even_without_an_accountant(stage):
         scenario(Plugin("personal", "lotteryfl"), privacy={"stages": [{"name": stage}], "accountants": []})
 
 
+def test_a_departure_is_warned_of_once_with_an_epsilon_or_without():
+    """Noise whose epsilon nobody prints does not say that no certificate covers it."""
+    leaving = {"training": {"name": "fedavg", "rounds": 2, "client": {"name": "privacyfl", "tolerance": 1e-3}}}
+    for privacy in ({}, {"stages": ["local_gaussian"]}, {"stages": ["local_gaussian"], "accountants": []}):
+        notes = scenario(**leaving, secagg="secagg", privacy=privacy).cautions()
+        assert sum("leave" in note for note in notes) == 1, (privacy, notes)
+
+
 @pytest.mark.parametrize("accountant", ["zero_out", "rdp", "pld"])
 def test_an_epsilon_without_noise_is_infinite(accountant, tmp_path):
     found = scenario(privacy={"accountants": [{"name": accountant}]})

@@ -14,9 +14,11 @@ import pytest
 from simfl.clients.base import PERSONAL, ClientAlgorithm
 from simfl.core.errors import PluginError
 from simfl.core.registration.family_index import FAMILIES
+from simfl.core.registration.protocol import refuse_misfits
 from simfl.core.registration.said_types import seen_as
 from simfl.core.validation import checked_arrays
 from simfl.metrics.base import METRICS, Metric
+from simfl.network.base import Links
 from simfl.selection.base import POLICIES
 from simfl.topology.base import TOPOLOGIES
 from tests.plugins.test_loading import forgotten  # noqa: F401  # what a test registers is gone after it
@@ -242,3 +244,9 @@ def test_a_slip_in_a_name_is_refused(family, name, item):
     cls = type("Slip", (base,), {name[:-1]: item, "__doc__": "A slip.", "__module__": __name__})
     with pytest.raises(TypeError, match=f"simfl does not read '{name[:-1]}'; did you mean '"):
         registry("slip")(cls)
+
+
+def test_what_another_class_of_simfl_declares_is_no_slip():
+    """A network that is its own links says ``names``, which is near the ``name`` of a plugin."""
+    cls = type("It", (Links,), {"names": None, "build": lambda self, setting, streams: self, "__module__": __name__})
+    refuse_misfits(cls, FAMILIES["network"].protocol, "network 'it'")

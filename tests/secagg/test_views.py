@@ -62,7 +62,7 @@ def pairwise_view(plan, masked, uploaded, answered, summed, coalition):
     """What the server and a coalition see of SecAgg's updates; ``answered`` None: nobody was asked."""
     n = len(masked)
     near = [set(plan.circle.of(u).tolist()) for u in range(n)]
-    helps = set(coalition) & set(np.flatnonzero(masked).tolist())
+    helps = set(coalition)  # whoever has sent keys is sealed shares to, also if it then sends none
     answers = set() if answered is None else set(np.flatnonzero(answered).tolist())
 
     def opened(u, asked):
@@ -203,6 +203,14 @@ def test_the_cut_of_a_circle_is_that_of_its_graph():
             if not networkx.is_connected(graph.subgraph(set(there) - set(gone)))
         )  # fmt: skip
         assert min(around.cut(members), n) == next(cuts, n)
+
+
+def test_a_colluder_that_sends_keys_and_then_no_shares_opens_what_was_sealed_to_it():
+    """The server has the shares that others left for it, and it has the key to them."""
+    shared = np.array([False, True, True, True])
+    heard = Transcript(0, np.arange(4, dtype=np.int32), shared, shared, shared, shared, True, 3, 4)
+    rows = made("secagg", threshold=0.0).view(heard, np.array([0], dtype=np.int32), Streams(0))
+    assert rows.toarray().tolist() == [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
 
 
 def spans_the_same(rows, others):

@@ -276,7 +276,7 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
     ours = [each for each in cls.__mro__ if each.__module__.startswith("simfl.")] + [*protocol.__mro__]
     said = {name: item for each in reversed(cls.__mro__) if each not in ours for name, item in vars(each).items()}
     hooks = {name: item for each in reversed(ours) for name, item in vars(each).items() if name[0] != "_"}
-    said_names = {name for each in protocol.__mro__ for name in get_annotations(each)}
+    said_names = {name for each in ours for name in get_annotations(each)}
     keys = {f.name for f in fields(cls)} if is_dataclass(cls) else set()
     if clashes := sorted(name for name in keys if isinstance(hooks.get(name), FunctionType) and protocol is not object):
         raise TypeError(
