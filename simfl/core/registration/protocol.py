@@ -290,7 +290,7 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
                 raise TypeError(f"{what}: {name} is called with ({words}): {error}")
         if protocol is not object and name[0] != "_" and name in in_module - {*hooks, *said_names, *keys}:
             is_method = isinstance(item, METHODS)
-            left = {each for each in {*hooks, *said_names} - {*said}
+            left = {each for each in {*hooks, *said_names} - {*said, "name", "unsaid"}
                     if isinstance(hooks.get(each), FunctionType) is is_method}  # fmt: skip
             for near in get_close_matches(name, sorted(left), 1, ALIKE):
                 if not is_method or _is_slip(item, hooks[near]):
@@ -301,6 +301,8 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
 def _is_slip(method: Any, wanted: FunctionType) -> bool:
     """Whether a method that has another name is meant for this one: it takes the same, or some of it by its names."""
     function = method if isinstance(method, FunctionType) else method.__func__
+    if not isinstance(function, FunctionType):
+        return False
     names = {*signature(function, follow_wrapped=False).parameters} - {"self", "cls"}
     return not _misfit(method, wanted) or bool(names) and names <= {*signature(wanted).parameters}
 
@@ -315,4 +317,6 @@ def _misfit(hook: "FunctionType | staticmethod[..., Any] | classmethod[Any, ...,
         signature(function, follow_wrapped=False).bind(*some[isinstance(hook, staticmethod) :], **more)
     except TypeError as error:
         return str(error)
+    except ValueError:  # a function in C whose parameters are not known
+        pass
     return ""
