@@ -101,7 +101,8 @@ class SynchronousServer(RoundServer[SynchronousRule]):
             losses = np.full(self.parts.clients, np.nan)
             if clients.size:
                 asking = yield from self.gather(question(self.parts, t, clients), t, f"/{ASK}")
-                self.accounts.add_question(asking, t)
+                self.accounts.costs.clear_bytes += asking.bytes_down + asking.bytes_up  # all in clear
+                self.accounts.phases.append(asking.phase(t))
                 answered, batch = clients[asking.responded], policy.asked_batch if policy.asks == "batch_loss" else 0
                 true = self.parts.learner.evaluator.training_losses(t, answered, batch)[:, 0]
                 losses[answered] = self.global_model.records.attack_run.reports("loss", answered.tolist(), true)

@@ -298,7 +298,8 @@ class Trips:
         trip.arrives_s = computed_s + trip.reply_s
         way = self.up.way(trip.client)
         if way is None or not trip.up_bytes:
-            self._arrives(trip)
+            trip.stage = ARRIVES
+            self.world.at(trip.arrives_s, self._on_arrival, trip, ARRIVALS, trip.serial)
         else:
             begins_s = max(computed_s, trip.arrives_s - trip.up_bytes * way.s_per_byte(trip.client))
             self.world.at(begins_s, self._answer, trip, UP_BEGINS, trip.serial)
@@ -311,10 +312,6 @@ class Trips:
         trip.stage = ON_LINK_UP
         way.enter(self.world.now, trip, trip.arrives_s)
         self._watch(way)
-
-    def _arrives(self, trip: Trip) -> None:
-        trip.stage = ARRIVES
-        self.world.at(trip.arrives_s, self._on_arrival, trip, ARRIVALS, trip.serial)
 
     def _on_arrival(self, trip: Trip) -> None:
         if trip.stage == ARRIVES and not trip.loss:

@@ -87,16 +87,11 @@ class Quantise(Compression):
         scales = spread_scales(norms, d, self.bucket)
         ratio = np.divide(np.abs(vectors), scales, out=np.zeros((n, d)), where=scales > 0) * self.levels
         low = np.floor(ratio)
-        level = low + (_uniform(jobs, d, streams) < ratio - low)
+        uniform = np.empty((n, d))
+        for row, job in zip(uniform, jobs, strict=True):
+            streams("compression/quantise", job.id).random(out=row)
+        level = low + (uniform < ratio - low)
         return np.copysign(scales * (level / self.levels), vectors).astype(np.float32)
-
-
-def _uniform(jobs: tuple[Job, ...], dimension: int, streams: Streams) -> Floats:
-    """A uniform number for each coordinate of each job's update, float64 (n, d)."""
-    uniform = np.empty((len(jobs), dimension))
-    for row, job in zip(uniform, jobs, strict=True):
-        streams("compression/quantise", job.id).random(out=row)
-    return uniform
 
 
 @COMPRESSIONS("sign")

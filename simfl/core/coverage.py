@@ -89,15 +89,10 @@ def unstated_weights(setting: ScenarioView, samples: NDArray[np.int64] | None = 
     ]
     stated = [rule.row(age) * (count if rule.by_samples else 1) for count, age in tried]
     used = [rule.weights(*each) for each in tried]
-    return _gains(setting) or (
-        (rule.aggregate.weighted or rule.aggregate.sum_only) and not all(map(np.allclose, used, stated))
-    )
-
-
-def _gains(setting: ScenarioView) -> bool:
-    """Whether an aggregate makes of two equal updates anything but their mean."""
-    aggregate, two = setting.training.aggregate, np.ones((2, 1), dtype=np.float32)
-    return aggregate.sum_only and not np.allclose(aggregate.combine(two, np.ones(2), 2.0), 1.0)
+    aggregate, two = rule.aggregate, np.ones((2, 1), dtype=np.float32)
+    if aggregate.sum_only and not np.allclose(aggregate.combine(two, np.ones(2), 2.0), 1.0):
+        return True  # it makes of two equal updates anything but their mean
+    return (aggregate.weighted or aggregate.sum_only) and not all(map(np.allclose, used, stated))
 
 
 def sent(setting: ScenarioView) -> tuple[PayloadPart, ...]:
@@ -144,12 +139,6 @@ def changing_lengths(setting: ScenarioView) -> str:
     after = stages[compression_place(stages) :] if compression.subsamples else ()
     moving = (stage for stage in stages if not all(link.stays for link in stage.links))
     return next((f"privacy.stages: {stage.name}" for stage in (*after, *moving)), "")
-
-
-def keeps_short(stage: "Stage") -> bool:
-    """Whether coordinates that are 0 stay 0 at the client."""
-    noisy = stage.adds_noise is not None and stage.adds_noise.where != "server"
-    return not noisy and all(link.sparse for link in stage.links)
 
 
 def reports_for_selection(setting: ScenarioView) -> tuple[PayloadPart, ...]:
@@ -337,7 +326,8 @@ def compression_problems(setting: ScenarioView) -> list[str]:
     for stage in (stage for stage in stages[:place] if stage.changes_coordinates):
         problems.append(f"codes the model's coordinates, but privacy.stages: {stage.name} sends others; use none")
     for stage in stages[place:]:
-        if exposed and not keeps_short(stage):
+        noisy = stage.adds_noise is not None and stage.adds_noise.where != "server"
+        if exposed and (noisy or not all(link.sparse for link in stage.links)):
             why = f"comes before privacy.stages: {stage.name}, which then changes every coordinate"
             problems.append(f"{why}; use compression: none or no such stage")
     return problems

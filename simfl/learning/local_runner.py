@@ -94,7 +94,7 @@ class AlgorithmState:
         holders, arrays = under("holders"), under("own")
         for name in {**holders, **arrays}:  # in a sound checkpoint they are the same
             for client, value in zip(holders[name].tolist(), np.array(arrays[name]), strict=True):
-                self._clients.setdefault(client, {})[name.partition("/")[2]] = value
+                self._clients.setdefault(client, {})[name.partition("/")[2]] = np.asarray(value)
 
 
 class TrainedJob(NamedTuple):

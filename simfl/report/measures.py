@@ -326,7 +326,7 @@ def compare_with_baseline(measure: StudyMeasure, group: Group, baseline: Group, 
     ours, theirs = measure.by_seed(group), measure.by_seed(baseline)
     if not ours or not theirs:
         return None
-    seeds = common_seeds(measure, group, baseline)
+    seeds = sorted(ours.keys() & theirs.keys())
     after, before = (interval(values[seed] for seed in seeds or values).estimate for values in (ours, theirs))
     if measure.name in PROMISED:  # known, not measured
         difference, significant = Interval(after - before, count=len(seeds)), after != before
@@ -336,11 +336,6 @@ def compare_with_baseline(measure: StudyMeasure, group: Group, baseline: Group, 
     verdict = int(math.copysign(1, difference.estimate * measure.better)) if significant and measure.better else 0
     some = f" (in {len(ours)} of {len(group.runs)} seeds)" if len(ours) < len(group.runs) else ""
     return MeasureChange(measure, _words(measure, difference, before, after, significant) + some, verdict)
-
-
-def common_seeds(measure: StudyMeasure, first: Group, second: Group) -> list[int]:
-    """The seeds for which both have a value."""
-    return sorted(measure.by_seed(first).keys() & measure.by_seed(second).keys())
 
 
 def _words(measure: StudyMeasure, difference: Interval, before: float, after: float, significant: bool) -> str:

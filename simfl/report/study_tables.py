@@ -164,7 +164,7 @@ def pivot(
     refuse_others(study, groups, (*down, *across), "make it rows or columns")
     names = {place: list(dict.fromkeys(name_of(group, axes) for group in groups))
              for place, axes in (("down", down), ("across", across))}  # fmt: skip
-    form = _percent if percent and _is_share(measure) else FORMS[measure.column.unit][1]
+    form = (lambda share: f"{100 * share:.1f}") if percent and _is_share(measure) else FORMS[measure.column.unit][1]
     cells = {(name_of(group, down), name_of(group, across)): cell_text(study, measure, group, form) for group in groups}
     table = [[cells.get((row, column), "") for column in names["across"]] for row in names["down"]]
     return DataFrame(table, index=names["down"], columns=names["across"])
@@ -172,10 +172,6 @@ def pivot(
 
 def _is_share(measure: StudyMeasure) -> bool:
     return measure.column.unit == "share"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f}"
 
 
 def latex_pivot(study: Study, table: "DataFrame", cell: str) -> str:

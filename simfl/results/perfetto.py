@@ -126,12 +126,6 @@ def write_timeline(
     write_atomically(target, json.dumps(document, separators=(",", ":")).encode())
 
 
-def _with_numbers(event: JsonObject, edges: dict[str, int]) -> JsonObject:
-    """An event whose edges have numbers, which are noted by their names."""
-    named = {key: event[key] for key in ("from", "to", "aggregator") if isinstance(event.get(key), str)}
-    return event | {key: edges.setdefault(name, EDGES + len(edges)) for key, name in named.items()}
-
-
 def _link_use(events: Path, shared: SharedLinks) -> Iterator[Span]:
     """Counters of the links."""
     with open(events, encoding="utf-8") as lines:
@@ -252,7 +246,9 @@ def timeline(events: Iterable[JsonObject], edges: dict[str, int] | None = None) 
 def _spans(events: Iterable[JsonObject], numbers: dict[str, int]) -> Iterator[Span]:
     tracks: defaultdict[int, _Track] = defaultdict(_Track)
     begins_s: dict[int, float] = {}
-    for event in (_with_numbers(each, numbers) for each in events):
+    for each in events:
+        named = {key: each[key] for key in ("from", "to", "aggregator") if isinstance(each.get(key), str)}  # edges
+        event = each | {key: numbers.setdefault(name, EDGES + len(numbers)) for key, name in named.items()}
         aggregator = event.get("aggregator", SERVER)
         match event["event"]:
             case "round_start":

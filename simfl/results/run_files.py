@@ -249,7 +249,8 @@ OnRound = Callable[[RoundRow], object]
 
 def round_row(columns: Iterable[str], cells: Iterable[object]) -> RoundRow:
     """The row with these cells, as text or as numbers."""
-    return {column: _cell_number(cell) for column, cell in zip(columns, cells, strict=True)}
+    row = zip(columns, cells, strict=True)
+    return {column: None if cell is None or cell == "" else _number(str(cell)) for column, cell in row}
 
 
 def read_rows(table: Path, rounds: int | None = None) -> Iterator[RoundRow]:
@@ -258,12 +259,6 @@ def read_rows(table: Path, rounds: int | None = None) -> Iterator[RoundRow]:
         reader = csv.reader(file)
         columns = next(reader)
         yield from (round_row(columns, cells) for cells in islice(reader, rounds))
-
-
-def _cell_number(cell: object) -> float | None:
-    """A cell's number, whole ones as int."""
-    text = "" if cell is None else str(cell)
-    return _number(text) if text else None
 
 
 MESSAGES = ("round", "sum", "answers", "clients", "flags")

@@ -108,12 +108,8 @@ class EdgeRecords(ObserverRecords):
         facts = facts_of(self._facts(SERVER), local, self.rounds)
         return local, history_of(local, Views(local, self.rounds, events), facts, self.samples)
 
-    def _columns_of_averages(self, members: NDArray[np.int32]) -> Columns:
-        """Columns of sums against whoever has the averages of each round, of these clients, and nothing else."""
-        return self._columns_of_sums(members, self.rounds, SERVER)
-
     def _columns_of_models(self, edge: int) -> Columns:
-        """The same against whoever has an edge's models apart, each of which is taken for one of its sums."""
+        """Columns of sums against whoever has an edge's models apart, each of which is taken for one of its sums."""
         rows = len(self.numbers(edge))
         return self._by_round(self.numbers(edge), self._columns_of_sums(self.groups[edge], rows, aggregator_of(edge)))
 
@@ -202,7 +198,7 @@ class EdgeRecords(ObserverRecords):
             return worst([*inside, *map(self._columns_of_models, away)])
         if others and self.scenario.topology.has_root and not root:
             others = [np.sort(np.concatenate(others))]
-        return worst([*inside, *map(self._columns_of_averages, others)])
+        return worst([*inside, *(self._columns_of_sums(each, self.rounds, SERVER) for each in others)])
 
     def of_coalition(self, names: Sequence[str]) -> Columns:
         edges = frozenset(int(name.partition("/")[2]) for name in names if name != "server")

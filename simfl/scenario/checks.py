@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from simfl.core import coverage
-from simfl.core.errors import ScenarioError, amount
+from simfl.core.errors import PLUGIN_FILE, ScenarioError, amount
 from simfl.core.registration.protocol import default_of, is_plugin
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import has_buffer
@@ -73,7 +73,8 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
     named = {content_of(scenario, ("plugins", i), name) for i, name in enumerate(scenario.plugins)}
     for path, plugin in resolution.walk(scenario):
         cls = type(plugin)
-        if is_plugin(plugin) and plugin_files.is_plugin_file(cls) and plugin_files.file_of(cls) not in named:
+        content = "sha256:" + cls.__module__.removeprefix(PLUGIN_FILE)
+        if is_plugin(plugin) and plugin_files.is_plugin_file(cls) and content not in named:
             yield path, f"'{cls.name}' is of a plugin file that this scenario does not name under plugins"
 
 

@@ -117,12 +117,11 @@ def annotation_at(annotation: object, data: object, path: KeyPath) -> Any:
     """The type of the place at ``path``; ``Any`` where the data leaves what is known."""
     for key in path:
         annotation = _inside(annotation, data, key)
-        data = data.get(key) if isinstance(data, dict) else None if not isinstance(data, list) else _item(data, key)
+        if isinstance(data, list):
+            data = data[key] if isinstance(key, int) and 0 <= key < len(data) else None
+        else:
+            data = data.get(key) if isinstance(data, dict) else None
     return annotation
-
-
-def _item(data: list[Any], key: object) -> Any:
-    return data[key] if isinstance(key, int) and 0 <= key < len(data) else None
 
 
 # -- for readers ---------------------------------------------------------------------------------

@@ -236,7 +236,7 @@ class Scenario:
             document.problems.append(twice)
         data = document.value
         if isinstance(data, dict):
-            data = {"name": _safe(name), **data}
+            data = {"name": re.sub(r"[^A-Za-z0-9._-]", "_", name)[:100].lstrip(".-") or "scenario", **data}
         try:
             scenario = validate(cls, data)
         except ValidationError as error:
@@ -339,7 +339,3 @@ class Scenario:
             ScenarioError: a data file cannot be read.
         """
         return origins_of(self)
-
-
-def _safe(stem: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:100].lstrip(".-") or "scenario"

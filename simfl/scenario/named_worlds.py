@@ -62,7 +62,8 @@ def said_besides(document: Document) -> Problem | None:
     world = places.of(KEY)
     for key in sorted(availability.keys() - KEPT):
         place = places.of((*PLACE, key))
-        ranks = [_rank(each.source, places.top.source) for each in (place, world)]
+        sources = place.source, world.source
+        ranks = [OVERRIDE if it.startswith("override ") else int(it == places.top.source) for it in sources]
         if ranks[0] > ranks[1] or (ranks[0] == ranks[1] and (ranks[0] == OVERRIDE or place.source == world.source)):
             why = f"{value['world']} replaces devices.availability, of which {key} is given, too ({place})"
             return Problem(world, "world", f"{why}; leave one of the two out")
@@ -71,10 +72,6 @@ def said_besides(document: Document) -> Problem | None:
 
 OVERRIDE = 2
 """Its rank: before the file that was named, and this before those that it extends."""
-
-
-def _rank(source: str, top: str) -> int:
-    return OVERRIDE if source.startswith("override ") else int(source == top)
 
 
 def in_its_world(scenario: S) -> tuple[S, list[tuple[KeyPath, str]]]:

@@ -193,8 +193,3 @@ def executed_digests() -> frozenset[str]:
 def is_plugin_file(cls: type) -> bool:
     """Whether a class was registered by a plugin file."""
     return cls.__module__.startswith(PREFIX)
-
-
-def file_of(cls: type) -> str:
-    """``sha256:`` and the digest of the plugin file that registered a class."""
-    return "sha256:" + cls.__module__.removeprefix(PREFIX)

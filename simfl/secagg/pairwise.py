@@ -183,7 +183,8 @@ class PairwiseMasks(MaskedProtocol):
     def add(self, result: SessionResult, updates: ClientUpdates, streams: Streams) -> Aggregate:
         if not self.computes(updates):
             clear = self.clear_aggregate(updates, result.secret.limit)
-            return clear._replace(opened=updates.opened_secrets(result.secret.opened))
+            count = result.secret.opened
+            return clear._replace(opened=tuple(each[len(each) - count :] for each in updates.secrets) if count else ())
         quantised = self.quantise_updates(updates, updates.weights, result.secret.limit, streams)
         clients = updates.clients.tolist()
         vectors = dict(zip(clients, quantised.vectors, strict=True))

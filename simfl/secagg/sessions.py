@@ -171,10 +171,6 @@ class ClientUpdates(NamedTuple):
     secrets: tuple[tuple[bytes, ...], ...] = ()
     moved: float = inf
 
-    def opened_secrets(self, count: int) -> tuple[tuple[bytes, ...], ...]:
-        """The last ``count`` secrets of each update."""
-        return tuple(each[len(each) - count :] for each in self.secrets) if count else ()
-
     @property
     def clients(self) -> NDArray[np.int32]:
         """Whose updates they are, int32 (n,)."""

@@ -150,7 +150,9 @@ class Oort:
         known, new = here[tried[here]], here[~tried[here]]
         exploited = max(min(k - min(int(k * share), len(new)), len(known)), k - len(new))
         best = self._draw_best(view, known, pace, exploited, rng)
-        return in_order(np.append(best, self._draw_new(view, new, pace, k - exploited, rng)))
+        gains = view.samples * pace
+        untried = new[np.argsort(-gains[new], kind="stable")][: int(self.sample_window * (k - exploited))]
+        return in_order(np.append(best, draw_by_weight(untried, np.maximum(gains, 1e-12), k - exploited, rng)))
 
     def _preferred_s(self, view: View) -> tuple[float, NDArray[np.float64]]:
         """The preferred duration, and that of each client, (clients,), as far as is known."""
@@ -186,14 +188,6 @@ class Oort:
         top = positive[min(int(len(positive) * self.clip), len(positive) - 1)]
         low = positive[0] * SMALLEST
         return np.asarray((np.minimum(gains, top) - low) / max(positive[-1] - low, 1e-4))
-
-    def _draw_new(
-        self, view: View, new: NDArray[np.intp], pace: NDArray[np.float64], wanted: int, rng: np.random.Generator
-    ) -> NDArray[np.int32]:
-        """``wanted`` of the clients who were not tried yet, drawn by samples and pace among those of the highest."""
-        gains = view.samples * pace
-        order = new[np.argsort(-gains[new], kind="stable")][: int(self.sample_window * wanted)]
-        return draw_by_weight(order, np.maximum(gains, 1e-12), wanted, rng)
 
     def start(self, clients: int) -> Arrays:
         return {"percentile": np.float64(self.percentile), "collected": np.zeros(0)}

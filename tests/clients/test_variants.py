@@ -162,7 +162,7 @@ def test_scaffold_with_processes_gives_the_same_bits():
 def test_clients_keep_arrays_of_any_shape_and_type():
     """Also lists, which are arrays at once; what a checkpoint gives back is what was kept."""
     kept = {2: {"a": [1.0, 2.0], "b/c": np.zeros((2, 3))}, 0: {"a": np.ones(3), "b/c": np.int64(4)},
-            1: {"a": np.arange(2)}, 3: {"a": np.array([5.0, 6.0])}}  # fmt: skip
+            1: {"a": np.arange(2), "": np.zeros(0)}, 3: {"a": np.array([5.0, 6.0]), "1/a": True}}  # fmt: skip
     memory, again = (AlgorithmState(Scaffold(), 5, {}) for _ in range(2))
     for client, state in kept.items():
         memory.keep(client, state)
@@ -171,7 +171,7 @@ def test_clients_keep_arrays_of_any_shape_and_type():
         before, after = memory.client(client), again.client(client)
         assert before.keys() == after.keys() == kept.get(client, {}).keys()
         for name in before:
-            assert isinstance(before[name], np.ndarray) and before[name].dtype == after[name].dtype
+            assert type(before[name]) is type(after[name]) is np.ndarray and before[name].dtype == after[name].dtype
             assert np.array_equal(before[name], after[name]) and np.array_equal(before[name], kept[client][name])
     with pytest.raises(PluginError, match="client algorithm 'scaffold': state must give arrays by name, and gives "):
         memory.keep(0, {"a": object()})

@@ -63,6 +63,9 @@ def policy(**members):
         {"start": lambda self, clients: MappingProxyType({"turn": np.zeros(1)})},
         {"check": lambda self, setting: (problem for problem in [("k", "no")])},
         {"observed": lambda self, client: client},
+        {"observes": staticmethod(max)},
+        {"observe": staticmethod(max)},
+        {"names": ("a", "b")},
     ],
 )
 def test_a_form_that_is_right(members):

@@ -109,7 +109,7 @@ def without_rims(tmp_path_factory):
         shutil.copy(HERE / name, copy / name)
     for rim in RIMS:
         shutil.rmtree(copy / "simfl" / rim)
-    for file in [*(copy / "simfl/scenario/builtin_files").glob("*.yaml"), *(copy / "scenarios").glob("*.yaml")]:
+    for file in (copy / "scenarios").glob("*.yaml"):
         if NAMED.search(file.stem):  # a scenario of theirs
             file.unlink()
     (copy / "sitecustomize.py").write_text(ONLY_HERE)

@@ -80,11 +80,6 @@ class RoundAccounts:
         if isinstance(completed.result, SessionFailure):
             self.failed_draws += completed.result.redraw
 
-    def add_question(self, asking: Exchange, t: int) -> None:
-        """Counts what a policy has asked before it selects; models and answers are in clear."""
-        self.costs.clear_bytes += asking.bytes_down + asking.bytes_up
-        self.phases.append(asking.phase(t))
-
     def begin_work(self, round: int, clients: list[int], population: int) -> None:
         """Where the run ends before :meth:`add_work`, all of these, (n,), may have sent their updates."""
         self.transcripts = [Transcript.of(round, clients, population, summed=True, response_count=0)]

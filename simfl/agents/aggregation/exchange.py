@@ -200,7 +200,8 @@ class Exchange:
     @property
     def has_quorum(self) -> bool:
         """Whether the quorum it asked for has answered."""
-        return quorum_reached(self.responded, self.request)
+        quorum, unit = self.request.quorum, self.request.unit
+        return quorum is not None and int(self.responded.reshape(-1, unit).all(axis=1).sum()) * unit >= quorum
 
     @property
     def sent(self) -> Bools:
@@ -295,12 +296,6 @@ def exchange(request: PhaseRequest, delays: Delays, begins_s: float, until_failu
     if until_failure:
         ends = min(ends, float(reaches_s[~delays.lives].min(initial=ends)))
     return Exchange(request, begins_s, received, computed, arrives, delays, ends, delays.lives & (reaches_s <= ends))
-
-
-def quorum_reached(responded: Bools, request: PhaseRequest) -> bool:
-    """Whether those who have answered, bool (n,), are the quorum that a request asks for."""
-    quorum, unit = request.quorum, request.unit
-    return quorum is not None and int(responded.reshape(-1, unit).all(axis=1).sum()) * unit >= quorum
 
 
 def _quorum_s(arrives_s: Floats, quorum: int, unit: int, begins_s: float) -> float:

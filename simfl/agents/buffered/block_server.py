@@ -85,7 +85,10 @@ class WorkingClients:
                 arrived_s, place = heappop(running)
                 self.free += 1
                 if place in unusual:
-                    self._reject(place, arrived_s)
+                    if not self.jobs["lives"][place] and (failed := accounts.failed_in_a_row) > MAX_FAILED_JOBS:
+                        raise stall_error(f"{failed} jobs in a row have failed", arrived_s)
+                    costs.failed += 1
+                    self.rejected.append(place)  # it ends outside of any sum
                     continue
                 accounts.failed_at_success = costs.failed
                 buffer.append(place)
@@ -115,13 +118,6 @@ class WorkingClients:
         if refused.any():
             unusual |= refused[np.searchsorted(versions, jobs["version"])] & (jobs["serial"] > 0)
         self.unusual = set(np.flatnonzero(unusual).tolist())
-
-    def _reject(self, place: int, now_s: float) -> None:
-        """A job ends outside of any sum."""
-        if not self.jobs["lives"][place] and (failed := self.accounts.failed_in_a_row) > MAX_FAILED_JOBS:
-            raise stall_error(f"{failed} jobs in a row have failed", now_s)
-        self.accounts.costs.failed += 1
-        self.rejected.append(place)
 
     def _refill(self, now_s: float) -> None:
         """Gives out new work when all that happens at this instant has happened."""

@@ -168,17 +168,13 @@ def _forget_promises(cls: type, protocol: type, names: tuple[str, ...]) -> None:
 
 def _is_inherited(cls: type, protocol: type, name: str, keys: set[str]) -> bool:
     """Whether another class promises this, and one that it is not made of changes anything."""
-    says = next((each for each in cls.__mro__ if name in vars(each) or _is_ours(each)), protocol)
+    ours = {each for each in cls.__mro__ if each in registered and each.__module__.startswith("simfl.")}
+    says = next((each for each in cls.__mro__ if name in vars(each) or each in ours), protocol)
     if says in protocol.__mro__ or getattr_static(cls, name, None) is getattr_static(protocol, name):
         return False
     others = [each for each in cls.__mro__ if each not in says.__mro__]
     changed = {it for each in others for it in vars(each) if not it.startswith("__") or it in CHANGING}
     return bool(changed - HARMLESS - keys)
-
-
-def _is_ours(cls: type) -> bool:
-    """Whether it is a plugin of simfl itself, which inherits what holds for it."""
-    return cls in registered and cls.__module__.startswith("simfl.")
 
 
 def is_foreign(plugin: object) -> bool:
@@ -226,10 +222,6 @@ def default_of(field: "Field[Any]") -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _is_omitted(field: "Field[Any]", value: Any) -> bool:
-    return field.metadata.get("omit_default", False) and getattr(value, field.name) == default_of(field)
-
-
 def required_fields(cls: type) -> list[str]:
     """The fields of a dataclass that have no default."""
     return [f.name for f in fields(cls) if f.init and default_of(f) is MISSING]
@@ -247,8 +239,9 @@ def plain(value: Any) -> Any:
     """
     if is_dataclass(value) and not isinstance(value, type):
         named = {"name": value.name} if is_plugin(value) else {}
-        shown = (f.name for f in fields(value) if f.metadata.get("yaml", True) and not _is_omitted(f, value))
-        return named | {name: plain(getattr(value, name)) for name in shown}
+        shown = [(f, getattr(value, f.name)) for f in fields(value) if f.metadata.get("yaml", True)]
+        left = [f.name for f, it in shown if f.metadata.get("omit_default", False) and it == default_of(f)]
+        return named | {f.name: plain(it) for f, it in shown if f.name not in left}
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, dict):
@@ -290,7 +283,7 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
                 raise TypeError(f"{what}: {name} is called with ({words}): {error}")
         if protocol is not object and name[0] != "_" and name in in_module - {*hooks, *said_names, *keys}:
             is_method = isinstance(item, METHODS)
-            left = {each for each in {*hooks, *said_names} - {*said}
+            left = {each for each in {*hooks, *said_names} - {*said, "name", "unsaid"}
                     if isinstance(hooks.get(each), FunctionType) is is_method}  # fmt: skip
             for near in get_close_matches(name, sorted(left), 1, ALIKE):
                 if not is_method or _is_slip(item, hooks[near]):
@@ -301,6 +294,8 @@ def refuse_misfits(cls: type, protocol: type, what: str) -> None:
 def _is_slip(method: Any, wanted: FunctionType) -> bool:
     """Whether a method that has another name is meant for this one: it takes the same, or some of it by its names."""
     function = method if isinstance(method, FunctionType) else method.__func__
+    if not isinstance(function, FunctionType):
+        return False
     names = {*signature(function, follow_wrapped=False).parameters} - {"self", "cls"}
     return not _misfit(method, wanted) or bool(names) and names <= {*signature(wanted).parameters}
 
@@ -315,4 +310,6 @@ def _misfit(hook: "FunctionType | staticmethod[..., Any] | classmethod[Any, ...,
         signature(function, follow_wrapped=False).bind(*some[isinstance(hook, staticmethod) :], **more)
     except TypeError as error:
         return str(error)
+    except ValueError:  # a function in C whose parameters are not known
+        pass
     return ""

@@ -300,12 +300,10 @@ class _Named:
 
     @staticmethod
     def __get_pydantic_core_schema__(cls: type[Plugin], handler: Any) -> core_schema.CoreSchema:
-        choice = core_schema.no_info_before_validator_function(_without_name, handler(cls))
+        choice = core_schema.no_info_before_validator_function(
+            lambda value: {key: _frozen(item) for key, item in value.items() if key != "name"}, handler(cls)
+        )
         return core_schema.tagged_union_schema({cls.name: choice}, discriminator="name")
-
-
-def _without_name(value: JsonObject) -> JsonObject:
-    return {key: _frozen(item) for key, item in value.items() if key != "name"}
 
 
 def _frozen(value: Any) -> Any:

@@ -271,7 +271,8 @@ def likelihood(
     learner = _learning(scenario, data).build(scenario, streams)
     remember_training(learner, reader, scenario)
     knowledge, truth = learner.attack_context()
-    members, others = _draw_samples(truth.trained, data, candidates, streams)
+    rng, n = streams("attack/candidates"), min(candidates, len(truth.trained), len(data.y_test))
+    members, others = rng.permutation(truth.trained)[:n], rng.permutation(len(data.y_test))[:n]
     inside = halves(shadows, len(members) + len(others), streams)
     scores = np.stack(list(_map_tasks(_Shared(path, trust, data, members, others), list(enumerate(inside)), jobs)))
     target = _margins(knowledge, model, data, members, others)
@@ -288,12 +289,6 @@ def halves(shadows: int, candidates: int, streams: Streams) -> Bools:
     """Who is in which shadow federation, (shadows, candidates): each candidate in exactly half of them."""
     draws = streams("attack/shadows").random((shadows, candidates))
     return draws.argsort(axis=0).argsort(axis=0) < shadows // 2
-
-
-def _draw_samples(trained: Integers, data: Dataset, most: int, streams: Streams) -> tuple[Integers, Integers]:
-    """Positions of members among the samples trained on and of others among the test samples, as many of both."""
-    rng, n = streams("attack/candidates"), min(most, len(trained), len(data.y_test))
-    return rng.permutation(trained)[:n], rng.permutation(len(data.y_test))[:n]
 
 
 class _Shared(NamedTuple):

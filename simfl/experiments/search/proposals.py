@@ -18,7 +18,7 @@ from simfl.experiments.search.space import SearchParameter, Space
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.study import Study
-    from optuna.trial import FrozenTrial, Trial
+    from optuna.trial import Trial
 
 MAX_REPEATED = 20
 """After so many proposals in a row that were made before or are impossible, an untried combination is drawn."""
@@ -112,7 +112,7 @@ class Proposer:
         from optuna.samplers import TPESampler
 
         rng = self.streams("search", self.number)
-        constraints = _violations if self.goal.requirements else None
+        constraints = (lambda trial: trial.user_attrs.get(VIOLATIONS, [])) if self.goal.requirements else None
         with _quiet():
             self.study.sampler = TPESampler(seed=int(rng.integers(2**31)), constraints_func=constraints)
             if untried and self.space.size is not None and self.space.size <= COUNTED:
@@ -123,10 +123,6 @@ class Proposer:
                 self.study.enqueue_trial({p.key: text if p.choices else _number(p, text) for p, text in known})
             self.number += 1
             return self.study.ask(self.distributions)
-
-
-def _violations(trial: "FrozenTrial") -> Sequence[float]:
-    return trial.user_attrs.get(VIOLATIONS, [])
 
 
 def _number(parameter: SearchParameter, text: str) -> float:

@@ -117,12 +117,16 @@ def read_sweep_file(path: Path | str) -> SweepRequest | None:
 
     Raises:
         InvalidScenario: something is wrong with it.
+        IntegrityError: a sweep's folder holds another file under this name than the sweep wrote.
     """
     file = Path(path)
     if file.suffix not in SUFFIXES or not file.is_file():
         return None
     if (file.parent / CONTENTS).exists() and file.name in (results := ResultsFolder.open_sweep(file.parent)):
-        _refuse_changed(file, results)
+        try:
+            results.file(file.name)
+        except IntegrityError as error:
+            raise IntegrityError(f"{error}; for another sweep, change a copy outside {file.parent}") from None
     try:
         with open_regular(file) as opened:
             document = read(decode(opened.read(MAX_BYTES + 1)), str(path))
@@ -133,17 +137,6 @@ def read_sweep_file(path: Path | str) -> SweepRequest | None:
     if document.problems:
         raise InvalidScenario(document.problems)
     return _SweepFile(document, file).request()
-
-
-def _refuse_changed(file: Path, results: ResultsFolder) -> None:
-    """
-    Raises:
-        IntegrityError: a sweep's folder holds another file under this name than the sweep wrote.
-    """
-    try:
-        results.file(file.name)
-    except IntegrityError as error:
-        raise IntegrityError(f"{error}; for another sweep, change a copy outside {file.parent}") from None
 
 
 class _SweepFile:

@@ -177,8 +177,11 @@ def read_samples(path: Path, roles: Roles) -> Arrays:
     arrays = {"x": read_sample_column(table.column(roles.sample), f"{path}: column '{roles.sample}'")}
     y = arrays["y"] = _values(table.column(roles.label), f"{path}: column '{roles.label}'")
     if arrays["x"].dtype.kind == "U":
-        y, labels = _characters(arrays["x"], y, f"{path}: column '{roles.label}'")
-        arrays["y"], names = y, labels
+        if y.dtype != np.dtype("U1"):
+            why = f"holds {y.dtype}; of texts the label is the next character, one each"
+            raise broken(f"{path}: column '{roles.label}'", why)
+        known = np.unique(arrays["x"].view(np.uint32))
+        names = labels = np.union1d(known, y.view(np.uint32)).astype(np.uint32).view("U1")
     else:
         labels = np.arange(len(roles.names)) if roles.names and y.dtype.kind != "U" else np.unique(y)
         names = np.array(roles.names) if roles.names and y.dtype.kind != "U" else labels.astype(str)
@@ -283,13 +286,3 @@ def _values(column: Any, what: str) -> NDArray[np.generic]:
     if (longest := max(map(len, texts))) > MAX_CHARACTERS:
         raise broken(what, f"has a text of {longest:,} characters; at most {MAX_CHARACTERS:,}")
     return np.array(texts, dtype=str)
-
-
-def _characters(
-    texts: NDArray[np.generic], following: NDArray[np.generic], what: str
-) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
-    """The characters that follow, one each, and all characters that there are, sorted."""
-    if following.dtype != np.dtype("U1"):
-        raise broken(what, f"holds {following.dtype}; of texts the label is the next character, one each")
-    known = np.unique(texts.view(np.uint32))
-    return following, np.union1d(known, following.view(np.uint32)).astype(np.uint32).view("U1")

@@ -109,7 +109,10 @@ class Colours(Transform):
         worn = data.y_train.copy()
         strange = rng.random(len(worn)) < self.noise
         worn[strange] = rng.integers(classes, size=int(strange.sum()))
-        seen = {"same": hues, "permuted": hues[_elsewhere(classes, rng)], "white": np.ones_like(hues)}[self.test]
+        order = rng.permutation(classes)
+        moved = np.empty_like(order)
+        moved[order] = np.roll(order, -1)  # leaves no class where it is: one cycle through all of them in random order
+        seen = {"same": hues, "permuted": hues[moved], "white": np.ones_like(hues)}[self.test]
         x_train, x_test = normalise(_colour(train, hues[worn]), _colour(test, seen[data.y_test]))
         return replace(data, x_train=x_train, x_test=x_test)
 
@@ -119,14 +122,6 @@ class Colours(Transform):
 
 def _colour(grey: NDArray[np.float32], colours: NDArray[np.float32]) -> NDArray[np.float32]:
     return grey[:, None] * colours[:, :, None, None]
-
-
-def _elsewhere(classes: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A permutation that leaves no class where it is: one cycle through all of them in random order."""
-    order = rng.permutation(classes)
-    moved = np.empty_like(order)
-    moved[order] = np.roll(order, -1)
-    return moved
 
 
 AT_ONCE = 1000

@@ -222,7 +222,8 @@ def with_later_rounds(
     least = np.ones(rounds) if weak is None else np.where(np.isnan(weak), 1, weak)
     seen = ~smaller_than_hidden(counts, sizes, 1)  # by nobody, then by so many colluders
     everybody = np.append(False, counts[1:] >= clients - 1)
-    signals = _signals(P, mu)
+    with np.errstate(invalid="ignore"):  # squared, of each weight's client in its sum if the others are known, (n,)
+        signals = np.where(P.data > 0, P.data * np.repeat(mu, np.diff(P.indptr)), 0.0) ** 2
     first = P.indptr[partial.known]
     squares = np.bincount(P.indices[:first], signals[:first], clients).astype(np.float64)
     most, of_all = np.where(seen, squares, 0.0).max(axis=1, initial=0.0), squares.max(initial=0.0)
@@ -312,10 +313,3 @@ def bounded_ledger(
     exact = min(first, certain.known)
     whole = with_later_rounds(replace(certain, known=exact), sums, mu, every, weak, rounds)
     return BoundedLedger(whole, certain, exact)
-
-
-def _signals(P: Any, mu: Floats) -> Floats:
-    """The squared signal to noise of each weight's client in its sum, if the others are known; shape (n,)."""
-    with np.errstate(invalid="ignore"):
-        signals: Floats = np.where(P.data > 0, P.data * np.repeat(mu, np.diff(P.indptr)), 0.0) ** 2
-    return signals

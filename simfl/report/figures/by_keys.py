@@ -61,7 +61,9 @@ def draw_by(
     fixed = {axis_called(study, key): value for key, value in (where or {}).items()}
     named = {*beside, *fixed, *([axis_called(study, x)] if is_key else [])}
     colors = [axis_called(study, key) for key in color] or [axis for axis in study.axes if axis not in named]
-    rows, groups = [], _panel_by_panel(those(study, fixed), beside)
+    rows, groups = [], those(study, fixed)
+    order = {key: list(dict.fromkeys(group.values[key] for group in groups)) for key in beside}  # panel by panel
+    groups = sorted(groups, key=lambda group: [values.index(group.values[key]) for key, values in order.items()])
     refuse_others(study, groups, [*named, *colors], "make it a color or panels")
     if curves:
         return _curves(study, groups, measures[0], CURVES[x], beside, colors)
@@ -105,12 +107,6 @@ def _curves(
     _say_axes(grid, len(panels), AXES[x], measure.label + (f" ({scale.unit})" if scale.unit else ""))
     style.legend(fig, grid.flat[0], on_page=True)
     return fig, table
-
-
-def _panel_by_panel(groups: Sequence[Group], keys: Sequence[str]) -> list[Group]:
-    """The groups by the values of the keys, the first key first, each value where it comes first."""
-    order = {key: list(dict.fromkeys(group.values[key] for group in groups)) for key in keys}
-    return sorted(groups, key=lambda group: [values.index(group.values[key]) for key, values in order.items()])
 
 
 def _panels(table: "DataFrame", measures: Sequence[StudyMeasure], key: str) -> Any:

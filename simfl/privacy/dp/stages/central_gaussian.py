@@ -267,7 +267,10 @@ class AdaptiveGaussian(Stage):
         norm, unit = self._norm(members, state), self.max_weight or 1.0
         added = self.update_multiplier * norm * unit / members.divisor
         std = self.noise_multiplier * norm * unit
-        sensitivity = norm if not (members.step and std) else std * self._mu(members, norm)
+        sensitivity = norm
+        if members.step and std:  # a rounded update of weight 1 and its rounded bit, each in units of its noise
+            moved = (norm + members.rounding) / (self.update_multiplier * norm * unit)
+            sensitivity = std * hypot(moved, members.step * ceil(0.5 / members.step) / ((self.bit_std or 0) * unit))
         return {"sensitivity": sensitivity, "std": std, "noise_std": added, "clip_norm": float(state["norm"][-1])}
 
     def loss(self, facts: Facts, bound: Bound) -> Loss:
@@ -275,12 +278,6 @@ class AdaptiveGaussian(Stage):
         (link,), alone = self.maps, facts["sensitivity"]
         longer = bound.l2 > link.bound(bound, facts).l2
         return gaussian_loss(np.where(longer, np.inf, np.minimum(alone, bound.l2)), facts["std"])
-
-    def _mu(self, members: Members, norm: float) -> float:
-        """What a rounded update of weight 1 and its rounded bit move, each in units of its noise, together."""
-        unit, bit = self.max_weight or 1.0, members.step * ceil(0.5 / members.step)
-        moved = (norm + members.rounding) / (self.update_multiplier * norm * unit)
-        return hypot(moved, bit / ((self.bit_std or 0) * unit))
 
     def _norm(self, members: Members, state: Arrays) -> float:
         """The largest norm to which a client in the sum has clipped."""
