@@ -336,5 +336,5 @@ def _largest_weight(scenario: Scenario, samples: NDArray[np.int64] | None) -> fl
         return most
     if samples is None or scenario.learning.counts_change:
         why = "clients weigh as much as they hold samples, and how many that will be is not known"
-        raise SimflError(f"--epsilon: {why}; use weighting: equal")
+        raise SimflError(f"--epsilon: {why}; use training.weighting: equal")
     return most * float(np.max(samples, initial=0))

@@ -152,7 +152,7 @@ class Scaffold(ClientAlgorithm):
 
     momentum = False
     needs_rounds = True
-    sends = (UPDATE, PayloadPart("the change of its control variate", "array", 1.0, "client: plain"))
+    sends = (UPDATE, PayloadPart("the change of its control variate", "array", 1.0, "training.client: plain"))
     receives = (MODEL, PayloadPart("the server's control variate", "array", 1.0))
 
     def common(self, parameters: Sequence[Parameter], dimension: int) -> Arrays:

@@ -56,7 +56,7 @@ UPDATE = PayloadPart("its update", "update", 1.0)
 
 MODEL = PayloadPart("the global model", "model", 1.0)
 
-SAMPLES = PayloadPart("the number of its samples", "samples", instead="weighting: equal")
+SAMPLES = PayloadPart("the number of its samples", "samples", instead="training.weighting: equal")
 """Sent where updates are weighted by it; part of a message's header, of no bytes."""
 
 MASK = PayloadPart("the mask of the coordinates that its update speaks about", "mask")

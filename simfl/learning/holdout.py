@@ -108,8 +108,8 @@ class Holdout:
         client_of = np.full(len(values), -1)
         client_of[training] = owners
         if (shared := client_of[training] != owners).any():
-            why = f"several clients hold samples of {column} '{values[training[shared][0]]}'; use partition: natural"
-            raise ScenarioError("holdout.test_column", why)
+            why = f"several clients hold samples of {column} '{values[training[shared][0]]}'"
+            raise ScenarioError("holdout.test_column", f"{why}; use learning.partition: natural")
         positions = np.flatnonzero(client_of[test] >= 0)
         return Split.by_owner(positions, client_of[test[positions]], len(whole))
 

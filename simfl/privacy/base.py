@@ -93,7 +93,7 @@ def _unfit(stage: Stage, setting: ScenarioView) -> Iterator[str]:
         yield from (why for _, why in fits(setting))
     aggregate = setting.training.aggregate
     if where != "client" and (where or stage.certificate) and not aggregate.sum_only:
-        yield f"noises a sum, but the aggregate {aggregate.name} is none; use aggregate: mean"
+        yield f"noises a sum, but the aggregate {aggregate.name} is none; use training.aggregate: mean"
     if where != "server" and (where or stage.certificate) and (why := blind_noise(setting)):
         yield why
     unnamed = next((column.name for column in stage.columns if column.name.startswith("epsilon")), "")

@@ -85,7 +85,9 @@ class BASecAgg(Coded):
             problems.append(("name", "has one weight for a unit; use training.unit_weights: common"))
         half = np.array([0.5, 0.5])
         if rule.divisor(half, np.array([1, 1])) != rule.divisor(half, np.array([1, 2])):
-            why = "hides how many samples clients hold; use weighting: equal, or normaliser: weight_sum"
+            why = (
+                "hides how many samples clients hold; use training.weighting: equal, or training.normaliser: weight_sum"
+            )
             problems.append(("name", why))
         return problems
 

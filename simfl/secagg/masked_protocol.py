@@ -111,7 +111,7 @@ class MaskedProtocol(Protocol):
         """What cannot be summed."""
         problems = [("name", message) for message in unmaskable(setting)]
         if differ(setting) and not self.weight_channel:
-            problems.append(("weight_channel", "is false, but weights differ; use true, or weighting: equal"))
+            problems.append(("weight_channel", "is false, but weights differ; use true, or training.weighting: equal"))
         most = summands(setting)
         if most is not None and self.min_sum is not None and most < self.min_sum:
             nearest = f"the nearest value is {most}" if most > 1 else "one update is not hidden; use secagg: plain"
@@ -235,7 +235,9 @@ class MaskedProtocol(Protocol):
             raise SimflError("masked sums are of whole updates, but some clients train parts of the model; use plain")
         whole = np.rint(weights).astype(np.int64)
         if (whole != weights).any() or weights.sum() > limit:
-            raise SimflError(f"masked sums need whole weights, together at most {limit:g}; use weighting: equal")
+            raise SimflError(
+                f"masked sums need whole weights, together at most {limit:g}; use training.weighting: equal"
+            )
         on = self.grid_of(updates, limit)
         ready, vectors, clipped = on.clip == inf, [], 0
         for job, weight, vector in zip(updates.jobs, whole.tolist(), updates.vectors, strict=True):
@@ -359,7 +361,8 @@ def own_weights(setting: ScenarioView, *samples: int) -> Floats:
 def unmaskable(setting: ScenarioView) -> Iterator[str]:
     """Why a rule's updates cannot be summed under masks, whatever the protocol."""
     if not np.allclose(weights := own_weights(setting, 1, 2, 3), np.rint(weights), rtol=1e-9, atol=0):
-        yield f"adds whole numbers, but a client with one sample weighs {weights[0]:g}; use weighting: equal or samples"
+        why = f"adds whole numbers, but a client with one sample weighs {weights[0]:g}"
+        yield f"{why}; use training.weighting: equal or samples"
     if looks_ahead(setting):
         yield (
             "masks an update before the model exists that it is to be compared with; add the clients' changes "

@@ -190,7 +190,7 @@ class _BySigns(AggregationRule):
         if not code.subsamples and all(part.kind != "mask" for part in code.exposes(setting)):
             return []
         why = f"takes a coordinate that is not sent for disagreement, and compression: {code.name} leaves some out"
-        return [("", f"{why}; use aggregate: mean, or compression: quantise")]
+        return [("", f"{why}; use training.aggregate: mean, or compression: quantise")]
 
 
 @AGGREGATES("masked")

@@ -87,7 +87,8 @@ class ServerStep:
         for observer in scenario.attacks:
             yield "name", f"{why}, which the attack {observer.name} observes; use training: fedavg or fedbuff"
         if not rule.algorithm.stateless or rule.algorithm.uses_outcomes:
-            yield "name", f"{why}, and averages whole models; {rule.algorithm.name} needs more, use client: plain"
+            needs = f"{rule.algorithm.name} needs more, use training.client: plain"
+            yield "name", f"{why}, and averages whole models; {needs}"
         if self.server_optimiser.start(0):
             yield "server_optimiser", f"{self.server_optimiser.name} keeps a state between steps, but {why}; use sgd"
         if self.aggregate.columns:

@@ -247,7 +247,7 @@ def half_frozen():
         (adam, {"training.personal": {"name": "fine_tune", "epochs": 2}, "learning.evaluate.per_client": True},
          "settings['local_epochs']"),
         (adam, {"training.local_steps": 5}, "training.local_steps counts simfl's; use local_epochs"),
-        (adam, {"training.client": "scaffold"}, "scaffold changes simfl's; use client: plain"),
+        (adam, {"training.client": "scaffold"}, "scaffold changes simfl's; use training.client: plain"),
         (adam, {"training.client": {"name": "fedprox", "mu": 0.1}}, "fedprox changes simfl's"),
         (adam, {"training.personal": "ditto"}, "ditto changes simfl's"),
         (adam, {"attacks": ["membership"]}, "attacks know those of SGD"),

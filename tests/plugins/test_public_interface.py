@@ -413,7 +413,7 @@ def test_peers_read_the_round_where_they_start_from_models_of_their_own(schedule
         ("privacy.stages=[clipping]", "as the stage clipping needs"),
         ("privacy.stages=[local_gaussian]", "as the stage local_gaussian needs"),
         ("attacks=[least_squares]", "which the attack least_squares observes"),
-        ("training.client=scaffold", "scaffold needs more, use client: plain"),
+        ("training.client=scaffold", "scaffold needs more, use training.client: plain"),
         ("training.client=privacyfl", "privacyfl needs more"),
         ("training.personal=ditto", "ditto needs more"),
         ("training.personal=fedbn", "fedbn needs more"),

@@ -340,7 +340,7 @@ ASYNC = "training={{name: fedbuff, rounds: 2, weighting: equal{}}}"
         (
             "secagg",
             ("training.client=scaffold",),
-            "control variate, which secagg: secagg does not cover; use client: plain or",
+            "control variate, which secagg: secagg does not cover; use training.client: plain or",
         ),
         ("secagg", ("training.aggregate=median",), "needs single updates, which secagg hides; use mean"),
         ("secagg", (ASYNC.format(""),), "needs one cohort from its first phase to its last"),

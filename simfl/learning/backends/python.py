@@ -32,7 +32,8 @@ class PythonTraining(PythonObject):
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         rule, why = cast(LocalTraining, setting.training), f"{self.object} makes steps of its own"
         if not rule.algorithm.stateless or rule.algorithm.proximal:
-            return [("", f"{why}, and {rule.algorithm.name} changes simfl's; use client: plain and personal: none")]
+            instead = "training.client: plain and training.personal: none"
+            return [("", f"{why}, and {rule.algorithm.name} changes simfl's; use {instead}")]
         if rule.local_steps is not None:
             return [("", f"{why}, and training.local_steps counts simfl's; use local_epochs")]
         return [("", f"{why}, and attacks know those of SGD; leave attacks out")] if setting.attacks else []

@@ -175,8 +175,10 @@ class JumpStart(FedLtn):
     @property
     def sends(self) -> tuple[PayloadPart, ...]:  # type: ignore[override]  # a constant of other clients
         """What FedLTN's clients send, and before the first round a model and its scores of all models."""
-        first = PayloadPart("its whole model before the first round", "model", instead="personal: fedltn")
-        scores = PayloadPart("the accuracies of all models on its samples", "score", instead="personal: fedltn")
+        first = PayloadPart("its whole model before the first round", "model", instead="training.personal: fedltn")
+        scores = PayloadPart(
+            "the accuracies of all models on its samples", "score", instead="training.personal: fedltn"
+        )
         return (*super().sends, first, scores)
 
     def for_model(self, parameters: Sequence[Parameter], initial: NDArray[np.float32]) -> ClientAlgorithm:

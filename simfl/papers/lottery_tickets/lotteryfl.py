@@ -41,7 +41,7 @@ class LotteryFl(ClientAlgorithm):
     threshold: Annotated[float, Field(ge=0, le=1, description="validation accuracy above which a client prunes")] = 0.5
 
     columns = COLUMNS
-    sends = (UPDATE, MASK._replace(instead="personal: {name: fedltn, compress: false}"))
+    sends = (UPDATE, MASK._replace(instead="training.personal: {name: fedltn, compress: false}"))
 
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         if setting.learning.validates:

@@ -207,7 +207,9 @@ class Oblivious(MaskedProtocol):
     def check(self, setting: ScenarioView) -> list[tuple[str, str]]:
         problems = [problem for problem in super().check(setting) if problem[0] != "weight_channel"]
         if self.weight_channel:
-            problems.append(("weight_channel", "noise is for clients that weigh the same; use weighting: equal"))
+            problems.append(
+                ("weight_channel", "noise is for clients that weigh the same; use training.weighting: equal")
+            )
         if any(stage.whole for stage in setting.privacy.stages):
             problems.append(("", "has a grid of its own, but a stage sends whole numbers; leave that stage out"))
         if self.noise == "once" and setting.selection.k != setting.clients:

@@ -168,7 +168,7 @@ class OutputPerturbation(Stage):
             problems.append(("adds", f"{why}; use whole, or devices.failure: none and no deadline"))
         if weights_differ(setting):
             why = "is for a mean in which all clients count the same"
-            problems.append(("", f"{why}; use weighting: equal and staleness: constant"))
+            problems.append(("", f"{why}; use training.weighting: equal and training.staleness: constant"))
         return problems
 
     def start(self, dimension: int) -> Arrays:

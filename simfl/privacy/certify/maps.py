@@ -260,7 +260,7 @@ def of_sums(setting: ScenarioView, max_weight: float | None = 1.0) -> list[Probl
     """What noise on a sum needs: that no weight is larger than it is made for."""
     if not (setting.training.by_samples and max_weight is None):
         return []
-    why = "is null, but clients weigh as much as they hold samples; give the most samples, or use weighting: equal"
+    why = "is null, but clients weigh as much as they hold samples; give the most, or use training.weighting: equal"
     return [("max_weight", why)]
 
 
@@ -278,7 +278,8 @@ def same_weights(setting: ScenarioView) -> list[Problem]:
     """What noise needs of which every client adds a part: updates that all count once."""
     problems = of_sums(setting)
     if weights_differ(setting):
-        why = "adds noise in equal parts, but updates count differently; use weighting: equal and staleness: constant"
+        instead = "training.weighting: equal and training.staleness: constant"
+        why = f"adds noise in equal parts, but updates count differently; use {instead}"
         problems.append(("", f"{why}, or a central mechanism"))
     return problems
 

@@ -183,7 +183,7 @@ def _unsound(setting: ScenarioView, noisy: list[Stage], claimed: str) -> Iterabl
         yield f"is {claimed}, but training: {rule.name} has weights of its own, which may follow who takes part; " \
             f"{instead}"  # fmt: skip
     elif weights[0] != weights[1]:
-        yield f"is {claimed}, but clients weigh as much as they hold samples; use weighting: equal"
+        yield f"is {claimed}, but clients weigh as much as they hold samples; use training.weighting: equal"
     if rule.algorithm.follows_data:
         yield f"is {claimed}, but clients leave after a look at their own models, not by chance; {instead}"
     if rule.ends_by_participation:
