@@ -202,9 +202,6 @@ INSIDE: dict[tuple[str, ...], str] = {
 }
 """Commands of two words, and their modules; the module's name alone is what they were called before."""
 
-RARELY = 200_000
-"""Objects between two searches for cyclic garbage: what commands import and load stays; a run says the same itself."""
-
 DEPLOYMENT = "simfl.deployment"
 OF_DEPLOYMENT = ("advise", "audit", "forecast", "serve")
 """Commands that packages offer, and the package simfl.deployment where it is installed."""
@@ -322,7 +319,7 @@ def main() -> None:
         import_module("fcntl")
     except ImportError:
         sys.exit(UNLIKE_POSIX)
-    gc.set_threshold(RARELY, *gc.get_threshold()[1:])
+    gc.set_threshold(200_000, *gc.get_threshold()[1:])  # what is imported and loaded stays; runs do this themselves
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # there are none; to look reads all installed metadata
     if "_SIMFL_COMPLETE" in os.environ:
         import_module("simfl.cli.completing")
