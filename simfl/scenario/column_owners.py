@@ -83,9 +83,8 @@ def _not_valid(scenario: Any) -> Iterator[tuple[KeyPath, str]]:
     others = ((path, owner.columns) for path, owner in _others(scenario))
     metrics = ((path, (*metric.columns, *metric.finals)) for path, metric in _metrics(scenario))
     for i, metric in enumerate(scenario.metrics):
-        fills = type(metric)
-        if (metric.columns and fills.after is Metric.after) or (metric.finals and fills.end is Metric.end):
-            hook = "after" if metric.columns and fills.after is Metric.after else "end"
+        no_after, no_end = type(metric).after is Metric.after, type(metric).end is Metric.end
+        if hook := "after" if metric.columns and no_after else "end" if metric.finals and no_end else "":
             yield ("metrics", i), f"has columns that nothing fills; its class needs the method {hook}"
     for path, columns in (*others, *metrics):
         for column in columns:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simfl.core.errors import PluginError, ScenarioError, amount
-from simfl.core.registration.protocol import plain
+from simfl.core.registration.protocol import is_foreign, plain
 from simfl.core.rng import Streams
 from simfl.core.validation import checked_groups
 from simfl.selection.base import POLICIES
@@ -28,7 +28,10 @@ def edge_groups(scenario: "Scenario") -> tuple[NDArray[np.int32], ...]:
         PluginError: a topology gives something else.
     """
     named, n = f"topology '{scenario.topology.name}'", scenario.clients
-    groups = checked_groups(scenario.topology.groups(n, Streams(scenario.seed)), n, named, "groups")
+    groups = scenario.topology.groups(n, Streams(scenario.seed))
+    if not is_foreign(scenario.topology):
+        return groups  # its keys are checked with the scenario
+    groups = checked_groups(groups, n, named, "groups")
     counts = np.bincount(np.concatenate(groups), minlength=n) if groups else np.ones(n)
     if (counts != 1).any():
         client = int((counts != 1).argmax())

@@ -143,7 +143,7 @@ def test_the_architecture_holds(without_rims):
     [
         (["audit", "log.csv"], "simfl audit is of simfl.deployment, which no installed package offers"),
         (["run", "quickstart", "secagg=oblivious"], "unknown secagg"),
-        (["validate", "privacyfl"], "unknown"),
+        (["validate", "quickstart", "training.personal=fedltn"], "unknown personal"),
     ],
 )
 def test_what_they_have_is_missing_in_one_line(without_rims, words, line):

@@ -221,11 +221,10 @@ def with_later_rounds(
     sizes = _class_sizes(ParticipationMatrix.of(P, doubles=True) if exact is None else exact)
     least = np.ones(rounds) if weak is None else np.where(np.isnan(weak), 1, weak)
     seen = ~smaller_than_hidden(counts, sizes, 1)  # by nobody, then by so many colluders
-    everybody = np.append(False, counts[1:] >= clients - 1)
+    everybody, before = np.append(False, counts[1:] >= clients - 1), slice(P.indptr[partial.known])
     with np.errstate(invalid="ignore"):  # squared, of each weight's client in its sum if the others are known, (n,)
         signals = np.where(P.data > 0, P.data * np.repeat(mu, np.diff(P.indptr)), 0.0) ** 2
-    first = P.indptr[partial.known]
-    squares = np.bincount(P.indices[:first], signals[:first], clients).astype(np.float64)
+    squares = np.bincount(P.indices[before], signals[before], clients).astype(np.float64)
     most, of_all = np.where(seen, squares, 0.0).max(axis=1, initial=0.0), squares.max(initial=0.0)
     worst = ColluderCurve(*(each.copy() for each in partial.worst.parts))
     learnt = partial.last.lower.max(axis=1, initial=0.0)
