@@ -256,6 +256,12 @@ from simfl.plugins.metrics import METRICS, Metric
 @dataclass(frozen=True)
 class Thief(Metric):
     KIND = (Column("NAME", "Mine", "number", "Mine."),)
+
+    def after(self, snapshot, state):
+        return {}, state
+
+    def end(self, table):
+        return {}
 """
 STAGE = "privacy: {name: multi_round, stages: [gaussian_sum]}\n"
 OWNERS = {
