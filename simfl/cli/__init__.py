@@ -320,7 +320,7 @@ def main() -> None:
     except ImportError:
         sys.exit(UNLIKE_POSIX)
     gc.set_threshold(200_000, *gc.get_threshold()[1:])  # what is imported and loaded stays; runs do this themselves
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # there are none; to look reads all installed metadata
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # simfl uses none; to look reads all metadata
     if "_SIMFL_COMPLETE" in os.environ:
         import_module("simfl.cli.completing")
     simfl(prog_name="simfl")
