@@ -374,7 +374,7 @@ def test_secure_aggregation_loses_the_compression_and_says_so(personal):
     scenario("training.personal={name: fedltn, compress: false}", "secagg=secagg")
     with pytest.raises(
         InvalidScenario,
-        match="its whole model before .* secagg: secagg does not cover; use personal: f",
+        match="its whole model before .* secagg: secagg does not cover; use training.personal: f",
     ):
         scenario("training.personal={name: jump_start, compress: false}", "secagg=secagg")
 

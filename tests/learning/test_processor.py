@@ -98,14 +98,12 @@ def test_a_precision_without_instructions_is_said_before_the_run(tmp_path, monke
 
 
 def test_doctor_names_the_instructions(monkeypatch):
-    from simfl.cli import doctor
-
     for bf16, words in (
         (True, "bfloat16 in hardware"),
         (False, "no bfloat16 instructions"),
         (None, "bfloat16 unknown"),
     ):
-        monkeypatch.setattr(doctor, "processor", lambda bf16=bf16: Processor("AVX2", bf16, "AVX2"))
+        monkeypatch.setattr("simfl.core.processor.processor", lambda bf16=bf16: Processor("AVX2", bf16, "AVX2"))
         line = next(line for line in CliRunner().invoke(simfl, ["doctor"]).stdout.splitlines() if "processor " in line)
         assert "AVX2, " in line and "oneDNN at most AVX2" in line and words in line
         assert torch.backends.cpu.get_cpu_capability() in line
