@@ -280,7 +280,7 @@ def central_noise(
         does = "rounds to a scale of your own, by which updates get longer" if moves == "coarsely" else "may wrap sums"
         why = f"secagg: {scenario.secagg.name} {does}"
         raise SimflError(
-            f"--epsilon: {why}; use the protocol's own scale and on_wrap: stop, or see the epsilon of a run"
+            f"--epsilon: {why}; use the protocol's own scale and secagg.on_wrap: stop, or see the epsilon of a run"
         )
     weight = _largest_weight(scenario, samples)
     scale = weight / (stage.max_weight or 1.0) * float(bounds[0][1].l2) / stage.clip_norm

@@ -209,7 +209,7 @@ def unread(setting: ScenarioView, view: View) -> list[tuple[str, str]]:
         state = rule.start(1)
         if state or rule.step(np.zeros_like(one), one, state)[0] != one:
             why = "is public, which takes the model's change for the mean update; the server makes another of it"
-            return [("view", f"{why}; use server_learning_rate: 1.0 and server_optimiser: sgd")]
+            return [("view", f"{why}; use training.server_learning_rate: 1.0 and training.server_optimiser: sgd")]
         return []
     coding = [stage.name for stage in setting.privacy.stages if stage.codes]
     noises = [stage.adds_noise for stage in setting.privacy.stages if stage.adds_noise is not None]

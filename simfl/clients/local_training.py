@@ -94,7 +94,7 @@ class LocalTraining:
             problems.append((key, f"is {algorithm.name}, {why}; use training: fedavg"))
         if self.algorithm is not self.client and self.client != PlainSgd():
             name, chosen = self.client.name, self.personal.name
-            problems.append(("client", f"is {name}, but with personal: {chosen} clients train plainly; use plain"))
+            problems.append(("client", f"is {name}, but training.personal: {chosen} trains plainly; use plain"))
         if self.momentum and not self.algorithm.momentum:
             name = self.client.name
             problems.append(("momentum", f"is {self.momentum}, but {name} assumes 0, the nearest valid value"))

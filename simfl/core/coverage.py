@@ -70,7 +70,7 @@ def blind_noise(setting: ScenarioView) -> str:
     if not looks_ahead(setting):
         return ""
     why = "noises an update at its client before the model exists that it is to be compared with"
-    return f"{why}; add the clients' changes (mix: deltas), or use a central mechanism"
+    return f"{why}; add the clients' changes (training.mix: deltas), or use a central mechanism"
 
 
 def unstated_weights(setting: ScenarioView, samples: NDArray[np.int64] | None = None) -> bool:
@@ -308,7 +308,7 @@ def compression_problems(setting: ScenarioView) -> list[str]:
     for part in (part for part in parts if part.kind == "mask"):
         problems.append(f"changes all coordinates, but {algorithm.name} sends {part.name}; use compression: none")
     if not rule.sends_changes:
-        problems.append(f"codes changes of the model, but training: {rule.name} mixes whole models; use mix: deltas")
+        problems.append(f"codes changes, but training: {rule.name} mixes whole models; use training.mix: deltas")
     for who, covers, otherwise in protocol_promise(setting):
         for part in (part for part in exposed if part.kind not in covers):
             problems.append(f"sends {part.name}, which {who} does not cover; use {part.instead} or {otherwise}")

@@ -98,7 +98,7 @@ def _unfit(stage: Stage, setting: ScenarioView) -> Iterator[str]:
         yield why
     unnamed = next((column.name for column in stage.columns if column.name.startswith("epsilon")), "")
     if where == "server" and setting.secagg.moves_sums == "around":
-        yield f"noises a sum that may wrap around by one update (secagg: {setting.secagg.name}); use on_wrap: stop"
+        yield f"noises a sum that may wrap by one update (secagg: {setting.secagg.name}); use secagg.on_wrap: stop"
     if stage.certificate and not is_known(stage):
         yield f"has an epsilon of its own, '{stage.certificate}', but does not say what it does to updates (maps)"
     if stage.certificate and not setting.training.keeps_changes:

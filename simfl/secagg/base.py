@@ -293,4 +293,4 @@ class Ideal(Plain):
         if not looks_ahead(setting):
             return []
         why = "adds what clients have sent before the model exists that it is to be compared with"
-        return [("name", f"{why}; add the clients' changes (mix: deltas), or use secagg: plain")]
+        return [("name", f"{why}; add the clients' changes (training.mix: deltas), or use secagg: plain")]

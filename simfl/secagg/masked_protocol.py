@@ -366,7 +366,7 @@ def unmaskable(setting: ScenarioView) -> Iterator[str]:
     if looks_ahead(setting):
         yield (
             "masks an update before the model exists that it is to be compared with; add the clients' changes "
-            "(mix: deltas), or use secagg: plain"
+            "(training.mix: deltas), or use secagg: plain"
         )
 
 

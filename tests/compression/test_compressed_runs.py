@@ -382,7 +382,7 @@ REFUSED = {
     "changes all coordinates, but lotteryfl sends the mask": [
         "compression=sign", "training.personal=lotteryfl", "learning.holdout={validation: 0.3}", "learning.model=mlp"],
     "codes updates, but local sends none": ["compression=sign", "training.personal=local"],
-    "mixes whole models; use mix: deltas": ["compression=sign", "training={name: fedasync, rounds: 3}"],
+    "mixes whole models; use training.mix: deltas": ["compression=sign", "training={name: fedasync, rounds: 3}"],
     "takes a coordinate that is not sent for disagreement, and compression: random_k leaves some out": [
         "compression={name: random_k, share: 0.1}", EQUAL, "training.aggregate=masked"],
     "for disagreement, and compression: top_k leaves": [

@@ -110,7 +110,7 @@ def test_a_protocol_that_does_not_say_that_its_sums_cannot_wrap_has_no_noise_of_
     for noise, code in (("privacy.stages=[central_gaussian]", 2), ("privacy.stages=[local_gaussian]", 0)):
         done = call("run", COARSE.replace('    moves_sums = ""\n', "").replace('"coarse"', '"unsaid"'), *keys, noise)
         assert done.exit_code == code, done.output
-        assert ("noises a sum that may wrap around by one update (secagg: unsaid)" in done.output) == bool(code)
+        assert ("noises a sum that may wrap by one update (secagg: unsaid)" in done.output) == bool(code)
 
 
 @pytest.mark.parametrize(("moves", "strong"), [("true", 1), ("false", 3)])
