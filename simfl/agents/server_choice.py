@@ -9,7 +9,7 @@ from simfl.agents.aggregation.components import Components, RoundResult
 from simfl.agents.servers import SERVERS, Server
 from simfl.agents.world import World
 from simfl.core.errors import PluginError, ScenarioError
-from simfl.core.registration.protocol import default_of, is_foreign
+from simfl.core.registration.protocol import default_of
 from simfl.devices.base import is_told
 from simfl.training.base import Rule
 
@@ -19,14 +19,17 @@ def server_of(rule: Rule, of_topology: str | None = None) -> type[Server[Any]]:
 
     Raises:
         PluginError: there is none of that name.
+        ScenarioError: the rule has a key that the server does not obey, other than by default.
     """
     try:
-        return SERVERS[of_topology or rule.server]
+        server = SERVERS[of_topology or rule.server]
     except KeyError:
         known = ", ".join(name for name, _ in SERVERS.imported_plugins())
         raise PluginError(
             f"training '{rule.name}'", f"server is '{rule.server}', and no server has that name ({known})"
         ) from None
+    _refuse_unread(server, rule)
+    return server
 
 
 OBEYED = ("deadline_s", "quorum", "on_failure")
@@ -34,11 +37,7 @@ OBEYED = ("deadline_s", "quorum", "on_failure")
 
 
 def _refuse_unread(server: type[Server[Any]], rule: Rule) -> None:
-    """
-    Raises:
-        ScenarioError: the rule has a key that its server does not obey, other than by default.
-    """
-    reads = vars(server).get("reads", frozenset()) if is_foreign(server) else server.reads
+    reads = vars(server).get("reads", frozenset())  # what a base class obeys, its subclasses may not
     for field in fields(rule):
         if field.name in OBEYED and field.name not in reads and getattr(rule, field.name) != default_of(field):
             why = f"server '{server.name}' does not read it; leave it out, or list it in the server's `reads`"
@@ -54,7 +53,6 @@ def server_for(parts: Components[Any]) -> type[Server[Any]]:
             processes or have agents of their own, messages that may be lost, devices that drain.
     """
     server = server_of(parts.rule, parts.topology.server)
-    _refuse_unread(server, parts.rule)
     reasons = {
         "agents.client": not parts.agents.all_standard,
         "network.loss": parts.loss,

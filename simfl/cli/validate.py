@@ -12,6 +12,7 @@ from simfl.cli import completing
 from simfl.cli.shared import as_json, load, plugin_option, print_json
 from simfl.core.errors import MissingError, PluginError, ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
+from simfl.core.registration.protocol import is_foreign
 
 if TYPE_CHECKING:
     from simfl.scenario import Problem, Scenario
@@ -193,10 +194,10 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
         if (parts := attempt(lambda: build(scenario))) is not None:
             preflight.cautions += parts.learner.notes
         return preflight
-    if not type(scenario.training).__module__.startswith("simfl."):  # simfl's own rules name servers that are there
+    if is_foreign(scenario.training) or is_foreign(scenario.topology):  # simfl's own name servers that are there
         from simfl.agents.server_choice import server_of
 
-        attempt(lambda: server_of(scenario.training))
+        attempt(lambda: server_of(scenario.training, scenario.topology.server))
     from simfl.core.rng import Streams
     from simfl.runs.client_links import build_links
 

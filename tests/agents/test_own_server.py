@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from simfl.cli.validate import run_preflight
 from simfl.core.errors import ScenarioError
 from simfl.runs.run import run
 from simfl.scenario import Scenario
@@ -74,6 +75,7 @@ def test_keys_that_it_does_not_obey_are_refused(key, tmp_path, monkeypatch):
     with pytest.raises(ScenarioError, match=rf"training.{key.partition('=')[0]}: server 'triples' does not read it"):
         run(scenario, tmp_path)
     assert not list(tmp_path.glob("*/*/rounds.csv*"))
+    assert [p.key for p in run_preflight(scenario).problems] == [f"training.{key.partition('=')[0]}"]
 
 
 def test_promises_of_the_class_that_it_derives_from_are_not_its_own(tmp_path, monkeypatch):
