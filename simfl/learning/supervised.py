@@ -29,7 +29,7 @@ from simfl.learning.scores import (
 from simfl.learning.transforms.base import TRANSFORMS, Unchanged
 from simfl.learning.work import Augment
 
-ALONE = "the training function keeps nothing of a client in files, modules, classes, caches or generators"
+ALONE = "the training function keeps nothing of a client where pickling does not see it, as in files, modules or caches"
 
 
 @LEARNING("supervised")

@@ -207,6 +207,16 @@ class Remembers:
         return 0.0
 
 
+class CannotBePickled(Remembers):
+    def __reduce_ex__(self, protocol):
+        raise TypeError("has a lock")
+
+
+class RemembersInSlots:
+    __slots__ = ("last", "unset")
+    __init__, __call__, __reduce_ex__ = Remembers.__init__, Remembers.__call__, CannotBePickled.__reduce_ex__
+
+
 def of_the_clock(model, data, settings):
     with torch.no_grad():
         model[-1].bias += np.random.default_rng().normal()
@@ -235,6 +245,8 @@ def half_frozen():
         (counts, {}, "keeps something from call to call"),
         (collects, {}, "keeps something from call to call"),
         (Remembers(), {}, "keeps something from call to call"),
+        (CannotBePickled(), {}, "keeps something from call to call"),
+        (RemembersInSlots(), {}, "keeps something from call to call"),
         (of_the_clock, {}, "gives two results for one model, one client and one seed"),
         (lambda model, data, settings: None, {}, "returns NoneType, not the mean training loss"),
         (lambda model, data, settings: settings["lr"], {}, "raises KeyError: 'lr'; settings has learning_rate"),

@@ -5,7 +5,7 @@ bytecode, constants and defaults, and by what they refer to: closures, and those
 Python, of simfl and of the libraries that simfl builds on counts by its name; that of other installed packages by
 name and the content of the file that defines it. A module counts by the content of its file. A torch module counts by
 its layers' classes and settings, and by the names, shapes and values of its parameters and buffers. Any other object
-counts by its class and its state, as pickling would see it.
+counts by its class and its state, as pickling would see it; one that cannot be pickled by its attributes, and as shown.
 
 Bytecode differs between versions of Python, and so do fingerprints of code.
 """
@@ -13,11 +13,12 @@ Bytecode differs between versions of Python, and so do fingerprints of code.
 import dis
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -191,6 +192,7 @@ class _Content:
             parts = value.__reduce_ex__(4)
         except Exception:  # it cannot be pickled, as a lock or an open file
             self.note("shown", _ADDRESS.sub("", repr(value)))
+            self.add(dict(_attributes(value)))
             return
         if isinstance(parts, str):
             self.note("named", parts)
@@ -204,6 +206,15 @@ def _names(code: CodeType) -> set[str]:
     """The globals that code reads, also inside the functions in it."""
     read = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return read.union(*(_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)))
+
+
+def _attributes(value: object) -> Iterator[tuple[str, object]]:
+    """What an object has in its dictionary and slots."""
+    for cls in type(value).__mro__:
+        for name, item in vars(cls).items():
+            if name == "__dict__" or ("__slots__" in vars(cls) and isinstance(item, MemberDescriptorType)):
+                with suppress(AttributeError):
+                    yield name, item.__get__(value)
 
 
 def _content_of(cell: Any) -> object:
