@@ -240,10 +240,10 @@ def slips():
                 yield pytest.param(family, name, item, id=f"{family}-{name}")
 
 
-@pytest.mark.parametrize(("family", "name", "item"), slips())
+@pytest.mark.parametrize(("family", "name", "item"), [*slips()])
 def test_a_slip_in_a_name_is_refused(family, name, item):
     registry = FAMILIES[family]
-    base = registry[next(iter(registry))]
+    base = next(cls for _, cls in registry.items() if cls.__module__.startswith("simfl."))  # other tests' say more
     cls = type("Slip", (base,), {name[:-1]: item, "__doc__": "A slip.", "__module__": __name__})
     with pytest.raises(TypeError, match=f"simfl does not read '{name[:-1]}'; did you mean '"):
         registry("slip")(cls)
