@@ -182,6 +182,51 @@ def test_what_a_later_server_part_makes_of_the_sum_counts_before_the_noise():
     assert bound.l2 == pytest.approx(1.0)
 
 
+@given(st.lists(LINKS, min_size=1, max_size=4), st.floats(0.1, 5), st.integers(0, 10**6))
+def test_two_sums_are_no_further_apart_than_the_noise_of_a_server_takes_them_to_be(links, norm, seed):
+    """One client more or less; a clip of sums leaves them up to twice its norm apart."""
+
+    @dataclass(frozen=True)
+    class Later(Stage):
+        server_maps = tuple(links)
+        maps = ()
+
+    bound = bound_at((made("central_gaussian", clip_norm=norm), Later()), 0, ({}, {}), Beside())
+    rng = np.random.default_rng(seed)
+    towards = rng.normal(size=6)
+    for direction in (towards, rng.normal(size=6)):  # with the update it points the other way, where that is short
+        update = norm * towards / np.linalg.norm(towards)
+        one = direction * 10.0 ** rng.uniform(-2, 2) - 0.5 * update
+        other = one + update
+        for link in links:
+            one, other = applied(link, one), applied(link, other)
+        assert all(found <= most * (1 + 1e-9) + 1e-12 for found, most in zip(norms(other - one), bound, strict=True))
+
+
+@dataclass(frozen=True)
+class Halved(Clip):
+    """A map of a user's, of updates, not of two sums."""
+
+    def apply(self, vectors):
+        return super().apply(vectors) / 2
+
+    def bound(self, before, facts):
+        return Bound(*(norm / 2 for norm in super().bound(before, facts)))
+
+
+@pytest.mark.parametrize(
+    ("link", "left"),
+    [(Clip(1.0), 5.0), (ClipCoordinates(1.0), 5.0), (Scale(0.5), 2.5), (Clip(1.0, 1), np.inf), (Halved(1.0), np.inf),
+     (Map(), np.inf)],
+)  # fmt: skip
+def test_a_clip_of_sums_narrows_nothing(link, left):
+    @dataclass(frozen=True)
+    class Later(Stage):
+        server_maps, maps = (link,), ()
+
+    assert bound_at((made("central_gaussian", clip_norm=5.0), Later()), 0, ({}, {}), Beside()).l2 == left
+
+
 def test_a_clip_after_a_norm_that_moves_does_not_narrow_the_bit_beside_the_update():
     adaptive, clip = made("adaptive_gaussian", bit_std=0.6), made("clipping", norm=0.5)
     facts = {"sensitivity": np.array([10.0]), "std": np.array([10.0])}

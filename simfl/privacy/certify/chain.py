@@ -14,7 +14,7 @@ import numpy as np
 
 from simfl.core.coverage import compression_place
 from simfl.core.scenario_view import ScenarioView
-from simfl.privacy.certify.maps import Bound, Facts, Map
+from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Facts, Map, Scale
 from simfl.privacy.stage import Stage
 
 
@@ -77,8 +77,10 @@ def bound_at(stages: Sequence[Stage], i: int, facts: Sequence[Facts], beside: Be
             bound = Bound()
     if noise.where == "server":
         for k in range(len(stages) - 1, i - 1, -1):  # its own part before the noise, too
-            for link in stages[k].server_links:
-                bound = link.bound(bound, facts[k])
+            for link in stages[k].server_links:  # of two sums: clips bring them no further apart in L2
+                clips = type(link) in (Clip, ClipCoordinates) and link.stability == 1
+                after = Bound(bound.l2) if clips else Bound()
+                bound = link.bound(bound, facts[k]) if type(link) is Scale else after
     return bound if alone else Bound()
 
 
