@@ -212,11 +212,9 @@ def holm(p: Sequence[float], level: float) -> float:
     References:
         S. Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6 (1979).
     """
-    from statsmodels.stats.multitest import multipletests
-
-    if len(p) == 0 or min(p) > level / len(p):  # Holm's first step; spares the import where nothing is significant
-        return -1.0
-    return float(np.max(p, where=multipletests(p, level, "holm")[0], initial=-1.0))
+    ascending = np.sort(p)
+    rejected = np.logical_and.accumulate(ascending <= level / np.arange(len(p), 0, -1))  # up to the first that is not
+    return float(ascending.max(where=rejected, initial=-1.0))
 
 
 def _least_statistic(differences: Floats, step: Floats) -> Floats:
