@@ -12,7 +12,6 @@ from simfl.cli import completing
 from simfl.cli.shared import as_json, load, plugin_option, print_json
 from simfl.core.errors import MissingError, PluginError, ScenarioError, SimflError
 from simfl.core.json_data import JsonObject
-from simfl.core.registration.protocol import is_foreign
 
 if TYPE_CHECKING:
     from simfl.scenario import Problem, Scenario
@@ -194,6 +193,8 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
         if (parts := attempt(lambda: build(scenario))) is not None:
             preflight.cautions += parts.learner.notes
         return preflight
+    from simfl.core.registration.protocol import is_foreign
+
     if is_foreign(scenario.training) or is_foreign(scenario.topology):  # simfl's own name servers that are there
         from simfl.agents.server_choice import server_of
 

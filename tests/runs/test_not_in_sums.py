@@ -105,7 +105,7 @@ def test_single_updates_that_are_shown_are_averaged_and_dropped_coordinates_are_
 def test_noise_on_sums_that_may_wrap_around_is_refused(call):
     wraps = "secagg={name: secagg, scale: 1e9, on_wrap: allow}"
     done = call("run", wraps, "privacy.stages=[central_gaussian]", scenario=STILL)
-    assert done.exit_code == 2 and "may wrap around" in done.output
+    assert done.exit_code == 2 and "may wrap by one update" in done.output
 
 
 def test_an_audit_of_a_folder_counts_messages_for_local_noise_as_the_run_does(call):
