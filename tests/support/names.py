@@ -7,6 +7,7 @@ import ast
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -99,8 +100,13 @@ class Name(NamedTuple):
     line: int
 
 
-def names(path: Path) -> Iterator[Name]:
+@cache
+def names(path: Path) -> list[Name]:
     """All names that a module binds, itself among them; not what it imports."""
+    return list(_names(path))
+
+
+def _names(path: Path) -> Iterator[Name]:
     yield Name("module", path.parent.name if path.stem == "__init__" else path.stem, path, 1)
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
