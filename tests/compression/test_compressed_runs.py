@@ -393,7 +393,8 @@ REFUSED = {
         "compression={name: random_k, share: 0.5}", EQUAL, "selection=all", "privacy=none",
         "secagg={name: oblivious, epsilon: 1, samples: 20}"],
     "share: ": ["compression={name: top_k, share: 0}"],
-    "bits: ": ["compression={name: quantise, bits: 1}"],
+    "bits: Input should be greater than or equal to 2": ["compression={name: quantise, bits: 1}"],
+    "bits: Input should be less than or equal to 16": ["compression={name: quantise, bits: 17}"],
 }  # fmt: skip
 
 
