@@ -13,6 +13,9 @@ from simfl.core.registration.protocol import default_of
 from simfl.devices.base import is_told
 from simfl.training.base import Rule
 
+OBEYED = ("deadline_s", "quorum", "on_failure")
+"""Keys of training rules that do nothing unless the server obeys them."""
+
 
 def server_of(rule: Rule, of_topology: str | None = None) -> type[Server[Any]]:
     """The server that a topology names, or else a training rule.
@@ -28,20 +31,12 @@ def server_of(rule: Rule, of_topology: str | None = None) -> type[Server[Any]]:
         raise PluginError(
             f"training '{rule.name}'", f"server is '{rule.server}', and no server has that name ({known})"
         ) from None
-    _refuse_unread(server, rule)
-    return server
-
-
-OBEYED = ("deadline_s", "quorum", "on_failure")
-"""Keys of training rules that do nothing unless the server obeys them."""
-
-
-def _refuse_unread(server: type[Server[Any]], rule: Rule) -> None:
     reads = vars(server).get("reads", frozenset())  # what a base class obeys, its subclasses may not
     for field in fields(rule):
         if field.name in OBEYED and field.name not in reads and getattr(rule, field.name) != default_of(field):
             why = f"server '{server.name}' does not read it; leave it out, or list it in the server's `reads`"
             raise ScenarioError(f"training.{field.name}", why)
+    return server
 
 
 def server_for(parts: Components[Any]) -> type[Server[Any]]:
