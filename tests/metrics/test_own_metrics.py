@@ -478,3 +478,13 @@ def test_a_round_of_one_client_is_not_skipped():
         values, state = metric.after(snapshot, state)
         gaps.append(values["fairness_gap_unskipped"])
     assert gaps == [None, 1.0, 1.0]
+
+
+def test_the_change_of_a_model_is_the_length_of_the_difference():
+    metric, state, changes = METRICS["model_change"](), {}, []
+    for t, model in enumerate(([0, 0], [3, 4], [3, 4], [3, -8])):
+        nobody = np.zeros(0, np.int32)
+        snapshot = RoundSnapshot(t, nobody, np.zeros(0), {}, np.array(model, np.float32), lambda: None, None)
+        values, state = metric.after(snapshot, state)
+        changes.append(values.get("model_change"))
+    assert changes == [None, 5.0, 0.0, 12.0]

@@ -185,3 +185,13 @@ def test_where_the_level_swings_over_the_shares_of_many_the_steps_stay_few():
     ends = begins + sizes / share
     assert LevelLink(begins, ends, sizes, share).waits_s() is None
     assert waits_s(begins, sizes / share, share) == pytest.approx(_one_by_one_waits_s(begins, ends, share), abs=1e-9)
+
+
+@pytest.mark.parametrize("make", [lambda: EqualLink(0.25), UnequalLink])
+def test_a_message_that_is_given_up_has_waited_as_long_as_it_was_held_up(make):
+    """Alone on the link it was not; one of five has had a fifth of the link instead of a quarter."""
+    for messages, waited_s in ((1, 0.0), (4, 0.0), (5, 0.2)):
+        link = make()
+        for serial in range(messages):
+            link.add(0.0, serial, serial, 10.0, 0.25)
+        assert link.remove(1.0, 0) == pytest.approx(waited_s)
