@@ -1,4 +1,4 @@
-"""KDD Cup 1999: connections of a network, normal or an attack."""
+"""Data of PrivacyFL: connections of a network, normal or an attack; and the digits, scaled."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from simfl.plugins import MissingError, ScenarioView, Streams
-from simfl.plugins.data import Root, broken, data_places, data_root, load_cached, read_csv, unit_rows
-from simfl.plugins.learning import DATA, Dataset
+from simfl.plugins.data import Root, broken, data_places, data_root, load_cached, read_csv, read_digits, unit_rows
+from simfl.plugins.learning import DATA, Dataset, Outline
 
 NAMES = ("kddcup.data_10_percent.gz", "kddcup.data_10_percent")
 COLUMNS = 42
@@ -80,3 +80,23 @@ def _features(table: Any, path: Path) -> Any:
     if any(kind not in "iuf" for kind in (dtype.kind for dtype in numbers.dtypes)) or (numbers < 0).any(axis=None):
         raise broken(path, "has something else than numbers of 0 or more beside columns 1 to 3")
     return unit_rows(pandas.get_dummies(table, columns=list(TEXTS), dtype=np.float32).to_numpy(dtype=np.float32))
+
+
+LAST = 300
+
+
+@DATA("privacyfl_digits")
+@dataclass(frozen=True)
+class PrivacyFLDigits:
+    """The built-in digits with features between 0 and 1, the last 300 of them for the test (Mugunthan, MIT 2022)."""
+
+    def outline(self, setting: ScenarioView) -> Outline:
+        return Outline((64,), 10)
+
+    by_seed = False
+
+    def load(self, setting: ScenarioView, streams: Streams) -> Dataset:
+        pixels, labels = read_digits()
+        least, span = pixels.min(axis=0), np.ptp(pixels, axis=0)
+        x = ((pixels - least) / np.where(span > 0, span, 1)).astype(np.float32)
+        return Dataset(x[:-LAST], labels[:-LAST], x[-LAST:], labels[-LAST:], tuple("0123456789"))
