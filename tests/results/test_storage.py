@@ -60,7 +60,7 @@ OTHERS = {
     "experiments.compare.run_numbers": "a path that ResultsFolder has checked",
     "experiments.sweep.stop_rule": "bytes that UnfinishedTable has checked",
     "api.results_index": "locks only",
-    "papers.privacyfl.data": "data files of users",
+    "papers.privacyfl.data_sets": "data files of users",
     "core.processor": "what the operating system says of the processor",
     "runs.run": "scenario.yaml, checked by ResultsFolder.check before",
     "experiments.sweep.worker": "its own log",
