@@ -421,3 +421,36 @@ def test_no_output_replaces_the_earlier_log(tmp_path):
     old = str(tmp_path / "old.csv")
     done = CliRunner().invoke(simfl, ["audit", str(tmp_path / "new.csv"), "--past", old, "--html", old])
     assert done.exit_code == 2 and "is the log itself" in done.stderr and (tmp_path / "old.csv").read_text() == PLAIN
+
+
+FRAMES = {
+    "named as usual": pandas.DataFrame(ROWS, columns=["round", "client"]),
+    "likely": pandas.DataFrame(ROWS, columns=["server_round", "cid"]),
+    "unlikely": pandas.DataFrame(ROWS, columns=["when", "who"]),
+    "with digits": pandas.DataFrame(ROWS, columns=["col1", "col2"]),
+    "numbered": pandas.DataFrame([(t, NAMES.index(c)) for t, c in ROWS]),
+    "matrix": MATRIX,
+    "matrix of days": MATRIX.set_axis(DAYS),
+    "numbered matrix": pandas.DataFrame(TRUTH.astype(int)),
+    "matrix of clients with numbers": MATRIX.rename(columns=lambda name: f"client {NAMES.index(name)}"),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+@pytest.mark.parametrize("form", [pandas.DataFrame.to_json, lambda frame: json.dumps(frame.to_dict("list"))])
+@pytest.mark.parametrize("chosen", [False, True])
+def test_columns_in_json_are_the_same_log_or_refused_and_never_another_one(tmp_path, name, form, chosen):
+    """Columns were taken for rounds, and their rows for clients, where none was called round or client."""
+    frame = FRAMES[name]
+    path = tmp_path / "log.json"
+    path.write_text(form(frame))
+    columns = dict(zip(("round", "client"), map(str, frame.columns))) if chosen and frame.shape[1] == 2 else {}
+    try:
+        log = read(path, columns=columns)
+    except SimflError as error:
+        assert "log.json" in str(error) and not (
+            name in ("named as usual", "likely")
+            or (columns and name != "numbered")  # its names are those of its first row
+        )
+    else:
+        same(log)

@@ -1,26 +1,30 @@
 """One JSON value that holds a whole log, in the forms in which programs write one."""
 
 import json
-from collections.abc import Iterator
-from itertools import zip_longest
+from collections.abc import Callable, Iterator
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 from simfl.plugins import JsonObject, SimflError
 
 
-def records_of(path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool) -> list[JsonObject] | None:
+def records_of(
+    path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool, role: Callable[[str], str]
+) -> list[JsonObject] | None:
     """The records of a file that is one JSON value; None where it is not, or is a single record.
 
     Forms: a list of records; a list of lists of clients, one a round; one of ``[round, [clients]]``; ``{round:
-    [clients]}``; ``{round: {client: weight}}``; ``{column: [values]}`` or ``{column: {row: value}}``, as pandas writes;
-    and a history as Flower's, in which one list of ``[round, [clients]]`` stands somewhere.
+    [clients]}``; ``{round: {client: weight}}``; ``{column: [values]}`` or ``{column: {row: value}}``, as pandas writes,
+    where a name is chosen or known, or none has a digit, as those of rounds have; and a history as Flower's, in which
+    one list of ``[round, [clients]]`` stands somewhere.
 
     Args:
         path: for messages.
         data: its bytes.
         decoder: of JSON.
-        lists: lists that may be rows of a matrix or of a table are lists of clients.
+        lists: what may be rows or columns of a matrix or of a table are the clients of each round.
+        role: what a column of a name may be read as.
 
     Raises:
         SimflError: it is one value, and in none of these forms.
@@ -37,15 +41,12 @@ def records_of(path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool) 
             why = "may be the clients of each round, or rows of round and client; give --form lists, or save a CSV file"
             raise SimflError(f"{path}: its lists {why}")
         records = _of_list(value)
-    elif isinstance(value, dict):
-        records = _of_dict(value)
     else:
-        records = None
-    if (
-        records is None
-        and isinstance(value, dict)
-        and not all(isinstance(each, (dict, list)) for each in value.values())
-    ):
+        if isinstance(value, dict) and _are_columns(value, lists, role) is None:
+            why = "give --form lists, or --columns round=NAME,client=NAME, or save a CSV file"
+            raise SimflError(f"{path}: may have rounds and their clients, or columns and their rows; {why}")
+        records = _of_dict(value, lists, role) if isinstance(value, dict) else None
+    if records is None and isinstance(value, dict) and not all(isinstance(it, (dict, list)) for it in value.values()):
         return None  # one record on one line
     if records is None:
         forms = "records, {round: [clients]}, {round: {client: weight}}, a list of lists of clients"
@@ -76,18 +77,30 @@ def _may_be_table(value: list[Any]) -> bool:
 def _of_list(value: list[Any]) -> list[JsonObject] | None:
     if value and all(isinstance(each, dict) for each in value):
         return value
-    pairs = [each for each in value if _is_pair(each)]
-    if value and len(pairs) == len(value):
+    if value and all(map(_is_pair, value)):
         return _of_rounds(value)
     if value and all(isinstance(each, list) and all(_is_label(client) for client in each) for each in value):
         return _of_rounds(enumerate(value))
     return None
 
 
-def _of_dict(value: JsonObject) -> list[JsonObject] | None:
+def _are_columns(value: JsonObject, lists: bool, role: Callable[[str], str]) -> bool | None:
+    """Whether names are those of columns: chosen or known, or without a digit, as no rounds are; None = they may be."""
+    parts, roles = [*value.values()], {role(name) for name in value}
+    rows = {tuple(part) if isinstance(part, dict) else isinstance(part, list) for part in parts}
+    if len(rows) != 1 or rows == {False}:
+        return False  # nothing that could be columns, or not of the same rows
+    if lists or len(parts) < 2 or roles & {"round", "client"}:
+        return bool(roles & {"round", "client"})
+    texts = not any(character.isdigit() for name in value for character in name)
+    if isinstance(parts[0], dict) or (texts and "likely" in roles):
+        return texts or None
+    return None if texts and all(map(_is_label, chain(*parts))) else False
+
+
+def _of_dict(value: JsonObject, lists: bool, role: Callable[[str], str]) -> list[JsonObject] | None:
     parts = list(value.values())
-    names = {str(name).lower() for name in value}
-    if parts and names & {"round", "client"} and all(isinstance(part, (list, dict)) for part in parts):
+    if parts and _are_columns(value, lists, role):
         columns = [part.values() if isinstance(part, dict) else part for part in parts]
         return [dict(zip(value, row, strict=True)) for row in zip_longest(*columns)]
     if parts and all(isinstance(part, list) and all(_is_label(client) for client in part) for part in parts):
@@ -108,13 +121,10 @@ def _of_rounds(rounds: Any) -> list[JsonObject]:
 
 def _is_pair(value: object) -> bool:
     """Whether it is a round and its clients."""
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and _is_label(value[0])
-        and isinstance(value[1], list)
-        and all(map(_is_label, value[1]))
-    )
+    match value:
+        case [number, [*clients]]:
+            return all(map(_is_label, (number, *clients)))
+    return False
 
 
 def _is_label(value: object) -> bool:

@@ -239,7 +239,7 @@ def json_table(path: Path, wanted: Callable[[str], str], lists: bool) -> Table:
     builder = TableBuilder(path, ":", wanted)
     with open_bytes(path) as file:
         start = file.read(Limits.LINE + 1)
-    whole = len(start) <= Limits.LINE and records_of(path, start, DECODER, lists)
+    whole = len(start) <= Limits.LINE and records_of(path, start, DECODER, lists, wanted)
     numbered = enumerate(whole, start=1) if whole else _records(path)
     lines: list[int] = []
     sparse: dict[str, tuple[list[int], list[str]]] = {}
