@@ -1,13 +1,12 @@
 """A scenario completed and checked: what cannot work in it although every key of it is valid by itself."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from simfl.core import coverage
 from simfl.core.errors import PLUGIN_FILE, ScenarioError, amount
-from simfl.core.json_data import JsonObject
-from simfl.core.registration.protocol import is_plugin
+from simfl.core.registration.protocol import default_of, is_plugin
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import has_buffer
 from simfl.core.storage.data_folder import data_places
@@ -26,7 +25,6 @@ from simfl.scenario.edge_scenarios import (
 )
 from simfl.scenario.plugin_files import Trust, note_executed
 from simfl.scenario.yaml.places import KeyPath, dotted_key, shown
-from simfl.scenario.yaml.reader import Document
 from simfl.secagg.base import PROTOCOLS
 from simfl.selection.asking import unreadable
 from simfl.training.fedavg import FedAvg
@@ -125,10 +123,10 @@ def _for_one_server(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
         yield ("learning", "backend"), f"{why} for clients that are processes of their own; use another backend"
 
 
-def fill_in(scenario: "Scenario", document: Document) -> tuple[Devices, list[tuple[KeyPath, str]]]:
+def fill_in(scenario: "Scenario") -> tuple[Devices, list[tuple[KeyPath, str]]]:
     """The scenario's ``devices``, whose parts take from the profiles what these have, and what is wrong with them.
 
-    A part that the document does not say becomes ``profile`` if the file has its column. Latency and bandwidths need no
+    A part that was left at its default becomes ``profile`` if the file has its column. Latency and bandwidths need no
     part: they are the client's own line before whatever network there is.
     """
     devices: Devices = scenario.devices
@@ -142,11 +140,11 @@ def fill_in(scenario: "Scenario", document: Document) -> tuple[Devices, list[tup
         table.rows(scenario.clients, Streams(scenario.seed))
     except ScenarioError as error:
         return devices, [(("devices", "profiles"), error.message)]
-    said: JsonObject = document.value.get("devices") or {}
+    defaults = {field.name: default_of(field) for field in fields(Devices)}
     problems: list[tuple[KeyPath, str]] = []
     for part, (family, column) in PARTS.items():
         chosen, profiled = getattr(devices, part), family.of("profile")
-        if column in table.columns and part not in said:
+        if column in table.columns and chosen == defaults[part]:
             devices = replace(devices, **{part: profiled})
         elif column in table.columns and chosen != profiled:
             both = f"'{chosen.name}' and the column {column} of {table.file} (devices.profiles) both say the same"

@@ -250,7 +250,7 @@ class Scenario:
     def _complete(self, document: Document, trust: Trust) -> Self:
         scenario, wrong = self, checks.refuse_untrusted(self, trust)
         if not wrong:
-            devices, wrong = checks.fill_in(scenario, document)
+            devices, wrong = checks.fill_in(scenario)
             scenario = replace(scenario, devices=devices)
         if not wrong:
             scenario, wrong = in_its_world(scenario)

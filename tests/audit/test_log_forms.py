@@ -429,6 +429,7 @@ FRAMES = {
     "unlikely": pandas.DataFrame(ROWS, columns=["when", "who"]),
     "with digits": pandas.DataFrame(ROWS, columns=["col1", "col2"]),
     "numbered": pandas.DataFrame([(t, NAMES.index(c)) for t, c in ROWS]),
+    "once each": pandas.DataFrame([(t, name, t / 10) for t, name in enumerate(NAMES)], columns=["t1", "who", "top5"]),
     "matrix": MATRIX,
     "matrix of days": MATRIX.set_axis(DAYS),
     "numbered matrix": pandas.DataFrame(TRUTH.astype(int)),
@@ -454,3 +455,38 @@ def test_columns_in_json_are_the_same_log_or_refused_and_never_another_one(tmp_p
         )
     else:
         same(log)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        {"monday": {"ann": 1}, "tuesday": {"ann": 1}, "friday": {"ann": 1}},
+        {"monday": {"ann": 1, "bob": 0}, "tuesday": {"ann": 1, "bob": 1}},
+        {"client 0": [1, 0], "client 1": [0, 1]},
+        {"col1": [0, 1, 2], "col2": ["ann", "bob", "eve"]},
+        {"server_round": [0, 1], "x1": [2, 3]},
+        {"round one": ["ann", "bob"], "round two": ["bob", "eve"]},
+    ],
+)
+def test_what_may_be_rounds_or_columns_is_refused_and_read_if_said(tmp_path, log):
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    with pytest.raises(
+        SimflError, match="may have rounds and their clients, or columns and their rows; give --form lists"
+    ):
+        read(tmp_path / "log.json")
+    assert read(tmp_path / "log.json", options=LogOptions(form="lists")).matrix.shape[0] == len(log)
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        {"clients": [[1, ["ann", "bob"]], [2, ["bob", "eve"]]], "losses": [[1, 0.4], [2, 0.3]]},
+        {"participants_per_round": [[1, ["ann", "bob"]], [2, ["bob", "eve"]]], "accuracy": [0.1, 0.2]},
+        {"round one": ["ann", "bob"], "round two": ["bob", "eve", "cem"]},
+        {"server_round": [1, 1, 2, 2], "cid": ["ann", "bob", "bob", "eve"], "top5_accuracy": [0.1, 0.2, 0.3, 0.4]},
+    ],
+)
+def test_rounds_and_columns_that_cannot_be_taken_for_each_other_are_read(tmp_path, log):
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    found = read(tmp_path / "log.json")
+    assert found.matrix.shape[0] == 2 and {"ann", "bob", "eve"} <= {str(client) for client in found.clients}

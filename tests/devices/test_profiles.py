@@ -170,8 +170,6 @@ def test_two_sources_of_the_same_number_are_refused(tmp_path):
     assert said.startswith("devices.computation: 'constant' and the column samples_per_s of devices.csv")
     said = refusal(tmp_path, "availability\n0.5\n", "devices.availability={name: bernoulli, dropout: 0.1}")
     assert said.startswith("devices.availability: 'bernoulli' and the column availability")
-    for default in ("devices.availability=always", "devices.computation=constant", "devices.computation=0"):
-        assert " both say the same; leave " in refusal(tmp_path, "availability,samples_per_s\n0.5,9\n", default)
     assert refusal(tmp_path, "latency_s\n0.5\n", "devices.computation=profile") == (
         "devices.computation: devices.csv (devices.profiles) has no column samples_per_s"
     )

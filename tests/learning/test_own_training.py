@@ -217,6 +217,10 @@ class RemembersInSlots:
     __init__, __call__, __reduce_ex__ = Remembers.__init__, Remembers.__call__, CannotBePickled.__reduce_ex__
 
 
+class RemembersBelow(RemembersInSlots):
+    __slots__ = ("last",)
+
+
 def of_the_clock(model, data, settings):
     with torch.no_grad():
         model[-1].bias += np.random.default_rng().normal()
@@ -247,6 +251,7 @@ def half_frozen():
         (Remembers(), {}, "keeps something from call to call"),
         (CannotBePickled(), {}, "keeps something from call to call"),
         (RemembersInSlots(), {}, "keeps something from call to call"),
+        (RemembersBelow(), {}, "keeps something from call to call"),
         (of_the_clock, {}, "gives two results for one model, one client and one seed"),
         (lambda model, data, settings: None, {}, "returns NoneType, not the mean training loss"),
         (lambda model, data, settings: settings["lr"], {}, "raises KeyError: 'lr'; settings has learning_rate"),

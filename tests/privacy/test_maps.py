@@ -216,8 +216,8 @@ class Halved(Clip):
 
 @pytest.mark.parametrize(
     ("link", "left"),
-    [(Clip(1.0), 5.0), (ClipCoordinates(1.0), 5.0), (Scale(0.5), 2.5), (Clip(1.0, 1), np.inf), (Halved(1.0), np.inf),
-     (Map(), np.inf)],
+    [(Clip(1.0), 5.0), (Scale(-1.0), 5.0), (ClipCoordinates(1.0), 5.0), (Scale(0.5), 2.5), (Clip(1.0, 1), np.inf),
+     (Halved(1.0), np.inf), (Map(), np.inf)],
 )  # fmt: skip
 def test_a_clip_of_sums_narrows_nothing(link, left):
     @dataclass(frozen=True)
@@ -225,6 +225,24 @@ def test_a_clip_of_sums_narrows_nothing(link, left):
         server_maps, maps = (link,), ()
 
     assert bound_at((made("central_gaussian", clip_norm=5.0), Later()), 0, ({}, {}), Beside()).l2 == left
+
+
+def test_a_clip_of_sums_moves_what_stands_beside_them_and_a_factor_multiplies_their_rounding():
+    @dataclass(frozen=True)
+    class Later(Stage):
+        factor: float = 0.0
+
+        maps = ()
+
+        @property
+        def server_maps(self):
+            return (Scale(self.factor),) if self.factor else (Clip(0.1),)
+
+    adaptive, facts = made("adaptive_gaussian", bit_std=2.0), {"sensitivity": np.array([1.0]), "std": np.array([1.0])}
+    assert candidates((adaptive, Later()), (facts, {}), Beside()) == []
+    central, facts = made("central_gaussian", clip_norm=1.0), {"std": np.ones(2), "rounding": np.array([0.0, 1.0])}
+    bound = bound_at((central, Later(10.0)), 0, (facts, {}), Beside())
+    assert central.loss(facts, bound).mu.tolist() == [10.0, 20.0]
 
 
 def test_a_clip_after_a_norm_that_moves_does_not_narrow_the_bit_beside_the_update():

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Callable, Iterator
-from itertools import chain, zip_longest
+from itertools import chain, product, zip_longest
 from pathlib import Path
 from typing import Any
 
+from simfl.deployment.audit.log_columns import is_likely
 from simfl.plugins import JsonObject, SimflError
 
 
@@ -16,8 +17,8 @@ def records_of(
 
     Forms: a list of records; a list of lists of clients, one a round; one of ``[round, [clients]]``; ``{round:
     [clients]}``; ``{round: {client: weight}}``; ``{column: [values]}`` or ``{column: {row: value}}``, as pandas writes,
-    where a name is chosen or known, or none has a digit, as those of rounds have; and a history as Flower's, in which
-    one list of ``[round, [clients]]`` stands somewhere.
+    where names are chosen or known; and a history as Flower's, in which one list of ``[round, [clients]]`` stands
+    somewhere.
 
     Args:
         path: for messages.
@@ -85,17 +86,21 @@ def _of_list(value: list[Any]) -> list[JsonObject] | None:
 
 
 def _are_columns(value: JsonObject, lists: bool, role: Callable[[str], str]) -> bool | None:
-    """Whether names are those of columns: chosen or known, or without a digit, as no rounds are; None = they may be."""
-    parts, roles = [*value.values()], {role(name) for name in value}
-    rows = {tuple(part) if isinstance(part, dict) else isinstance(part, list) for part in parts}
-    if len(rows) != 1 or rows == {False}:
-        return False  # nothing that could be columns, or not of the same rows
-    if lists or len(parts) < 2 or roles & {"round", "client"}:
-        return bool(roles & {"round", "client"})
-    texts = not any(character.isdigit() for name in value for character in name)
-    if isinstance(parts[0], dict) or (texts and "likely" in roles):
-        return texts or None
-    return None if texts and all(map(_is_label, chain(*parts))) else False
+    """Whether names are those of columns, chosen or known; None = of columns or rounds, whose rows or clients agree."""
+    parts = [*value.values()]
+    rows = {tuple(part) if isinstance(part, dict) else isinstance(part, list) and len(part) for part in parts}
+    if any(role(name) in ("round", "client") for name in value) and all(isinstance(it, (list, dict)) for it in parts):
+        return True if len(rows) == 1 or all(isinstance(part, list) for part in parts) else None
+    if lists or len(rows) != 1 or rows == {False} or len(parts) < 2:
+        return False
+    rounds, clients = ([name for name in value if is_likely(name, each)] for each in ("round", "client"))
+    if any(one != two for one, two in product(rounds, clients)):
+        return True
+    cells = [] if isinstance(parts[0], dict) else [*chain(*parts)]
+    if not all(map(_is_label, cells)):
+        return False
+    of_rounds = all(any(map(str.isdigit, name)) for name in value)
+    return None if not of_rounds or {*cells} <= {0, 1} or len({frozenset(map(type, it)) for it in parts}) > 1 else False
 
 
 def _of_dict(value: JsonObject, lists: bool, role: Callable[[str], str]) -> list[JsonObject] | None:

@@ -229,7 +229,7 @@ def json_table(path: Path, wanted: Callable[[str], str], lists: bool) -> Table:
 
     Args:
         path, wanted: as for :class:`TableBuilder`.
-        lists: lists of 0 and 1 are lists of clients.
+        lists: as for :func:`simfl.deployment.audit.json_forms.records_of`.
 
     Raises:
         SimflError: it holds none, or too much.

@@ -192,7 +192,7 @@ class _Content:
             parts = value.__reduce_ex__(4)
         except Exception:  # it cannot be pickled, as a lock or an open file
             self.note("shown", _ADDRESS.sub("", repr(value)))
-            self.add(dict(_attributes(value)))
+            self.add(list(_attributes(value)))
             return
         if isinstance(parts, str):
             self.note("named", parts)
@@ -209,11 +209,11 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _attributes(value: object) -> Iterator[tuple[str, object]]:
-    """What an object has in its dictionary and slots."""
-    for cls in type(value).__mro__:
+    """What an object has in its dictionary and slots, but for what libraries keep, as numbers of processes."""
+    for cls in (each for each in type(value).__mro__ if type(value).__module__.partition(".")[0] not in LIBRARIES):
         for name, item in vars(cls).items():
             if name == "__dict__" or ("__slots__" in vars(cls) and isinstance(item, MemberDescriptorType)):
-                with suppress(AttributeError):
+                with suppress(Exception):
                     yield name, item.__get__(value)
 
 

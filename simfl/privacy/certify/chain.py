@@ -77,11 +77,19 @@ def bound_at(stages: Sequence[Stage], i: int, facts: Sequence[Facts], beside: Be
             bound = Bound()
     if noise.where == "server":
         for k in range(len(stages) - 1, i - 1, -1):  # its own part before the noise, too
-            for link in stages[k].server_links:  # of two sums: clips bring them no further apart in L2
-                clips = type(link) in (Clip, ClipCoordinates) and link.stability == 1
-                after = Bound(bound.l2) if clips else Bound()
-                bound = link.bound(bound, facts[k]) if type(link) is Scale else after
+            for link in stages[k].server_links:
+                bound = _of_sums(link, bound, stages[i], facts[i])
     return bound if alone else Bound()
+
+
+def _of_sums(link: Map, bound: Bound, stage: Stage, facts: Facts) -> Bound:
+    """How far apart two sums are after a map, before a stage's noise; a clip moves all that stands in one vector."""
+    if type(link) is Scale:  # the stage adds the rounding unscaled
+        after = link.bound(bound, facts)
+        return after._replace(l2=after.l2 + max(abs(link.factor) - 1, 0) * facts.get("rounding", np.float64(0)))
+    if type(link) is ClipCoordinates:
+        return bound
+    return Bound(bound.l2) if type(link) is Clip and link.order == 2 and not stage.changes_coordinates else Bound()
 
 
 def candidates(stages: Sequence[Stage], facts: Sequence[Facts], beside: Beside) -> list[tuple[int, Bound]]:
