@@ -28,9 +28,8 @@ def server_of(rule: Rule, of_topology: str | None = None) -> type[Server[Any]]:
         server = SERVERS[of_topology or rule.server]
     except KeyError:
         known = ", ".join(name for name, _ in SERVERS.imported_plugins())
-        raise PluginError(
-            f"training '{rule.name}'", f"server is '{rule.server}', and no server has that name ({known})"
-        ) from None
+        place, name = ("topology", of_topology) if of_topology else (f"training '{rule.name}'", rule.server)
+        raise PluginError(place, f"server is '{name}', and no server has that name ({known})") from None
     reads = vars(server).get("reads", frozenset())  # what a base class obeys, its subclasses may not
     for field in fields(rule):
         if field.name in OBEYED and field.name not in reads and getattr(rule, field.name) != default_of(field):

@@ -194,14 +194,13 @@ def run_preflight(scenario: "Scenario", deep: bool = False) -> Preflight:
             preflight.cautions += parts.learner.notes
         return preflight
     from simfl.core.registration.protocol import is_foreign
+    from simfl.core.rng import Streams
+    from simfl.runs.client_links import build_links
 
     if is_foreign(scenario.training) or is_foreign(scenario.topology):  # simfl's own name servers that are there
         from simfl.agents.server_choice import server_of
 
         attempt(lambda: server_of(scenario.training, scenario.topology.server))
-    from simfl.core.rng import Streams
-    from simfl.runs.client_links import build_links
-
     streams, devices = Streams(scenario.seed), scenario.devices
     if scenario.clients > MANY_CLIENTS:
         preflight.unchecked.append(f"what is drawn for each of {scenario.clients:,} clients")

@@ -6,26 +6,26 @@ from itertools import chain, product, zip_longest
 from pathlib import Path
 from typing import Any
 
-from simfl.deployment.audit.log_columns import is_likely
 from simfl.plugins import JsonObject, SimflError
+
+Likely = Callable[[str, str], bool]
 
 
 def records_of(
-    path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool, role: Callable[[str], str]
+    path: Path, data: bytes, decoder: json.JSONDecoder, lists: bool, role: Callable[[str], str], likely: Likely
 ) -> list[JsonObject] | None:
     """The records of a file that is one JSON value; None where it is not, or is a single record.
 
     Forms: a list of records; a list of lists of clients, one a round; one of ``[round, [clients]]``; ``{round:
-    [clients]}``; ``{round: {client: weight}}``; ``{column: [values]}`` or ``{column: {row: value}}``, as pandas writes,
-    where names are chosen or known; and a history as Flower's, in which one list of ``[round, [clients]]`` stands
-    somewhere.
+    [clients]}``; ``{round: {client: weight}}``; ``{column: [values]}`` or ``{column: {row: value}}`` of names that are
+    chosen or known; and a history as Flower's, with one list of ``[round, [clients]]`` somewhere.
 
     Args:
         path: for messages.
         data: its bytes.
         decoder: of JSON.
         lists: what may be rows or columns of a matrix or of a table are the clients of each round.
-        role: what a column of a name may be read as.
+        role, likely: what a column of a name may be read as, and whether that is likely.
 
     Raises:
         SimflError: it is one value, and in none of these forms.
@@ -43,10 +43,11 @@ def records_of(
             raise SimflError(f"{path}: its lists {why}")
         records = _of_list(value)
     else:
-        if isinstance(value, dict) and _are_columns(value, lists, role) is None:
+        columns = isinstance(value, dict) and _are_columns(value, lists, role, likely)
+        if columns is None:
             why = "give --form lists, or --columns round=NAME,client=NAME, or save a CSV file"
             raise SimflError(f"{path}: may have rounds and their clients, or columns and their rows; {why}")
-        records = _of_dict(value, lists, role) if isinstance(value, dict) else None
+        records = _of_dict(value, columns) if isinstance(value, dict) else None
     if records is None and isinstance(value, dict) and not all(isinstance(it, (dict, list)) for it in value.values()):
         return None  # one record on one line
     if records is None:
@@ -85,7 +86,7 @@ def _of_list(value: list[Any]) -> list[JsonObject] | None:
     return None
 
 
-def _are_columns(value: JsonObject, lists: bool, role: Callable[[str], str]) -> bool | None:
+def _are_columns(value: JsonObject, lists: bool, role: Callable[[str], str], likely: Likely) -> bool | None:
     """Whether names are those of columns, chosen or known; None = of columns or rounds, whose rows or clients agree."""
     parts = [*value.values()]
     rows = {tuple(part) if isinstance(part, dict) else isinstance(part, list) and len(part) for part in parts}
@@ -93,7 +94,7 @@ def _are_columns(value: JsonObject, lists: bool, role: Callable[[str], str]) -> 
         return True if len(rows) == 1 or all(isinstance(part, list) for part in parts) else None
     if lists or len(rows) != 1 or rows == {False} or len(parts) < 2:
         return False
-    rounds, clients = ([name for name in value if is_likely(name, each)] for each in ("round", "client"))
+    rounds, clients = ([name for name in value if likely(name, each)] for each in ("round", "client"))
     if any(one != two for one, two in product(rounds, clients)):
         return True
     cells = [] if isinstance(parts[0], dict) else [*chain(*parts)]
@@ -103,9 +104,9 @@ def _are_columns(value: JsonObject, lists: bool, role: Callable[[str], str]) -> 
     return None if not of_rounds or {*cells} <= {0, 1} or len({frozenset(map(type, it)) for it in parts}) > 1 else False
 
 
-def _of_dict(value: JsonObject, lists: bool, role: Callable[[str], str]) -> list[JsonObject] | None:
+def _of_dict(value: JsonObject, are_columns: bool) -> list[JsonObject] | None:
     parts = list(value.values())
-    if parts and _are_columns(value, lists, role):
+    if are_columns:
         columns = [part.values() if isinstance(part, dict) else part for part in parts]
         return [dict(zip(value, row, strict=True)) for row in zip_longest(*columns)]
     if parts and all(isinstance(part, list) and all(_is_label(client) for client in part) for part in parts):

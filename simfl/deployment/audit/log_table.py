@@ -224,12 +224,12 @@ class Written(str):
 DECODER = json.JSONDecoder(parse_float=Written)
 
 
-def json_table(path: Path, wanted: Callable[[str], str], lists: bool) -> Table:
+def json_table(path: Path, wanted: Callable[[str], str], lists: bool, likely: Callable[[str, str], bool]) -> Table:
     """Records, as one JSON object a line, or in any form in which one JSON value holds them.
 
     Args:
         path, wanted: as for :class:`TableBuilder`.
-        lists: as for :func:`simfl.deployment.audit.json_forms.records_of`.
+        lists, likely: as for :func:`simfl.deployment.audit.json_forms.records_of`.
 
     Raises:
         SimflError: it holds none, or too much.
@@ -239,7 +239,7 @@ def json_table(path: Path, wanted: Callable[[str], str], lists: bool) -> Table:
     builder = TableBuilder(path, ":", wanted)
     with open_bytes(path) as file:
         start = file.read(Limits.LINE + 1)
-    whole = len(start) <= Limits.LINE and records_of(path, start, DECODER, lists, wanted)
+    whole = len(start) <= Limits.LINE and records_of(path, start, DECODER, lists, wanted, likely)
     numbered = enumerate(whole, start=1) if whole else _records(path)
     lines: list[int] = []
     sparse: dict[str, tuple[list[int], list[str]]] = {}

@@ -71,7 +71,7 @@ def read(path: Path | str, columns: Columns | None = None, options: LogOptions |
         if kind in ARRAYS:
             return array_matrix(path, options)
         if kind in JSON:
-            return _of_table(json_table(path, options.role, options.form == "lists"), options)
+            return _of_table(json_table(path, options.role, options.form == "lists", is_likely), options)
         return _of_table(parquet_table(path, options.role), options) if kind in PARQUET else _text(path, options)
     except csv.Error as error:
         raise SimflError(f"{path}: not a CSV file: {error}") from None

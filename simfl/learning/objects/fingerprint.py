@@ -13,7 +13,7 @@ Bytecode differs between versions of Python, and so do fingerprints of code.
 import dis
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
 from hashlib import sha256
@@ -192,7 +192,11 @@ class _Content:
             parts = value.__reduce_ex__(4)
         except Exception:  # it cannot be pickled, as a lock or an open file
             self.note("shown", _ADDRESS.sub("", repr(value)))
-            self.add(list(_attributes(value)))
+            known = cls.__module__.partition(".")[0] in LIBRARIES  # which keep numbers of processes, as queues do
+            for kind, name, item in () if known else ((each, *it) for each in cls.__mro__ for it in vars(each).items()):
+                if name == "__dict__" or ("__slots__" in vars(kind) and isinstance(item, MemberDescriptorType)):
+                    with suppress(Exception):
+                        self.add((name, item.__get__(value)))
             return
         if isinstance(parts, str):
             self.note("named", parts)
@@ -206,15 +210,6 @@ def _names(code: CodeType) -> set[str]:
     """The globals that code reads, also inside the functions in it."""
     read = {each.argval for each in dis.get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return read.union(*(_names(constant) for constant in code.co_consts if isinstance(constant, CodeType)))
-
-
-def _attributes(value: object) -> Iterator[tuple[str, object]]:
-    """What an object has in its dictionary and slots, but for what libraries keep, as numbers of processes."""
-    for cls in (each for each in type(value).__mro__ if type(value).__module__.partition(".")[0] not in LIBRARIES):
-        for name, item in vars(cls).items():
-            if name == "__dict__" or ("__slots__" in vars(cls) and isinstance(item, MemberDescriptorType)):
-                with suppress(Exception):
-                    yield name, item.__get__(value)
 
 
 def _content_of(cell: Any) -> object:

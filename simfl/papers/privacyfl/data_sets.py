@@ -15,6 +15,7 @@ NAMES = ("kddcup.data_10_percent.gz", "kddcup.data_10_percent")
 COLUMNS = 42
 TEXTS = ("1", "2", "3")
 LABEL = "41"
+LAST = 300  # of the digits
 RARE = (
     "buffer_overflow", "ftp_write", "guess_passwd", "imap", "loadmodule", "multihop", "perl", "phf", "rootkit", "spy",
     "warezclient", "warezmaster",
@@ -80,9 +81,6 @@ def _features(table: Any, path: Path) -> Any:
     if any(kind not in "iuf" for kind in (dtype.kind for dtype in numbers.dtypes)) or (numbers < 0).any(axis=None):
         raise broken(path, "has something else than numbers of 0 or more beside columns 1 to 3")
     return unit_rows(pandas.get_dummies(table, columns=list(TEXTS), dtype=np.float32).to_numpy(dtype=np.float32))
-
-
-LAST = 300
 
 
 @DATA("privacyfl_digits")
