@@ -244,8 +244,8 @@ class Stage(Plugin, Protocol):
 
     @property
     def server_maps(self) -> tuple[Map, ...]:
-        """What its server's part does to the sum before it adds noise; nothing, of a stage without one, and anything of
-        one that does not say so.
+        """What its server's part does to the sum before it adds noise (other maps than `Scale`, `ClipCoordinates` and
+        `Clip` in L2 leave no bound); nothing, of a stage without one, and anything of one that does not say so.
         """
         return () if getattr_static(type(self), "server") is Stage.server else (Map(),)
 

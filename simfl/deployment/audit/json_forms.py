@@ -97,7 +97,7 @@ def _are_columns(value: JsonObject, lists: bool, role: Callable[[str], str], lik
     rounds, clients = ([name for name in value if likely(name, each)] for each in ("round", "client"))
     if any(one != two for one, two in product(rounds, clients)):
         return True
-    cells = [] if isinstance(parts[0], dict) else [*chain(*parts)]
+    cells = [] if isinstance(parts[0], dict) else [*chain(*parts)]  # with the same rows, dicts may always be either
     if not all(map(_is_label, cells)):
         return False
     of_rounds = all(any(map(str.isdigit, name)) for name in value)

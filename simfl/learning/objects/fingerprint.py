@@ -5,7 +5,7 @@ bytecode, constants and defaults, and by what they refer to: closures, and those
 Python, of simfl and of the libraries that simfl builds on counts by its name; that of other installed packages by
 name and the content of the file that defines it. A module counts by the content of its file. A torch module counts by
 its layers' classes and settings, and by the names, shapes and values of its parameters and buffers. Any other object
-counts by its class and its state, as pickling would see it; one that cannot be pickled by its attributes, and as shown.
+counts by its class and its state, as pickling would see it; if it cannot be pickled, by its attributes and its repr.
 
 Bytecode differs between versions of Python, and so do fingerprints of code.
 """

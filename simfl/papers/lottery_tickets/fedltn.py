@@ -209,9 +209,7 @@ class LookAhead(ServerOptimiser):
     """
 
     share: Annotated[float, Field(gt=0, le=1, description="weight of the clients' mean, tau")] = 0.5
-    momentum: Annotated[float, Field(ge=0, lt=1, description="share of the last step that is looked ahead, lambda")] = (
-        0.85
-    )
+    momentum: Annotated[float, Field(ge=0, lt=1, description="share of the last step looked ahead, lambda")] = 0.85
 
     def start(self, dimension: int) -> State:
         return {"last": np.zeros(dimension, dtype=np.float32)}

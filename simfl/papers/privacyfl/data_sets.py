@@ -15,7 +15,7 @@ NAMES = ("kddcup.data_10_percent.gz", "kddcup.data_10_percent")
 COLUMNS = 42
 TEXTS = ("1", "2", "3")
 LABEL = "41"
-LAST = 300  # of the digits
+LAST = 300  # of the digits, for the test
 RARE = (
     "buffer_overflow", "ftp_write", "guess_passwd", "imap", "loadmodule", "multihop", "perl", "phf", "rootkit", "spy",
     "warezclient", "warezmaster",

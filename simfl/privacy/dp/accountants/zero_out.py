@@ -37,7 +37,7 @@ def departure_cautions(setting: ScenarioView) -> list[str]:
     if not (setting.training.algorithm.follows_data and setting.privacy.protects):
         return []
     name = setting.training.algorithm.name
-    why = f"clients of training.client: {name} leave by a look at their models, so that who takes part depends on data"
+    why = f"clients of training.client: {name} leave after a look at their models, so who takes part depends on data"
     return [f"{why}, which no noise covers: epsilon is infinite (left empty)"]
 
 
