@@ -16,6 +16,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
 WORDS = 32_768
@@ -34,10 +35,19 @@ class Address(NamedTuple):
     size: int
 
 
+class _Key(ISeedSequence):
+    """The key of a Philox in place of a seed: given ``key=``, numpy asks the system for random bits, too, in vain."""
+
+    def __init__(self, secret: bytes) -> None:
+        self.words = np.frombuffer(blake2b(secret, digest_size=16).digest(), dtype="<u8")
+
+    def generate_state(self, n_words: int, dtype: object = np.uint32) -> NDArray[np.uint64]:
+        return self.words
+
+
 def generator(secret: bytes) -> np.random.Generator:
     """The stream that some bytes stand for, at its start: an address, or a seed that somebody has drawn."""
-    words = np.frombuffer(blake2b(secret, digest_size=16).digest(), dtype="<u8")
-    return np.random.Generator(np.random.Philox(key=words))
+    return np.random.Generator(np.random.Philox(_Key(secret)))  # type: ignore[arg-type]  # any ISeedSequence is one
 
 
 @dataclass(frozen=True)

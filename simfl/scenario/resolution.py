@@ -1,7 +1,8 @@
 """What only the whole scenario shows: automatic fields are filled in, impossible combinations found."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from traceback import walk_tb
 from typing import Any
 
@@ -9,12 +10,15 @@ from simfl.core.errors import ScenarioError
 from simfl.core.registration.protocol import is_plugin
 from simfl.scenario.yaml.places import KeyPath, dotted_key
 
+LEAVES = {str, int, float, bool, type(None)}
 
-def walk(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+
+def walk(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Every dataclass in ``value`` with its path, the inner ones before those that hold them."""
     for key, item in _parts(value):
-        yield from walk(item, (*path, key))
-    if is_dataclass(value):
+        if type(item) not in LEAVES:
+            yield from walk(item, (*path, key))
+    if _keys_of(type(value)) is not None:
         yield path, value
 
 
@@ -83,13 +87,18 @@ def _keys(dotted_key: str) -> KeyPath:
     return tuple(int(key) if key.isdecimal() else key for key in dotted_key.split(".")) if dotted_key else ()
 
 
-def _parts(value: object) -> Iterator[tuple[Any, Any]]:
-    if is_dataclass(value):
-        yield from ((f.name, getattr(value, f.name)) for f in fields(value) if f.metadata.get("yaml", True))
-    elif isinstance(value, (tuple, list)):
-        yield from enumerate(value)
-    elif isinstance(value, dict):
-        yield from value.items()
+def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
+    if (names := _keys_of(type(value))) is not None:
+        return [(name, getattr(value, name)) for name in names]
+    if isinstance(value, (tuple, list)):
+        return enumerate(value)
+    return value.items() if isinstance(value, dict) else ()
+
+
+@cache
+def _keys_of(cls: type) -> tuple[str, ...] | None:
+    """The fields of a dataclass that a file may set; None for other types."""
+    return tuple(f.name for f in fields(cls) if f.metadata.get("yaml", True)) if is_dataclass(cls) else None
 
 
 def _at(value: Any, path: KeyPath) -> Any:

@@ -1,7 +1,9 @@
 """Draws: what a distribution may give (bounded ones are refused before a run, others at the first impossible draw, by
 name), and ways to the same draws and choices that take less time."""
 
+import copy
 from dataclasses import dataclass
+from hashlib import blake2b
 from types import SimpleNamespace
 
 import numpy as np
@@ -121,6 +123,13 @@ def test_impossible_draws_are_refused_by_name_and_key(wrong):
 def test_possible_draws_pass_unchanged():
     values = np.array([0.0, 1e300])
     assert checked_draws("key", None, values) is values and checked_draws("key", None, np.empty(0)).size == 0
+
+
+def test_a_stream_is_numpys_philox_of_the_digest_of_its_address():
+    key = np.frombuffer(blake2b(b"7/availability/3", digest_size=16).digest(), dtype="<u8")
+    numpys, ours = np.random.Generator(np.random.Philox(key=key)), Streams(7)("availability", 3)
+    np.testing.assert_array_equal(ours.bit_generator.random_raw(9), numpys.bit_generator.random_raw(9))
+    np.testing.assert_array_equal(copy.deepcopy(ours).normal(size=9), numpys.normal(size=9))
 
 
 @pytest.mark.parametrize("size", [1, 2, 32_768, 70_001])
