@@ -13,12 +13,12 @@ from simfl.scenario.yaml.places import KeyPath, dotted_key
 LEAVES = {str, int, float, bool, type(None)}
 
 
-def walk(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
+def walk(value: object, path: KeyPath = ()) -> Iterator[tuple[KeyPath, Any]]:
     """Every dataclass in ``value`` with its path, the inner ones before those that hold them."""
     for key, item in _parts(value):
         if type(item) not in LEAVES:
             yield from walk(item, (*path, key))
-    if _keys_of(type(value)) is not None:
+    if _keys_of(type(value)) is not None:  # type: ignore[arg-type]  # classes have a hash
         yield path, value
 
 
@@ -87,8 +87,8 @@ def _keys(dotted_key: str) -> KeyPath:
     return tuple(int(key) if key.isdecimal() else key for key in dotted_key.split(".")) if dotted_key else ()
 
 
-def _parts(value: Any) -> Iterable[tuple[Any, Any]]:
-    if (names := _keys_of(type(value))) is not None:
+def _parts(value: object) -> Iterable[tuple[Any, Any]]:
+    if (names := _keys_of(type(value))) is not None:  # type: ignore[arg-type]  # classes have a hash
         return [(name, getattr(value, name)) for name in names]
     if isinstance(value, (tuple, list)):
         return enumerate(value)
