@@ -169,8 +169,11 @@ def _timeline(history: History, loss: Loss, delta: float) -> EpsilonTimeline:
         import pandas
 
         finite = np.isfinite(values)
-        sums = pandas.DataFrame({"sum": np.where(finite, values, 0.0), "infinite": ~finite}).groupby(client).cumsum()
-        return np.where(sums["infinite"].to_numpy() > 0, np.inf, sums["sum"].to_numpy())
+        sums, ends = (
+            pandas.Series(each).groupby(client).cumsum().to_numpy() if each.any() else np.zeros(each.shape)
+            for each in (np.where(finite, values, 0.0), ~finite)
+        )
+        return np.where(ends > 0, np.inf, sums)
 
     mu = np.zeros(rounds) if loss.mu is None else loss.mu
     squares = so_far((mu[round] * weight) ** 2)
