@@ -99,7 +99,7 @@ def test_the_lines_that_are_printed_deploy_the_first(advised, tmp_path):
     """The nodes, the policy and the past as printed make a server that sums what was advised."""
     path, of = advised
     result = CliRunner().invoke(
-        command, ["advise", str(path), "--horizon", "12", "--futures", "60", "-o", str(tmp_path)]
+        command, ["advise", "--processes", "1", str(path), "--horizon", "12", "--futures", "60", "-o", str(tmp_path)]
     )
     assert result.exit_code == 0, result.output
     lines = (tmp_path / "deploy.py").read_text()
@@ -125,7 +125,7 @@ def test_advice_after_two_logs_deploys_after_both(tmp_path):
     (tmp_path / "new.csv").write_text("round,client\n" + "".join(f"{row}\n" for row in whole if row >= "3"))
     said = ["--past", str(tmp_path / "old.csv"), "--columns", "round=when,client=device", "--where", "status=ok"]
     asked = ["--horizon", "6", "--futures", "59", "--grid", "guarded:T=2,notion=weak", "-o", str(tmp_path)]
-    result = CliRunner().invoke(command, ["advise", str(tmp_path / "new.csv"), *said, *asked])
+    result = CliRunner().invoke(command, ["advise", "--processes", "1", str(tmp_path / "new.csv"), *said, *asked])
     assert result.exit_code == 0, result.output
     lines = (tmp_path / "deploy.py").read_text()
     variables = {}
@@ -145,7 +145,7 @@ def test_what_cannot_be_shown_or_read_ends_in_a_line(tmp_path):
         (["--grid", "oort:k=4"], "looks at losses or durations"),
         ([f"--grid=batch_partition:k={k},T=2" for k in range(2, 26, 2)], "25 policies with as now; at most 24"),
     ):
-        result = runner.invoke(command, ["advise", str(path), "--horizon", "5", *arguments])
+        result = runner.invoke(command, ["advise", "--processes", "1", str(path), "--horizon", "5", *arguments])
         assert result.exit_code == 2 and re.search(message, result.output) and "Traceback" not in result.output, (
             result.output
         )
@@ -154,7 +154,7 @@ def test_what_cannot_be_shown_or_read_ends_in_a_line(tmp_path):
 def test_where_none_holds_the_nearest_is_said_and_what_may(tmp_path):
     path = write(tmp_path / "log.csv", 4)
     result = CliRunner().invoke(
-        command, ["advise", str(path), "--horizon", "30", "--futures", "60", "--grid", "random:k=4"]
+        command, ["advise", "--processes", "1", str(path), "--horizon", "30", "--futures", "60", "--grid", "random:k=4"]
     )
     assert result.exit_code == 0
     assert "No advice: none of the 2 policies keeps the promise" in result.output
@@ -216,7 +216,7 @@ def test_the_grid_has_at_most_24_policies():
 
 def test_nothing_is_advised_where_everybody_is_exposed(tmp_path):
     path = write(tmp_path / "log.csv", 60, k=3)
-    result = CliRunner().invoke(command, ["advise", str(path), "--horizon", "3", "--futures", "60"])
+    result = CliRunner().invoke(command, ["advise", "--processes", "1", str(path), "--horizon", "3", "--futures", "60"])
     assert result.exit_code == 0 and "12 clients are exposed already" in result.output
     assert "That is everybody. No policy takes it back, and none is advised." in result.output
     assert "PolicyStrategy" not in result.output

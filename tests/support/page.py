@@ -3,7 +3,7 @@
 Each line of its standard input names a page and a folder, with a tab between them. The page is played there by a fork
 of this process, as importing takes longer than playing; the answer is a line with its exit status. What it has to
 complain about is in the folder's ``page.log``. Sweeps execute their runs in the fork as well, with one exception: the
-page on sweeps has worker processes, whose start takes longer than most pages' runs.
+page on sweeps has worker processes, whose start takes longer than most pages' runs. Forecasts have none, either.
 """
 
 import glob
@@ -35,6 +35,7 @@ def command(line):
     from simfl.cli import simfl
 
     words = [word for text in shlex.split(line)[1:] for word in (sorted(glob.glob(text)) or [text])]
+    words += ["--processes", "1"] if words[0] in ("advise", "forecast") and "--processes" not in words else []
     done = CliRunner().invoke(simfl, words, catch_exceptions=False)
     assert done.exit_code == 0, f"{line}\n{done.output}"
     return done.stdout
