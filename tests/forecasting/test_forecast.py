@@ -705,7 +705,7 @@ def test_a_results_folder_says_its_bytes_and_what_cannot_be_forecast(tmp_path):
     assert past.round_bytes.tolist() == (table.bytes_down + table.bytes_up).tolist()
     buffered = RUN | {"training": {"name": "fedbuff", "rounds": 9}}
     done = run(Scenario.of(buffered), tmp_path).path
-    shown = CliRunner().invoke(simfl, ["forecast", "--processes", "1", str(done)])
+    shown = CliRunner().invoke(simfl, ["forecast", str(done)])
     assert shown.exit_code == 2 and "training: fedbuff" in shown.output and "Traceback" not in shown.output
 
 
