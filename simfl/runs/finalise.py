@@ -253,14 +253,14 @@ def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
     """What reaches the server as it is, what it needs or learns of single clients, and whom the protocol tolerates, or
     what is taken for granted of it.
 
-    The colluders are those whom it tolerates in every sum; where that is known.
+    The colluders are those whom it tolerates in every sum, where that is known; -1 = not even the server alone.
     """
     protocol = scenario.secagg
     disclosed: JsonObject = {"in_clear": clear(scenario)}
     seen = beside_sums(scenario)
     trusted = protocol.assumes and not is_foreign(protocol)  # tells nobody more, whatever the tables say
-    if not trusted and sent(scenario) and run_history.open_to(0).any():
-        seen.append(f"what a session that failed may tell the server (secagg: {scenario.secagg.name})")
+    if not (trusted or protocol.shows_updates) and sent(scenario) and run_history.open_to(0).any():
+        seen.append(f"what a session that failed may tell the server (secagg: {protocol.name})")
     if seen:
         disclosed["beside_sums"] = seen
     if protocol.sums_units:
@@ -274,7 +274,7 @@ def _disclosure(scenario: Scenario, run_history: History) -> JsonObject:
     others = int(scenario.training.many_aggregators)  # whoever aggregates is one of those who are tolerated
     fewest = np.append(run_history.fewest_tolerated() - others, leaving_two).min(initial=np.inf)
     if np.isfinite(fewest):
-        disclosed["tolerated_colluders"] = max(0, int(fewest))
+        disclosed["tolerated_colluders"] = max(-1, int(fewest))
     return disclosed
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from simfl.core import coverage
 from simfl.core.errors import PLUGIN_FILE, ScenarioError, amount
-from simfl.core.registration.protocol import default_of, is_plugin
+from simfl.core.registration.protocol import default_of, is_foreign, is_plugin
 from simfl.core.rng import Streams
 from simfl.core.scenario_view import has_buffer
 from simfl.core.storage.data_folder import data_places
@@ -25,7 +25,7 @@ from simfl.scenario.edge_scenarios import (
 )
 from simfl.scenario.plugin_files import Trust, note_executed
 from simfl.scenario.yaml.places import KeyPath, dotted_key, shown
-from simfl.secagg.base import PROTOCOLS
+from simfl.secagg.base import PROTOCOLS, Protocol
 from simfl.selection.asking import unreadable
 from simfl.training.fedavg import FedAvg
 
@@ -80,7 +80,7 @@ def _plugins_not_named(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
 
 def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
     """Agents of clients, and losses of their messages, where no server asks or waits for them."""
-    rule, loss = scenario.training, scenario.network.loss
+    rule, loss, protocol = scenario.training, scenario.network.loss, scenario.secagg
     reads_data = scenario.agents.reads_data
     if reads_data and not scenario.learning.measures_losses:
         yield ("agents", "client"), f"reads losses, and learning '{scenario.learning.name}' has none; use another agent"
@@ -104,7 +104,9 @@ def _agents_unheard(scenario: "Scenario") -> Iterator[tuple[KeyPath, str]]:
             yield ("agents", "client"), "may send nothing, which only a deadline tells; give training.deadline_s"
         elif deadline_s is None:
             yield ("network", "loss"), "only a deadline tells that an update is lost; give training.deadline_s"
-        if loss and scenario.secagg.phases and scenario.secagg.deadline_s is None:
+        if loss and type(protocol).setup is not Protocol.setup and not is_foreign(protocol):
+            yield ("network", "loss"), f"{protocol.name} waits without a deadline for what clients set up; leave it out"
+        elif loss and protocol.phases and protocol.deadline_s is None:
             yield ("network", "loss"), "only a deadline tells that an answer is lost; give secagg.deadline_s"
 
 

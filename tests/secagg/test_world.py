@@ -297,6 +297,25 @@ def test_late_answers_of_a_phase(tmp_path):
     assert {row["failure"][:9] for row in rows(done.path, "phases.csv")} == {"advertise"}
 
 
+LOSSES = ("network.loss=0.05", "training.deadline_s=9", "secagg.deadline_s=2")
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_beside_lost_messages_a_protocol_runs_or_is_refused_when_it_is_read(name, tmp_path):
+    """With whatever deadlines: what is set up before the first round has none."""
+    for given in (LOSSES, LOSSES[:2], LOSSES[:1]):
+        try:
+            scenario = real(name, *given)
+        except InvalidScenario as error:
+            assert "network.loss: " in str(error)
+            assert given != LOSSES or name in ("pairwise_ratchet", "flamingo", "opa")
+        else:
+            done = run(scenario, tmp_path)
+            least = min(int(row["tolerated"] or 9) for row in rows(done.path, "phases.csv"))
+            assert done.summary["tolerated_colluders"] <= least
+            assert least >= 0 or done.summary["guarantee_weak"] == 1
+
+
 # -- what cannot be secure ------------------------------------------------------------------------------
 
 

@@ -120,7 +120,7 @@ def sample_losses(parts: Components[Rule], request: PhaseRequest, where: Address
     """
     if parts.loss and request.deadline_s is None:
         why = f"messages may be lost, and answers of '{request.kind}' are waited for without a deadline"
-        raise ScenarioError("network.loss", f"{why}; give training.deadline_s, and secagg.deadline_s, or set it to 0")
+        raise ScenarioError("network.loss", f"{why}; give the request one, or set it to 0")
     losses = np.where(parts.are_lost("up" + stream, where), ANSWER, 0)
     return np.where(parts.are_lost("down" + stream, where), REQUEST, losses)  # who has no request does not answer
 

@@ -176,7 +176,8 @@ def _folder(path: Path) -> Log:
     matrix, strong = together(matrices), reader.summary.get("privacy_strong")
     seen = (*peers, *reader.summary.get("beside_sums", ()))
     seen += (SUMS_OF_UNITS,) if "sums_of_units" in reader.summary else ()
-    tolerated = reader.summary.get("tolerated_colluders")
+    said = reader.summary.get("tolerated_colluders")  # what is open to the server alone is in its matrix, or beside
+    tolerated = None if said is None else max(0, said)
     weighting = scenario["training"].get("weighting")
     samples = None if weighting == "equal" else read_table(reader.file(reader.table("clients.csv"))).samples.to_numpy()
     return Log(matrix, range(matrix.shape[0]), range(matrix.shape[1]), (), True, strong, seen, tolerated, samples)
