@@ -249,9 +249,8 @@ SUMMARY_COLUMNS: tuple[Column, ...] = (
     GUARANTEE_MALICIOUS,
     Column("tolerated_colluders", "Tolerated colluders", "count",
            "Clients who with the server learn no single update from the protocol of secure aggregation, whoever they "
-           "are: the fewest of any sum; -1: a sum is open to the server alone.", 1, None, shown=False,
-           observer="the server and so many clients", protects="a client's update in a sum",
-           assumes="all follow the protocol"),
+           "are: the fewest of any sum.", 1, None, shown=False, observer="the server and so many clients",
+           protects="a client's update in a sum", assumes="all follow the protocol"),
     Column("diverged_round", "Diverged", "count", "First round in which a loss was no finite number.",
            final=None, shown=False),
     Column("client_updates", "Client updates", "count", "Client updates aggregated; in summaries of asynchronous runs.",
