@@ -17,6 +17,8 @@ from simfl.scenario import Scenario
 from simfl.scenario.builtin import about, builtins
 from tests.support.damages import unfinish
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 
 def call(*words):
     return CliRunner().invoke(simfl, list(map(str, words)))

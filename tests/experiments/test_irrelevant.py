@@ -8,6 +8,8 @@ import pytest
 
 import simfl
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 TEXT = """
 name: beside
 clients: 8

@@ -11,6 +11,8 @@ from simfl.report.advice import cautions
 from simfl.report.study import Run
 from simfl.report.study_reader import read_study
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 AWAY = {"name": "trace", "unit": "rounds", "inline": [[i, a, b] for i in range(4) for a, b in ((0, 1), (3, 4))]}
 """All four clients are there in rounds 0 and 3, nobody is in rounds 1, 2 and 4."""
 

@@ -23,6 +23,8 @@ from simfl.report.page_tables import group_table
 from simfl.report.study import Group, Study
 from simfl.report.study_reader import read_study
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 AXES = parse(["selection=random,batch_partition:T=2", "devices.availability.dropout=0.1,0.5", "network.jitter_s=0,1"])
 
 

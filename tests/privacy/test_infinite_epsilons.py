@@ -24,6 +24,8 @@ from simfl.runs.run import run
 from simfl.scenario import Scenario
 from tests.support.judge import table
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 BASE = {
     "name": "infinite",
     "clients": 12,

@@ -30,6 +30,8 @@ from simfl.report.style import DASHES, SERIES
 from simfl.results.folder import ResultsFolder
 from tests.support.damages import reseal, reseal_sweep
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 # -- what is read ----------------------------------------------------------------------------------
 
 

@@ -17,6 +17,8 @@ from simfl.report import read_study
 from simfl.report.study_tables import escape, latex
 from tests.support.known_truth import Truth, simulated
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 ACTIVE = re.compile(r"(?<!\\)[&%$#_{}~^]")
 
 

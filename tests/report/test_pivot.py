@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 from simfl.cli import simfl
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):

@@ -30,6 +30,8 @@ from simfl.report.live.page_server import _page as live_page
 from simfl.report.live.terminal import clients_table
 from simfl.report.live.watched_folder import WatchedFolder
 
+pytestmark = pytest.mark.usefixtures("sweeps_here")
+
 HOME = Path(simfl.__file__).parent
 NAMED = re.compile(r"privacy_(strong|semi_strong|weak)|guarantee_|epsilon|mu_|tolerated")
 """How certificates are called."""
