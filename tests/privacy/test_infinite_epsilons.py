@@ -138,6 +138,7 @@ def test_a_comparison_says_that_its_guarantees_are_bounds(tmp_path):
     assert any(LOWER_BOUNDS in sentence for sentence in cautions(read_study([folder])))
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_mean_over_runs_of_which_one_is_infinite_is_none(tmp_path):
     (tmp_path / "base.yaml").write_text(json.dumps(CASES["shares are missing"]))
     words = ["compare", str(tmp_path / "base.yaml"), "devices.failure.probability=0.0,0.25", "training.rounds=4"]

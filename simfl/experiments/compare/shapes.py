@@ -60,7 +60,7 @@ def find_collapses(samples: Mapping[str, Mapping[int, float]]) -> dict[str, list
     everything = sorted(value for values in sorted_values.values() for value in values)
     if not (gaps := [label for label, values in sorted_values.items() if _far(values, everything, 0.0)]):
         return {}
-    distances = np.sort(np.concatenate([_distances(values) for values in sorted_values.values()]))
+    distances = np.sort(np.concatenate([_distances(values) for values in sorted_values.values() if values]))
     usual = 2 * float(distances[int(0.75 * (len(distances) - 1))])
     step = float(steps(np.array(everything)))
     far: dict[str, list[int]] = {}
