@@ -224,6 +224,16 @@ def test_nobody_takes_part_before_joining_or_after_leaving(overrides, tmp_path):
         assert int(table(folder)[-1]["skipped"]) > 0  # all have left
 
 
+def test_of_a_mixture_those_who_join_late_are_asked_late(tmp_path):
+    groups = "{agent: {name: joining, joins_s: 4}, clients: 0-3}, {agent: again, clients: 4-5}"
+    folder = run(made(["training.rounds=20", f"agents.client={{name: mixed, groups: [{groups}]}}"]), tmp_path).path
+    first = {}
+    for each in events(folder):
+        if each["event"] == "message" and each["kind"] == "model":
+            first.setdefault(each["to"], each["sent_s"])
+    assert len(first) == 8 and all((time_s >= 4) == (client < 4) for client, time_s in first.items())
+
+
 def test_claims_in_advance_know_nothing_of_own_agents():
     """Who is lost, how often, and who is available is not known of clients with agents of their own."""
     calm = ["devices.failure=none", "training.deadline_s=null"]

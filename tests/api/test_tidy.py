@@ -123,6 +123,7 @@ def test_notebooks_show_results(swept, compared):
     assert single.summary["digest"] in shown(single) and "Simulated time" in shown(single)
     assert "Runs: 8 done" in shown(swept) and "selection.k" in shown(swept)
     assert "baseline random" in shown(compared) and "weighted" in shown(compared) and "±" in shown(compared)
+    assert "diverged" not in shown(compared)
     study = read_study([compared.path])
     assert "tidy: comparison" in shown(study) and "weighted" in shown(study)
 
