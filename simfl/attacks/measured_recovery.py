@@ -114,7 +114,7 @@ class RecoveryMeter:
             each = np.divide(off, lengths, out=np.zeros(len(lengths)), where=lengths > 0)
             error = float(each.sum()) / max(int((lengths > 0).sum()), 1)
             recovered, least = max(recovered, int(((each < BELOW) & (lengths > 0)).sum())), min(least, error)
-        self.values = {"measured_recovered": recovered, "measured_error": least}
+        self.values = {"measured_recovered": recovered} | ({"measured_error": least} if lengths.any() else {})
         return self.values
 
     def _estimates(self, known: Integers) -> Iterator[Floats]:

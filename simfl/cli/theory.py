@@ -108,7 +108,7 @@ def _tolerance(known: "Theory", colluders: int) -> str:
     if protocol.assumes:
         return f"whoever colludes, {protocol.name} assumes that {protocol.assumes}"
     if most <= 0:
-        return "nothing is promised against any of them: sums are too small, or may fail as clients are silent"
+        return "nothing is promised against any of them: sums or thresholds are too small, or a sum may fail"
     if colluders <= most:
         said = f"the protocol hides single updates from the server and up to {amount(most, 'client')} of a sum"
     else:

@@ -144,6 +144,11 @@ class ClientAgent(Plugin, Protocol):
         """Whether what each client sends is of its own update only, and no longer than that."""
         return bool(self.alone) or type(self).sends is ClientAgent.sends
 
+    @property
+    def tells_samples(self) -> bool:
+        """Whether a client may say that it holds more or fewer samples than it does."""
+        return type(self).reports is not ClientAgent.reports
+
     def sends(self, view: AttackView) -> Vectors:
         """What they send in place of their updates, float32 (n, d), all those of one agent in one sum at once.
 
@@ -186,7 +191,7 @@ class ClientAgent(Plugin, Protocol):
 CLIENT_AGENTS = Registry[ClientAgent](
     "agents",
     protocol=ClientAgent,
-    promises=("alone", "per_client"),
+    promises=("alone", "per_client", "tells_samples"),
     modules=modules_of(
         "simfl.clients.behaviours",
         "mixed",
@@ -247,6 +252,11 @@ class Agents:
         return bool(self.client.per_client)
 
     @property
+    def tells_samples(self) -> bool:
+        """Whether one of them may say that it holds more or fewer samples than it does."""
+        return bool(self.client.tells_samples)
+
+    @property
     def all_stay(self) -> bool:
         """Whether certainly every client takes part from the beginning to the end."""
         return type(self.client).stays_s is ClientAgent.stays_s
@@ -295,6 +305,10 @@ class AttackRun:
         for agent, places in groups:
             said = agent.reports(name, read_only(values[places].astype(np.float64)))
             checked_vectors(said, (len(places),), f"agent '{agent.name}'", "reports gives")
+            if name == "samples" and not agent.tells_samples and (said != values[places]).any():
+                raise PluginError(
+                    f"agent '{agent.name}'", "reports other samples than it holds; say tells_samples = True"
+                )
             values[places] = said
         return values
 

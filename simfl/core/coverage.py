@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from simfl.core.payload import ALONE, DEPARTURE, KINDS, MASK, SAMPLES, SUMMABLE, PayloadPart
 from simfl.core.registration.family_index import FAMILIES
 from simfl.core.registration.packages import packages
-from simfl.core.scenario_view import ScenarioView, changing_weights
+from simfl.core.scenario_view import ScenarioView, agents_send_own, changing_weights
 
 if TYPE_CHECKING:
     from simfl.privacy.stage import Stage
@@ -132,7 +132,7 @@ def changing_lengths(setting: ScenarioView) -> str:
     rule, compression, stages = setting.training, setting.compression, setting.privacy.stages
     if not (rule.keeps_changes and setting.learning.per_client):
         return "learning, which does not say per_client" if rule.keeps_changes else f"training: {rule.name}"
-    if not setting.agents.per_client:
+    if not agents_send_own(setting):
         return "agents.client, which sends more than its own update says"
     if compression.codes and (compression.error_feedback or not compression.per_client):
         return f"compression: {compression.name}"

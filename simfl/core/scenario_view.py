@@ -166,6 +166,11 @@ def changing_weights(setting: ScenarioView) -> bool:
     return setting.training.by_samples and setting.learning.counts_change
 
 
+def agents_send_own(setting: ScenarioView) -> bool:
+    """Whether what each client sends is of its own update only, no longer, and weighs what its own samples say."""
+    return setting.agents.per_client and not (setting.training.by_samples and setting.agents.tells_samples)
+
+
 def no_sample_bound(setting: ScenarioView) -> str | None:
     """Why nothing is known of what one sample does to a model, whatever the data; None = something may be."""
     rule, learning = setting.training, setting.learning

@@ -1,6 +1,7 @@
 """What is recovered of single updates: exact where updates stay, by another calculation where they change."""
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,8 @@ from simfl.attacks.base import ServerView, TrueUpdates
 from simfl.attacks.measured_recovery import COORDINATES, KEEP, RIDGES, RecoveryMeter, work
 from simfl.core.rng import Streams
 from simfl.core.types import Aggregate, Job
+from simfl.runs.run import run
+from simfl.scenario import Scenario
 
 N, D = 5, 8
 
@@ -136,3 +139,28 @@ def test_it_is_left_out_where_nobody_asks_nothing_is_learned_or_it_costs_too_muc
 
 def test_coordinates_are_drawn_once_and_are_few():
     assert RecoveryMeter(3, 10**6, Streams(0), 1).latest.shape == (3, COORDINATES)
+
+
+EMPTY = """
+clients: 12
+seed: 1
+selection: all
+training: {name: fedavg, rounds: 3}
+learning:
+  data: digits
+  model: logistic
+  partition: {name: quantity, proportions: {name: log_normal, median: 1, sigma: 6}}
+secagg: plain
+agents: {client: {name: mixed, groups: [{agent: {name: gaussian_noise, std: 1}, clients: "3"}]}}
+attacks: [least_squares]
+"""
+
+
+def test_who_holds_no_samples_is_no_update_to_recover(tmp_path):
+    """An attacker without samples sends one, which no sum holds; where nothing is sent, nothing is measured."""
+    done = run(Scenario.parse(EMPTY), tmp_path)
+    assert pandas.read_csv(done.path / "clients.csv").samples[3] == 0 and done.summary["measured_recovered"] > 0
+    assert done.summary["measured_error"] < 1e-9 and done.summary["recovery_weighted"] < 1e-9
+    nothing = ("training.personal=local", "attacks=[]", "agents.client=standard")
+    alone = run(Scenario.parse(EMPTY, "alone", nothing), tmp_path)
+    assert alone.summary.get("measured_error") is None

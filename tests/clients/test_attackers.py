@@ -245,6 +245,20 @@ def test_noise_has_an_epsilon_only_beside_those_whose_update_is_theirs(agent, pr
     assert bool(known and np.isfinite(known).all()) == proven
 
 
+@pytest.mark.parametrize(
+    ("told", "weighting", "known"), [(10, "samples", False), (1, "samples", True), (10, "equal", True)]
+)
+def test_nothing_is_certified_of_weights_that_clients_make_up(told, weighting, known, tmp_path):
+    """Told samples weigh up to the largest client's: an update would move a noised sum further than epsilon says."""
+    liar = f"{{name: mixed, groups: [{{agent: {{name: liar, samples: {told}}}, clients: 0-2}}]}}"
+    stage = "privacy.stages=[{name: central_gaussian, clip_norm: 1, noise_multiplier: 1, max_weight: 4000}]"
+    more = [f"training.weighting={weighting}", f"agents.client={liar}"]
+    noised = run(parse("sign_flip", *more, stage), tmp_path).summary
+    assert (noised["epsilon_max"] is not None) == known
+    summed = run(parse("sign_flip", *more, *MULTIROUND, "training.on_failure=drop_unit"), tmp_path).summary
+    assert {summed[f"guarantee_{notion}"] for notion in ("strong", "semi_strong", "weak")} == ({4} if known else {1})
+
+
 def test_liars_are_selected(tmp_path):
     """Oort goes by losses: who says that its own are large is asked more often."""
     oort = ["selection={name: oort, k: 3, scalars: clear}", "training.rounds=30"]

@@ -48,7 +48,8 @@ class AttackRunner:
         if not (parts.observers or parts.records or self.meter):
             return None, []
         seen = seen_of(parts, t, now_s, result, before, model)
-        truth = TrueUpdates(result.client_updates.clients, result.contributions)
+        summed = np.isin(clients := result.client_updates.clients, seen.total.clients)  # not who holds no samples
+        truth = TrueUpdates(clients[summed], result.contributions[summed])
         if self.meter is not None:
             self.meter.learn(seen, truth)
         for i, observer in enumerate(parts.observers):

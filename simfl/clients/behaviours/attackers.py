@@ -100,6 +100,11 @@ class Liar(Attacker):
 
     example = {"losses": 10.0}
 
+    @property
+    def tells_samples(self) -> bool:
+        """Unless it is honest about them."""
+        return self.samples != 1
+
     def reports(self, name: str, values: Floats) -> Floats:
         factor = {"loss": self.losses, "loss_rms": self.losses, "samples": self.samples, "estimate_s": self.seconds}
         return values * factor.get(name, 1.0)

@@ -59,6 +59,11 @@ class Mixed(ClientAgent):
         return any(group.agent.reads_data for group in self.groups)
 
     @property
+    def tells_samples(self) -> bool:
+        """Whether one of them does."""
+        return any(group.agent.tells_samples for group in self.groups)
+
+    @property
     def per_client(self) -> bool:
         """Whether all of them send what is of their own updates."""
         return all(group.agent.per_client for group in self.groups)

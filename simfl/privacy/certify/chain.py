@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simfl.core.coverage import compression_place
-from simfl.core.scenario_view import ScenarioView
+from simfl.core.scenario_view import ScenarioView, agents_send_own
 from simfl.privacy.certify.maps import Bound, Clip, ClipCoordinates, Facts, Map, Scale
 from simfl.privacy.stage import Stage
 
@@ -35,7 +35,7 @@ class Beside(NamedTuple):
     def of(cls, setting: ScenarioView) -> "Beside":
         """That of a scenario."""
         compression = setting.compression
-        each = setting.learning.per_client and setting.agents.per_client
+        each = setting.learning.per_client and agents_send_own(setting)
         changes = setting.training.keeps_changes and each
         return cls(compression.codes, compression.per_client, changes)
 

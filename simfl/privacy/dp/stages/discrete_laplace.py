@@ -67,7 +67,7 @@ class DiscreteLaplace(Stage):
         problems, n = same_weights(setting), self.sharers or 1
         finest = self._finest(setting)
         if finest is None:
-            why = f"adds noise in a field, but secagg: {setting.secagg.name} adds real numbers and shows single updates"
+            why = f"adds noise in a field, but secagg: {setting.secagg.name} adds real numbers"
             fix = "use one that adds in a field, as secagg, or stage laplace_shares"
             return [*problems, ("", f"{why}; {fix}")]
         if (self.fraction_bits or 0) > finest:

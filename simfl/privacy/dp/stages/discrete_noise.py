@@ -145,7 +145,7 @@ class Distributed(Stage):
         problems, protocol = same_weights(setting), setting.secagg
         most = sum_bits(protocol)
         if most is None:
-            why = f"adds noise in a field, but secagg: {protocol.name} adds real numbers and shows single updates"
+            why = f"adds noise in a field, but secagg: {protocol.name} adds real numbers"
             return [*problems, ("", f"{why}; use one that adds in a field, as secagg")]
         if (self.bits or 0) > most:
             why = (
