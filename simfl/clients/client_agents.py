@@ -252,11 +252,6 @@ class Agents:
         return bool(self.client.per_client)
 
     @property
-    def tells_samples(self) -> bool:
-        """Whether one of them may say that it holds more or fewer samples than it does."""
-        return bool(self.client.tells_samples)
-
-    @property
     def all_stay(self) -> bool:
         """Whether certainly every client takes part from the beginning to the end."""
         return type(self.client).stays_s is ClientAgent.stays_s

@@ -168,7 +168,7 @@ def changing_weights(setting: ScenarioView) -> bool:
 
 def agents_send_own(setting: ScenarioView) -> bool:
     """Whether what each client sends is of its own update only, no longer, and weighs what its own samples say."""
-    return setting.agents.per_client and not (setting.training.by_samples and setting.agents.tells_samples)
+    return setting.agents.per_client and not (setting.training.by_samples and setting.agents.client.tells_samples)
 
 
 def no_sample_bound(setting: ScenarioView) -> str | None:

@@ -83,13 +83,7 @@ class MaskedProtocol(Protocol):
         bool | None, Field(description="clients send their weight under a mask, too; null = where weights differ")
     ] = None
     deadline_s: Annotated[
-        float | None,
-        Field(
-            gt=0,
-            le=1e12,
-            description="simulated seconds that a phase waits at most, after which a sum that fails is "
-            "open to the server, as answers may come late; null = any",
-        ),
+        float | None, Field(gt=0, le=1e12, description="seconds a phase waits at most (failed sums are open then); null = any")
     ] = None
     rates: Annotated[CryptoRates, Field(description="how long cryptography takes")] = CryptoRates()
 
