@@ -83,7 +83,7 @@ class MaskedProtocol(Protocol):
         bool | None, Field(description="clients send their weight under a mask, too; null = where weights differ")
     ] = None
     deadline_s: Annotated[
-        float | None, Field(gt=0, le=1e12, description="seconds a phase waits at most (failed sums are open then); null = any")
+        float | None, Field(gt=0, le=1e12, description="seconds a phase waits; failed sums are then open; null = any")
     ] = None
     rates: Annotated[CryptoRates, Field(description="how long cryptography takes")] = CryptoRates()
 
