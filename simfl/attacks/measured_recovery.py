@@ -92,7 +92,8 @@ class RecoveryMeter:
         """``measured_recovered`` and ``measured_error``, each of the attacker that does best by it now.
 
         It is measured when there are a fifth more sums than at the last time, and at the end; nothing is said
-        otherwise, or where the budget would be exceeded. What the last measurement takes is set aside.
+        otherwise, or where the budget would be exceeded, and no error where all updates are zero. What the last
+        measurement takes is set aside.
 
         Args:
             last: whether no other measurement follows.

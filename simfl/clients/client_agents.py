@@ -142,12 +142,12 @@ class ClientAgent(Plugin, Protocol):
     @property
     def per_client(self) -> bool:
         """Whether what each client sends is of its own update only, and no longer than that."""
-        return bool(self.alone) or type(self).sends is ClientAgent.sends
+        return bool(self.alone) or not _overrides(self, "sends", "of_each")
 
     @property
     def tells_samples(self) -> bool:
-        """Whether a client may say that it holds more or fewer samples than it does."""
-        return type(self).reports is not ClientAgent.reports
+        """Whether a client may tell other samples than it holds; guarantees are 1 then, where samples weigh."""
+        return _overrides(self, "reports", "of_each")
 
     def sends(self, view: AttackView) -> Vectors:
         """What they send in place of their updates, float32 (n, d), all those of one agent in one sum at once.
@@ -259,8 +259,12 @@ class Agents:
 
 def _attacks(agent: ClientAgent) -> bool:
     """Whether it says that it is out to do harm, or what it does otherwise than others may be."""
-    changes = (getattr(type(agent), name) is not getattr(ClientAgent, name) for name in ("sends", "reports", "poisons"))
-    return any(changes) if agent.attacks is None else agent.attacks
+    return _overrides(agent, "sends", "reports", "poisons") if agent.attacks is None else agent.attacks
+
+
+def _overrides(agent: ClientAgent, *names: str) -> bool:
+    """Whether its class has one of these methods of its own."""
+    return any(getattr(type(agent), name) is not getattr(ClientAgent, name) for name in names)
 
 
 class AttackRun:

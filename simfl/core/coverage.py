@@ -133,7 +133,7 @@ def changing_lengths(setting: ScenarioView) -> str:
     if not (rule.keeps_changes and setting.learning.per_client):
         return "learning, which does not say per_client" if rule.keeps_changes else f"training: {rule.name}"
     if not agents_send_own(setting):
-        return "agents.client, which sends more than its own update says"
+        return "agents.client, which sends more than its own update says, or tells other samples"
     if compression.codes and (compression.error_feedback or not compression.per_client):
         return f"compression: {compression.name}"
     after = stages[compression_place(stages) :] if compression.subsamples else ()

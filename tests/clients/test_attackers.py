@@ -259,6 +259,18 @@ def test_nothing_is_certified_of_weights_that_clients_make_up(told, weighting, k
     assert {summed[f"guarantee_{notion}"] for notion in ("strong", "semi_strong", "weak")} == ({4} if known else {1})
 
 
+def test_of_an_agent_that_hands_out_others_nothing_is_known():
+    """Its own class sends and reports nothing; those that it hands out may."""
+
+    class Handing(type(CLIENT_AGENTS.of("patient"))):
+        def of_each(self, clients, streams):
+            return lambda client: CLIENT_AGENTS.of({"name": "liar", "samples": 9.0})
+
+    assert Handing().tells_samples and not Handing().per_client
+    honest = CLIENT_AGENTS.of("patient")
+    assert not honest.tells_samples and honest.per_client
+
+
 def test_liars_are_selected(tmp_path):
     """Oort goes by losses: who says that its own are large is asked more often."""
     oort = ["selection={name: oort, k: 3, scalars: clear}", "training.rounds=30"]

@@ -35,7 +35,7 @@ def command(line):
     from simfl.cli import simfl
 
     words = [word for text in shlex.split(line)[1:] for word in (sorted(glob.glob(text)) or [text])]
-    words += ["--processes", "1"] if words[0] in ("advise", "forecast") and "--processes" not in words else []
+    words += ["--processes", "1"] if words[:1] in (["advise"], ["forecast"]) and "--processes" not in words else []
     done = CliRunner().invoke(simfl, words, catch_exceptions=False)
     assert done.exit_code == 0, f"{line}\n{done.output}"
     return done.stdout

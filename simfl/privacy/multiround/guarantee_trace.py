@@ -69,7 +69,7 @@ def evaluation_rounds(n_rounds: int, every: int) -> NDArray[np.bool_]:
 LOWER_BOUNDS = (
     "the weak and semi-strong guarantees are lower bounds: privacy.budget did not suffice, weights are not exact, "
     "clip factors change from sum to sum, a stage does not say what it does to updates (maps), or agents or learning "
-    "may send more than an update says"
+    "may send more than an update says, or tell other samples"
 )
 """Is said where :func:`are_bounds`."""
 
