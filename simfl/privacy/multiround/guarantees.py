@@ -83,8 +83,13 @@ class Guarantees(Privacy):
         if self.ledger and (len(noisy) > 1 or not all(map(is_covered, self.stages))):
             problems.append(("ledger", f"speaks of one stage of {GAUSSIAN_IN_SUM}, not of {' and '.join(noisy)}"))
         elif self.ledger and (noisy if told_by_compression(setting) else changing_lengths(setting)):
-            who = changing_lengths(setting) or f"compression: {setting.compression.name}"
-            why = f"speaks of updates that stay the same from sum to sum, and not of {who}"
+            moving = [
+                f"privacy.stages: {stage.name}" for stage in self.stages if not all(link.stays for link in stage.links)
+            ]
+            if not moving and (setting.compression.codes or setting.compression.subsamples):
+                moving = [f"compression: {setting.compression.name}"]
+            who = (moving or [changing_lengths(setting)])[0]
+            why = f"speaks of updates that stay the same from sum to sum, but {who} changes what is summed of them"
             problems.append(("ledger", f"{why}; leave that out"))
         return problems
 
