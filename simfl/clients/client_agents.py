@@ -272,7 +272,8 @@ class AttackRun:
 
     def __init__(self, setting: Any, streams: Streams) -> None:
         self.streams = streams
-        self.agent_of = None if setting.agents.all_standard else setting.agents.client.of_each(setting.clients, streams)
+        self.client = setting.agents.client
+        self.agent_of = None if setting.agents.all_standard else self.client.of_each(setting.clients, streams)
 
     def attackers(self, clients: Sequence[int]) -> NDArray[np.bool_]:
         """Who of the clients is out to do harm, bool (n,)."""
@@ -287,7 +288,7 @@ class AttackRun:
             return []
         for place, client in enumerate(clients):
             agent = agent_of(int(client))
-            if getattr(type(agent), method) is not getattr(ClientAgent, method):
+            if _overrides(agent, method):
                 groups.setdefault(id(agent), (agent, []))[1].append(place)
         return [(agent, np.array(places)) for agent, places in groups.values()]
 
@@ -304,9 +305,10 @@ class AttackRun:
         for agent, places in groups:
             said = agent.reports(name, read_only(values[places].astype(np.float64)))
             checked_vectors(said, (len(places),), f"agent '{agent.name}'", "reports gives")
-            if name == "samples" and not agent.tells_samples and (said != values[places]).any():
+            honest = not (agent.tells_samples and self.client.tells_samples)  # certificates believe the latter
+            if name == "samples" and honest and (said != values[places]).any():
                 raise PluginError(
-                    f"agent '{agent.name}'", "reports other samples than it holds; say tells_samples = True"
+                    f"agent '{agent.name}'", "reports other samples than it has; say tells_samples = True"
                 )
             values[places] = said
         return values
@@ -325,7 +327,7 @@ class AttackRun:
             shape = (len(places), deltas.shape[1])
             checked_vectors(sent := agent.sends(view), shape, f"agent '{agent.name}'", "sends gives")
             squares = (np.square(each).sum(axis=1, dtype=np.float64) for each in (sent, view.deltas))
-            if agent.per_client and np.subtract(*squares).max() > 1e-6:
+            if (agent.per_client or self.client.per_client) and np.subtract(*squares).max() > 1e-6:
                 raise PluginError(f"agent '{agent.name}'", "sends longer updates than it trains; say alone = False")
             deltas[places] = sent
         return replace(updates, deltas=deltas, examples=examples)

@@ -5,11 +5,13 @@ that nothing else changes.
 import csv
 import json
 from statistics import NormalDist
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from simfl.clients.client_agents import CLIENT_AGENTS, AttackRun, AttackView, ClientAgent
+from simfl.core.errors import PluginError
 from simfl.core.rng import Streams
 from simfl.core.types import Job, Updates
 from simfl.runs.run import build, run
@@ -266,7 +268,14 @@ def test_of_an_agent_that_hands_out_others_nothing_is_known():
         def of_each(self, clients, streams):
             return lambda client: CLIENT_AGENTS.of({"name": "liar", "samples": 9.0})
 
+    class Promising(Handing):
+        tells_samples = False
+
     assert Handing().tells_samples and not Handing().per_client
+    setting = SimpleNamespace(agents=SimpleNamespace(all_standard=False, client=Promising()), clients=4)
+    attack_run = AttackRun(setting, Streams(0))
+    with pytest.raises(PluginError, match="reports other samples than it has; say tells_samples"):
+        attack_run.reports("samples", [0, 1], np.array([3, 4]))
     honest = CLIENT_AGENTS.of("patient")
     assert not honest.tells_samples and honest.per_client
 
